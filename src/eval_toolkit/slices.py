@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit import _frames, _validate
 from eval_toolkit._display import Displayed, html_table
 from eval_toolkit._hashing import canonical_value, content_hash, unit_ids
+from eval_toolkit._tables import classes_of
 from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
@@ -33,7 +34,7 @@ class EvalSlice(Displayed):
     feature_col : str or sequence of str, default "text"
         What the scorer is given. Several columns are given as a frame.
     label_col : str, default "label"
-        Labels, 0 or 1.
+        Labels: 0 and 1 or true and false, as numbers or as text.
     strata_col : str, optional
         Parts of the slice that results are also reported on.
     group_col : str, optional
@@ -102,18 +103,10 @@ class EvalSlice(Displayed):
     def y_true(self) -> IntArray:
         """Labels, 0 or 1."""
         labels = _frames.column(self.df, self.label_col)
-        if not len(labels):
-            return np.zeros(0, dtype=np.int64)
-        try:
-            return _validate.binary_labels(labels, self.label_col).astype(np.int64)
-        except InvalidInputError as error:
-            gaps = [row for row, label in enumerate(labels) if _validate.is_missing(label)]
-            why = (
-                f"{self.label_col}[{gaps[0]}] is missing; every row needs a label"
-                if gaps
-                else error
-            )
-            raise InvalidInputError(f"slice {self.name!r}: {why}") from None
+        found = classes_of(
+            labels, place=lambda row: (f"slice {self.name!r}", f"{self.label_col}[{row}]")
+        )
+        return found.astype(np.int64)
 
     @cached_property
     def features(self) -> Any:

@@ -60,7 +60,7 @@ class TestFiles:
         assert name in refused("score", path)
 
     def test_unknown_format(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        err = refused("score", csv(tmp_path, ROWS, "p.xlsx"))
+        err = refused("score", csv(tmp_path, ROWS, "p.xls"))
         assert "cannot tell the format from the name" in err
 
     def test_a_folder(self, refused: Callable[..., str], tmp_path: Path) -> None:
@@ -166,15 +166,17 @@ class TestCells:
     ) -> None:
         err = refused("score", csv(tmp_path, "label,score\nham,0.1\nspam,0.9\n"))
         assert "p.csv: row 1: 'label' is 'ham'; labels must be 0 or 1" in err
-        assert "--labels NEGATIVE,POSITIVE" in err
-        assert "--positive 'ham'" in err
+        assert err.endswith(": type --labels ham,spam, the positive one last\n")
+        err = refused("score", csv(tmp_path, "label,score\nham,0.1\nspam,0.9\nfish,0.5\n"))
+        assert "type --labels NEGATIVE,POSITIVE, or --positive LABEL" in err
+        assert err.endswith("the labels are 'fish', 'ham', 'spam'\n")
 
     def test_a_label_the_map_does_not_know(
         self, refused: Callable[..., str], tmp_path: Path
     ) -> None:
         path = csv(tmp_path, "label,score\nham,0.1\nspam,0.9\nmaybe,0.5\n")
         err = refused("score", path, "--labels", "ham,spam")
-        assert "row 3: 'label' is 'maybe'; --labels knows 'ham' and 'spam' alone" in err
+        assert "row 3: 'label' is 'maybe', which is none of the labels ('ham', 'spam')\n" in err
 
     def test_no_row_is_positive(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, "label,score\nham,0.1\nspam,0.9\n")

@@ -451,7 +451,7 @@ class TestBadInput:
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
             ("p.json", '{"x": 1}', "it must hold a list of texts or objects"),
             ("p.json", "[NaN]", "not JSON"),
-            ("p.xlsx", "x", "cannot tell the format from the name"),
+            ("p.xls", "x", "cannot tell the format from the name"),
         ],
     )
     def test_files(

@@ -79,7 +79,7 @@ for environment in native fallback; do
   answers "$bin"
   "$bin/python" - <<'PY'
 import importlib.util
-names = "pandas", "jsonschema", "pytest", "aiohttp", "zstandard", "fsspec", "mlflow", "ray", "dask"
+names = "pandas", "jsonschema", "pytest", "aiohttp", "zstandard", "fsspec", "openpyxl", "mlflow", "ray", "dask"
 extras = [m for m in names if importlib.util.find_spec(m)]
 assert not extras, f"the core install brought {extras}"
 PY

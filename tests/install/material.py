@@ -50,6 +50,7 @@ def write_material(folder: Path) -> None:
     """Write every file that a smoke test reads."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_rows(folder / "rows.csv")
+    (folder / "book.xlsx").write_bytes(b"PK\x03\x04")  # without the extra, no more of it is read
     (folder / "claims.toml").write_text(_CLAIMS)
     (folder / "quiz.yaml").write_text(_YAML)
     _write_lines(

@@ -34,6 +34,7 @@ MODULES = {
     "dataframe": ["pandas"],
     "validation": ["jsonschema"],
     "yaml": ["yaml"],
+    "excel": ["openpyxl"],
     "remote": ["fsspec"],
     "llm": ["aiohttp", "stamina"],
     "hf": ["datasets", "transformers"],
@@ -53,6 +54,7 @@ WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
     "dataframe": [_frame_wanted],
     "validation": [["validate", "run/results.json"], ["schemas", "check"]],
     "yaml": [["run", "quiz.yaml", "--data", "quiz", "--model", "scripted:yes", "--no-store"]],
+    "excel": [["score", "book.xlsx"]],
     "remote": [["score", "memory://nowhere/rows.csv"], ["report", "memory://run", "-o", "x.html"]],
     "llm": [[*_CAPITALS, "openai:m", "--base-url", "http://127.0.0.1:9/v1"]],
     "hf": [

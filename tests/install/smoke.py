@@ -5,6 +5,7 @@ EXTRA is an extra or ``core``: there is a function for each, of its name.
 """
 
 import contextlib
+import csv
 import json
 import os
 import subprocess
@@ -128,6 +129,19 @@ def yaml() -> None:
     """Run a task file of lm-eval."""
     cells = graded("quiz.yaml", "--data", "quiz", "--model", "scripted:yes")
     assert cells["exact_match"]["value"] == 0.5, cells
+
+
+def excel() -> None:
+    """Score the rows of a workbook as those of a CSV file."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    with Path("rows.csv").open(encoding="utf-8", newline="") as lines:
+        for cells in csv.reader(lines):
+            book.active.append(cells)
+    book.save("rows.xlsx")
+    there, here = as_json("score", "rows.xlsx"), as_json("score", "rows.csv")
+    assert there["by_slice"] == here["by_slice"]
 
 
 def remote() -> None:

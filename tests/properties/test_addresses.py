@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.runs.addresses import Address
-from eval_toolkit.runs.parts import format_part, parse_part
+from eval_toolkit.scorecards.parts import format_part, parse_part
 
 NAMES = st.one_of(
     st.text(min_size=1, max_size=12),

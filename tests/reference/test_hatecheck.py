@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from eval_toolkit import FileLoader, GroupKFoldSplitter, as_scorer, evaluate, evaluate_folded
 from eval_toolkit import metric_specs as ms
-from eval_toolkit.runs.parts import format_part, parse_part
+from eval_toolkit.scorecards.parts import format_part, parse_part
 
 METRICS = [ms.pr_auc, ms.roc_auc, ms.brier]
 ORACLES = {

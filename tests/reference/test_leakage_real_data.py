@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit import leakage as lk
-from eval_toolkit._tables import read_table
+from eval_toolkit._tables import FileFormat, read_table
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import normalize_text_for_dedup
 
@@ -17,7 +17,7 @@ NAMES = ["label", "text"]
 @pytest.fixture(scope="module")
 def messages(shared_data: Path) -> EvalSlice:
     path = shared_data / "classification" / "sms_spam_collection.tsv"
-    table = read_table(path, texts=NAMES, header=NAMES, quoting=False)
+    table = read_table(path, texts=NAMES, file_format=FileFormat(header=NAMES, quoting=False))
     labels = (table["label"] == "spam").astype(np.int64)
     return EvalSlice("all", {"text": table["text"], "label": labels})
 

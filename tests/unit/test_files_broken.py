@@ -255,3 +255,87 @@ def test_a_small_parquet_that_stands_for_a_hundred_million_values(tmp_path):
     assert path.stat().st_size < 400_000
     with pytest.raises(ArtifactError, match="holds 100000000 values in"):
         read_table(path)
+
+
+# --- workbooks ------------------------------------------------------------------------------------
+
+SHEET = "xl/worksheets/sheet1.xml"
+CELLS = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+NAME = '<row r="1"><c r="A1" t="inlineStr"><is><t>id</t></is></c></row>'
+END = "</sheetData></worksheet>"
+FROM_FILE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+LAUGHS = '<!DOCTYPE x [<!ENTITY a0 "aaaaaaaaaa">' + "".join(
+    f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 10)
+)
+
+
+@pytest.fixture
+def book(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    made = openpyxl.Workbook()
+    for row in (["id", "label"], ["a", 1], ["b", 0]):
+        made.active.append(row)
+    made.save(tmp_path / "book.xlsx")
+    return tmp_path / "book.xlsx"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "message"),
+    [
+        (LAUGHS + f"]>{CELLS}{NAME}<row r='2'><c r='A2'><v>&a9;</v></c></row>{END}", "no Excel"),
+        (FROM_FILE + f"{CELLS}{NAME}<row r='2'><c r='A2'><v>&a;</v></c></row>{END}", "no Excel"),
+        (f"{CELLS}{NAME}<row r='999999999'/>{END}", "more than 1048576 rows or 50000000 cells"),
+        (f"{CELLS}<row r='999999999'/>{END}", "more than 1048576 rows or 50000000 cells"),
+        (
+            f"{CELLS}{NAME}<row r='2'><c r='XFD2'><v>1</v></c></row>{END}",
+            "row 1: a cell lies beyond",
+        ),
+        (f"{CELLS}{NAME}{' ' * 70_000_000}{END}", "unpacks to 70"),
+        (f"{CELLS}{NAME}{END}", "there are no rows below the column names"),
+        (f"{CELLS}{END}", "the workbook has no rows"),
+        ("<worksheet", "no Excel workbook that can be read"),
+    ],
+    ids=[
+        "laughs",
+        "entity",
+        "far row",
+        "far first row",
+        "far column",
+        "bomb",
+        "head",
+        "none",
+        "cut",
+    ],
+)
+def test_hostile_workbooks_are_one_line(book, tmp_path, sheet, message):
+    path = tmp_path / "hostile.xlsx"
+    with (
+        zipfile.ZipFile(book) as parts,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made,
+    ):
+        for name in parts.namelist():
+            made.writestr(name, sheet if name == SHEET else parts.read(name))
+    with pytest.raises(ArtifactError, match=message) as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+    assert "root:" not in str(caught.value)
+
+
+def test_damaged_workbooks_are_refused_or_read_as_they_were(book):
+    data = book.read_bytes()
+    whole_book = {name: column.tolist() for name, column in read_table(book).items()}
+    damaged = [data[:end] for end in range(0, len(data), 97)]
+    damaged += [
+        data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+        for at in range(0, len(data), 29)
+    ]
+    refused = 0
+    for content in damaged:
+        book.write_bytes(content)
+        try:
+            found = {name: column.tolist() for name, column in read_table(book).items()}
+        except EvalToolkitError:
+            refused += 1
+            continue
+        assert found == whole_book
+    assert refused > len(damaged) / 2

@@ -90,7 +90,8 @@ def test_data_frame_loader_maps_labels_without_touching_the_frame():
     with pytest.raises(InvalidInputError) as raised:
         DataFrameLoader(frame, "split").load_splits()
     assert str(raised.value) == (
-        "`df`: row 1: 'label' is 'ham'; labels must be 0 or 1: "
+        "`df`: row 1: 'label' is 'ham'; labels must be 0 or 1 "
+        "(2 such rows: row 1 'ham', row 2 'spam'): "
         "pass label_map={'ham': 0, 'spam': 1} with 1 for positive"
     )
 
@@ -288,7 +289,7 @@ def test_labels_that_need_no_map(tmp_path, labels, expected):
         (
             "a,ham\nb,spam\n",
             {},
-            "x.csv: row 1: 'label' is 'ham'; labels must be 0 or 1: pass label_map={'ham': 0, 'spam': 1} with 1 for positive",
+            "x.csv: row 1: 'label' is 'ham'; labels must be 0 or 1 (2 such rows: row 1 'ham', row 2 'spam'): pass label_map={'ham': 0, 'spam': 1} with 1 for positive",
         ),
         (
             "a,0\nb,2\n",
@@ -299,7 +300,7 @@ def test_labels_that_need_no_map(tmp_path, labels, expected):
         (
             "a,0\nb,spam\n",
             {"label_map": {"ham": 0, "spam": 1}},
-            "x.csv: row 1: 'label' is '0', which is not in label_map ('ham', 'spam'); add it there",
+            "x.csv: row 1: 'label' is 0, which is not in label_map ('ham', 'spam'); add it there",
         ),
         (
             "a,0\n,1\n",

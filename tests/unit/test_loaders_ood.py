@@ -236,8 +236,8 @@ def test_slices_fields_maps_and_formats(manifest, tmp_path):
         ),
         ({"url": "a.csv", "sha256": DIGEST, "seed": "x"}, "`slices.demo.seed` must be an integer"),
         (
-            {"url": "a.csv", "sha256": DIGEST, "format": "xlsx"},
-            "format is 'xlsx'; it must be one of parquet",
+            {"url": "a.csv", "sha256": DIGEST, "format": "xls"},
+            "format is 'xls'; it must be one of parquet",
         ),
         (
             {"url": "a.csv", "sha256": DIGEST, "lable_field": "y"},

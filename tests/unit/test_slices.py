@@ -69,7 +69,16 @@ def test_several_features_are_a_frame(make):
 
 
 @pytest.mark.parametrize(
-    "labels", [[0, 1], [0.0, 1.0], [False, True], np.array([0, 1], dtype=np.uint8)]
+    "labels",
+    [
+        [0, 1],
+        [0.0, 1.0],
+        [False, True],
+        np.array([0, 1], dtype=np.uint8),
+        ["0", "1"],
+        ["FALSE ", "1.00"],
+        [0, " true"],
+    ],
 )
 def test_label_types(labels):
     assert EvalSlice("x", {"text": ["a", "b"], "label": labels}).y_true.tolist() == [0, 1]
@@ -79,7 +88,7 @@ def test_label_types(labels):
     ("labels", "message"),
     [
         ([0, 2], r"slice 'x': label\[1\] is 2; labels must be 0 or 1"),
-        (["0", "1"], r"slice 'x': label\[0\] is '0'; labels must be 0 or 1"),
+        (["a", "1"], r"slice 'x': label\[0\] is 'a'; labels must be 0 or 1"),
         ([0, None], r"slice 'x': label\[1\] is missing; every row needs a label"),
         ([0.5, 1.0], r"slice 'x': label\[0\] is .*0.5.*; labels must be 0 or 1"),
     ],

@@ -16,6 +16,7 @@ import eval_toolkit
 from eval_toolkit._tables import (
     KEY,
     ROW,
+    FileFormat,
     RowPick,
     column_names,
     distinct_values,
@@ -56,17 +57,23 @@ def test_an_underscore_is_no_part_of_a_number(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text", "word"),
     [
-        ("x.csv", "id;label\n1;0\n", "semicolons"),
-        ("x.csv", "id\tlabel\n1\t0\n", "tabs"),
-        ("x.tsv", "id,label\n1,0\n", "commas"),
-        ("x.csv", "id|label\n1|0\n", "vertical bars"),
+        ("x.csv", "id;label\n1;0\n2\n", "semicolons"),
+        ("x.csv", "id\tlabel\n1\t0\n2\n", "tabs"),
+        ("x.tsv", "id,label\n1,0\n2\n", "commas"),
+        ("x.csv", "id|label\n1|0\n2\n", "vertical bars"),
     ],
 )
-def test_another_separator_is_named(tmp_path, name, text, word):
+def test_a_separator_that_cuts_not_every_row_alike_is_named(tmp_path, name, text, word):
     (tmp_path / name).write_text(text)
-    with pytest.raises(ArtifactError, match=rf"{name}: the columns seem to be separated by {word}"):
+    with pytest.raises(ArtifactError) as caught:
         column_names(tmp_path / name)
-    assert column_names(tmp_path / name, header=["all"]) == ["all"]
+    assert str(caught.value) == (
+        f"{tmp_path / name}: the columns seem to be separated by {word}: the first line has 2 cells "
+        "then, but row 2 has 1; name the separator with `separator`, or the one column with `header`"
+    )
+    assert column_names(tmp_path / name, FileFormat(header=["all"])) == ["all"]
+    usual = "," if name == "x.csv" else "\t"
+    assert column_names(tmp_path / name, FileFormat(separator=usual)) == [text.split("\n")[0]]
 
 
 def test_one_column_of_texts_is_read_whatever_is_in_them(tmp_path):
@@ -79,7 +86,7 @@ def test_one_column_of_texts_is_read_whatever_is_in_them(tmp_path):
     [
         (b"PAR1", "is a Parquet file; name it .parquet"),
         (b"\x1f\x8b\x08", "is compressed with gzip; let its name end in .gz"),
-        (b"PK\x03\x04", "is a zip archive or an Excel file; save the table as CSV or Parquet"),
+        (b"PK\x03\x04", "is a zip archive or an Excel file; name an Excel file .xlsx"),
         (b"\xff\xfei\0d\0", "is encoded as UTF-16; save it as UTF-8"),
     ],
 )
@@ -207,12 +214,16 @@ def test_numbers_name_row_and_value(put):
 
 def test_csv_dialects(put):
     assert read_table(put("bom.csv", b"\xef\xbb\xbfx,y\r\n1,2\r\n"))["x"].tolist() == [1]
-    assert read_table(put("q.tsv", 'x\ty\n"a\tb"\n'), quoting=False)["x"].tolist() == ['"a']
-    assert read_table(put("h.csv", "1,a\n2,b\n"), header=["n", "s"])["s"].tolist() == ["a", "b"]
+    assert read_table(put("q.tsv", 'x\ty\n"a\tb"\n'), file_format=FileFormat(quoting=False))[
+        "x"
+    ].tolist() == ['"a']
+    assert read_table(put("h.csv", "1,a\n2,b\n"), file_format=FileFormat(header=["n", "s"]))[
+        "s"
+    ].tolist() == ["a", "b"]
     with pytest.raises(ArtifactError, match="the first line has 2 cells but 1 columns are named"):
-        read_table(put("h.csv", "1,a\n"), header=["n"])
+        read_table(put("h.csv", "1,a\n"), file_format=FileFormat(header=["n"]))
     with pytest.raises(InvalidInputError, match="`header` is for CSV and TSV files"):
-        read_table(put("h.jsonl", '{"a": 1}\n'), header=["n"])
+        read_table(put("h.jsonl", '{"a": 1}\n'), file_format=FileFormat(header=["n"]))
     mixed = read_table(put("g.csv", "a,b,c,d\n1,1.5,x,007\n2,2e3,3,8\n"))
     assert [mixed[name].dtype.kind for name in "abcd"] == ["i", "f", "O", "O"]
     assert read_table(put("e.csv", "a,b\n"))["a"].tolist() == []
@@ -250,12 +261,12 @@ def test_paths_and_media_types(tmp_path, put):
     with pytest.raises(InvalidInputError, match="no file was given"):
         read_table([])
     with pytest.raises(InvalidInputError, match="cannot tell the format from the name"):
-        media_type_of("data.xlsx")
+        media_type_of("data.xls")
     assert media_type_of("A.CSV.GZ") == "text/csv"
     with pytest.raises(
         InvalidInputError, match="there is no built-in reader for the media type 'text/html'"
     ):
-        read_table(odd, media_type="text/html")
+        read_table(odd, file_format=FileFormat(media_type="text/html"))
     put("c.csv", "y\n1\n")
     with pytest.raises(ArtifactError, match=r"c\.csv: columns \['y'\] differ"):
         read_table([tmp_path / "a.csv", tmp_path / "c.csv"])

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from eval_toolkit._hashing import sha256_file
+from eval_toolkit._tables import plain_value
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
     MissingFileError,
 )
 from eval_toolkit.tasks import BaseTask, ResponseType, load_task
-from eval_toolkit.tasks.reading import plain_value, read_labels, read_rows
+from eval_toolkit.tasks.reading import read_labels, read_rows
 
 ROWS = [{"q": "a", "n": 1, "nest": {"x": [1, "two"]}}, {"q": "b", "n": 2, "nest": {"x": []}}]
 
@@ -111,9 +112,9 @@ class TestFiles:
             ("a.json", b'{"data": []}', "holds dict with 'data'; it must hold a list of objects"),
             ("a.json", b"3", "holds int; it must hold a list"),
             ("a.json", b"[" * 100_000, "malformed JSON: nested too deeply"),
-            ("a.csv", b"q,n\na\n", "line 2: 1 cells, but the first line names 2 columns"),
+            ("a.csv", b"q,n\na\n", "line 2: Expected Number of Columns: 2 Found: 1"),
             ("a.csv", b"q,q\na,b\n", "the column 'q' occurs twice"),
-            ("a.csv", b'q,n\n"a,b\n', "line 2: unexpected end of data"),
+            ("a.csv", b'q,n\n"a,b\n', "line 2: Value with unterminated quote found"),
             ("a.jsonl.gz", b"nothing", "Not a gzipped file"),
         ],
     )

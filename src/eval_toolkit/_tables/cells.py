@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._tables.numbers import decimal_of
+
 __all__ = ["guessed", "joined", "parsed", "without_mask"]
 
 
@@ -56,13 +58,27 @@ _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
-def guessed(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a CSV column as numbers if every cell is one; "007" and "" keep it text."""
+def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
+    """Return a CSV column as numbers if every cell is one; "007" and "" keep it text.
+
+    Parameters
+    ----------
+    column : ndarray
+        Texts; anything else is returned as it is.
+    decimal : {".", ","}, optional
+        The decimal mark; None to find out, where a comma may be one.
+    """
     if column.dtype != object or not len(column):
         return column
     cells = column.tolist()
+    if None in cells or "" in cells:
+        return column
+    if (decimal or decimal_of(cells)) == ",":
+        if any("." in cell for cell in cells):
+            return column
+        cells = [cell.replace(",", ".") for cell in cells]
     for pattern, dtype in ((_INTEGER, np.int64), (_DECIMAL, np.float64)):
-        if all(cell is not None and cell != "" and pattern.fullmatch(cell) for cell in cells):
+        if all(map(pattern.fullmatch, cells)):
             try:
                 return np.array(cells, dtype=object).astype(dtype)
             except ValueError:  # "." and "e5" match the pattern but are no numbers

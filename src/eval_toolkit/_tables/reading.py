@@ -1,29 +1,34 @@
 """Columns of files as arrays: all rows, or some of them picked inside duckdb."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._tables.cells import guessed, joined, parsed, without_mask
-from eval_toolkit._tables.formats import CSV, TSV, check_file, expand_paths, format_of
+from eval_toolkit._tables.formats import FileFormat, check_file, expand_paths, format_of
+from eval_toolkit._tables.numbers import MARKS, decimal_of, not_numbers, numbers_in
 from eval_toolkit._tables.sources import (
     Source,
     connection,
     literal,
+    may_mix_line_ends,
     plain_errors,
     quoted,
     source_of,
+    with_equal_lines,
 )
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["KEY", "ROW", "RowPick", "column_names", "distinct_values", "read_table"]
+__all__ = ["AS_NAMED", "KEY", "ROW", "RowPick", "column_names", "distinct_values", "read_table"]
+
+_Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"
 """What `read_table` adds to picked rows: the number in the file, from 1, and the sample's key."""
@@ -46,40 +51,49 @@ class RowPick:
     """Tells the places in one file from those in another."""
 
 
-def column_names(
-    path: str | Path,
-    *,
-    media_type: str | None = None,
-    quoting: bool = True,
-    header: Sequence[str] | None = None,
-) -> list[str]:
+AS_NAMED = FileFormat()
+"""As the name of a file and its content say."""
+
+
+def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[str]:
     """Return the names of a file's columns (of the first file, for a glob)."""
     file = expand_paths(path)[0]
-    media = format_of(file, media_type)
-    with connection() as con, plain_errors(file):
-        return source_of(con, file, media, quoting, header).names
+    return _opened(file, file_format, lambda con, source: source.names)
 
 
 def distinct_values(
-    path: str | Path,
-    column: str,
-    *,
-    media_type: str | None = None,
-    quoting: bool = True,
-    header: Sequence[str] | None = None,
+    path: str | Path, column: str, file_format: FileFormat = AS_NAMED
 ) -> dict[str | None, int]:
     """Return a column's values as text, each with the first row it occurs in, in that order."""
     file = Path(path)
     check_file(file)
-    with connection() as con, plain_errors(file):
-        source = source_of(con, file, format_of(file, media_type), quoting, header)
+
+    def read(con: "duckdb.DuckDBPyConnection", source: Source) -> dict[str | None, int]:
         _check_columns(source, [column])
         found = con.execute(
             f"SELECT v, min(r) FROM (SELECT {_expression(column, 'text', source)} AS v, "  # noqa: S608
             f"row_number() OVER () AS r FROM {source.sql}) GROUP BY v ORDER BY min(r)",
             source.parameters,
         ).fetchall()
-    return dict(found)
+        return dict(found)
+
+    return _opened(file, file_format, read)
+
+
+def _opened(
+    file: Path,
+    file_format: FileFormat,
+    read: "Callable[[duckdb.DuckDBPyConnection, Source], _Read]",
+) -> _Read:
+    """Return what is read of a file; one that mixes line ends is rewritten first."""
+    with connection() as con, plain_errors(file):
+        source = source_of(con, file, file_format, format_of(file, file_format.media_type))
+        try:
+            return read(con, source)
+        except Exception as error:
+            if not may_mix_line_ends(source, error):
+                raise
+            return read(con, with_equal_lines(source, file_format))
 
 
 def read_table(
@@ -87,10 +101,9 @@ def read_table(
     *,
     numbers: Iterable[str] = (),
     texts: Iterable[str] = (),
+    labels: Iterable[str] = (),
     columns: Iterable[str] | None = None,
-    media_type: str | None = None,
-    quoting: bool = True,
-    header: Sequence[str] | None = None,
+    file_format: FileFormat = AS_NAMED,
     pick: RowPick | None = None,
 ) -> dict[str, NDArray[Any]]:
     r"""Read columns of one or more files of rows.
@@ -101,18 +114,16 @@ def read_table(
         Files or globs; rows follow each other in the order of the files.
     numbers : iterable of str
         Columns that must hold a finite number in every row; float64.
+    labels : iterable of str
+        Columns of labels, for `classes_of`: float64 if every one of a file is 0 or 1, true or
+        false; else text.
     texts : iterable of str
         Columns to read as text; object arrays of str, with None where a cell is empty.
     columns : iterable of str, optional
         Columns in the types the file has; in CSV a column of nothing but numbers becomes int64
-        or float64 and the rest text. All columns that are neither ``numbers`` nor ``texts`` when
-        all three are left out.
-    media_type : str, optional
-        By default what each file's name says.
-    quoting : bool, default True
-        False reads CSV and TSV cells as they stand, quotes included.
-    header : sequence of str, optional
-        Column names of CSV and TSV files that have none.
+        or float64 and the rest text. All columns when nothing is named.
+    file_format : FileFormat, optional
+        How the files are written, where their names and contents do not say it.
     pick : RowPick, optional
         Read some of each file's rows.
 
@@ -139,19 +150,18 @@ def read_table(
     {'score': array([0.5 , 0.75]), 'id': array(['007', '008'], dtype=object)}
     """
     kinds = {**dict.fromkeys(columns or (), "any"), **dict.fromkeys(texts, "text")}
-    kinds = {**dict.fromkeys(numbers, "number"), **kinds}
-    parts: list[dict[str, NDArray[Any]]] = []
-    for path in expand_paths(paths):
-        media = format_of(path, media_type)
-        with connection() as con, plain_errors(path):
-            source = source_of(con, path, media, quoting, header)
-            wanted = kinds or dict.fromkeys(source.names, "any")
-            parts.append(_read(con, source, wanted, media in (CSV, TSV), pick))
+    kinds = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(labels, "label"), **kinds}
+
+    def read(con: "duckdb.DuckDBPyConnection", source: Source) -> dict[str, NDArray[Any]]:
+        return _read(con, source, kinds or dict.fromkeys(source.names, "any"), pick)
+
+    files = expand_paths(paths)
+    parts = [_opened(path, file_format, read) for path in files]
     if any(part.keys() != parts[0].keys() for part in parts[1:]):
         odd = next(i for i, part in enumerate(parts) if part.keys() != parts[0].keys())
         raise ArtifactError(
-            f"{expand_paths(paths)[odd]}: columns {list(parts[odd])} differ from those of the "
-            f"first file, {list(parts[0])}"
+            f"{files[odd]}: columns {list(parts[odd])} differ from those of the first file, "
+            f"{list(parts[0])}"
         )
     return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
@@ -160,7 +170,6 @@ def _read(
     con: "duckdb.DuckDBPyConnection",
     source: Source,
     wanted: Mapping[str, str],
-    guess: bool,
     pick: RowPick | None,
 ) -> dict[str, NDArray[Any]]:
     """Read the wanted columns of one file in one pass, then check the numbers."""
@@ -180,16 +189,40 @@ def _read(
     result: dict[str, NDArray[Any]] = {}
     if pick is not None:
         result = {ROW: fetched[source.names[-2]], KEY: fetched[source.names[-1]]}
+    commas: dict[str, str] = {}
     for i, (name, kind) in enumerate(wanted.items()):
         column = fetched[f"c{i}"]
         if kind == "number":
-            result[name] = _checked_numbers(con, source, name, column, result.get(ROW))
+            result[name] = _numbers(con, source, name, column, result.get(ROW), commas)
+        elif kind == "label":
+            found = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
+            is_binary = bool(((found == 0) | (found == 1)).all())
+            result[name] = found if is_binary else _texts(con, source, name)
         else:
-            plain = without_mask(column)
-            if kind == "any" and source.is_json:
-                plain = parsed(plain)
-            result[name] = guessed(plain) if kind == "any" and guess else plain
+            result[name] = _as_stored(source, without_mask(column), kind)
+    if commas:
+        _refuse_points(con, source, [n for n, kind in wanted.items() if kind == "number"], commas)
     return result
+
+
+def _as_stored(source: Source, column: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Return a column of texts, or one in the types of its file."""
+    if kind == "text":
+        return column
+    if source.is_json:
+        return parsed(column)
+    if source.separator is None:
+        return column
+    # Between commas a cell with a comma is quoted, and may be a list as well as a number.
+    return guessed(column, source.decimal or ("." if source.separator == "," else None))
+
+
+def _texts(con: "duckdb.DuckDBPyConnection", source: Source, name: str) -> NDArray[Any]:
+    read = con.execute(
+        f"SELECT {_expression(name, 'text', source)} AS c FROM {source.sql}",  # noqa: S608
+        source.parameters,
+    )
+    return without_mask(read.fetchnumpy()["c"])
 
 
 def _check_columns(source: Source, columns: Iterable[str]) -> None:
@@ -237,34 +270,71 @@ def _expression(name: str, kind: str, source: Source) -> str:
         if kind == "any":
             return column
         column = f"({column}->>'$')"
-    if kind == "number":
-        cast = f"TRY_CAST({column} AS DOUBLE)"
-        if name in source.typed:
-            return cast
-        return f"CASE WHEN contains({column}, '_') THEN NULL ELSE {cast} END"  # 1_0 is no number
+    if kind in ("number", "label"):
+        return _cast(column, kind, name in source.typed, source.decimal)
     return f"CAST({column} AS VARCHAR)" if kind == "text" else column
 
 
-def _checked_numbers(
+def _cast(column: str, kind: str, typed: bool, decimal: str | None) -> str:
+    """Return a number or NULL; of labels also 1 and 0 for true and false."""
+    if typed:
+        return f"TRY_CAST({column} AS DOUBLE)"
+    written = column
+    if kind == "number" and decimal == ",":
+        written = (
+            f"CASE WHEN contains({column}, '.') THEN NULL ELSE replace({column}, ',', '.') END"
+        )
+    cast = f"TRY_CAST({written} AS DOUBLE)"
+    if kind == "label":
+        word = f"lower(trim({column}))"
+        cast = f"coalesce({cast}, CASE {word} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)"
+    return f"CASE WHEN contains({column}, '_') THEN NULL ELSE {cast} END"  # 1_0 is no number
+
+
+def _numbers(
     con: "duckdb.DuckDBPyConnection",
     source: Source,
     name: str,
     column: Any,
     rows: NDArray[Any] | None,
+    commas: dict[str, str],
 ) -> NDArray[np.float64]:
+    """Return numbers; those that have no decimal point may have a comma, which is noted."""
     values = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
     bad = ~np.isfinite(values)
-    if bad.any():
-        row = int(np.argmax(bad))
-        shown = f"({quoted(name)}->>'$')" if source.is_json else f"CAST({quoted(name)} AS VARCHAR)"
-        cell = con.execute(
-            f"SELECT {shown} FROM {source.sql} LIMIT 1 OFFSET {row}",  # noqa: S608
+    if not bad.any():
+        return values
+    cells = _texts(con, source, name).tolist()
+    mark = decimal_of(cells) if source.decimal is None else source.decimal
+    if source.decimal is None and mark == ",":
+        values = numbers_in(cells, ",")
+        bad = ~np.isfinite(values)
+        commas[name] = next(cell for cell in cells if cell is not None and "," in cell)
+    if not bad.any():
+        return values
+
+    def place(row: int) -> tuple[str, str]:
+        return str(source.path), f"row {row + 1 if rows is None else rows[row]}"
+
+    raise not_numbers(place, name, cells, np.flatnonzero(bad).tolist(), mark)
+
+
+def _refuse_points(
+    con: "duckdb.DuckDBPyConnection",
+    source: Source,
+    names: Iterable[str],
+    commas: Mapping[str, str],
+) -> None:
+    """Raise if one column of numbers has decimal commas and another points: 1.234 may be 1234."""
+    name, cell = next(iter(commas.items()))
+    for other in (other for other in names if other not in commas):
+        column = _expression(other, "text", source)
+        found = con.execute(
+            f"SELECT {column} FROM {source.sql} WHERE contains({column}, '.') LIMIT 1",  # noqa: S608
             source.parameters,
         ).fetchone()
-        text = cell[0] if cell else None
-        what = "is missing" if text is None else f"is {text!r}"
-        raise InvalidInputError(
-            f"{source.path}: row {row + 1 if rows is None else rows[row]}: {name!r} {what}; "
-            "it must be a finite number"
-        )
-    return values
+        if found:
+            raise InvalidInputError(
+                f"{source.path}: {name!r} has decimal commas ({cell!r}) and {other!r} points "
+                f"({found[0]!r}): {MARKS}"
+            )

@@ -9,22 +9,31 @@ import gzip
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._files import check_gzip, pieces_of
-from eval_toolkit._tables.formats import CSV, JSON, JSONL, PARQUET, TSV
+from eval_toolkit._files import check_gzip, is_gzip, pieces_of
+from eval_toolkit._tables.dialect import MAX_LINE, dialect_of
+from eval_toolkit._tables.formats import CSV, JSON, JSONL, PARQUET, TSV, XLSX, FileFormat
 from eval_toolkit._tables.pages import check_pages
-from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit._tables.spool import copied, named
+from eval_toolkit._tables.workbooks import checked_names, write_lines
+from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Source", "connection", "literal", "plain_errors", "quoted", "source_of"]
-
-
-_MAX_LINE = 1 << 26  # bytes of one CSV line or JSON object; prompts can be long
+__all__ = [
+    "Source",
+    "connection",
+    "literal",
+    "may_mix_line_ends",
+    "plain_errors",
+    "quoted",
+    "source_of",
+    "with_equal_lines",
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,10 @@ class Source:
     is_json: bool = False
     typed: frozenset[str] = frozenset()
     """Columns that are no text in the file."""
+    separator: str | None = None
+    """What separates cells, in CSV and TSV."""
+    decimal: str | None = None
+    """The decimal mark that was named for CSV and TSV."""
 
 
 _databases: "dict[int, duckdb.DuckDBPyConnection]" = {}
@@ -104,16 +117,26 @@ def plain_errors(path: Path) -> "Iterator[None]":
     try:
         yield
     except duckdb.Error as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        text = re.sub(r"^[\w ]+ Error: ", "", lines[0]) if lines else type(error).__name__
-        where = re.search(r"CSV Error on Line: (\d+)", text)
-        if where:
-            # The rule stands before the advice, and after the line itself, however long that is.
-            advice = next((i for i, li in enumerate(lines) if li.startswith("Possible")), 0)
-            rule = lines[advice - 1].rstrip(".")
-            quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
-            text = f"line {where[1]}: {rule}{quotes}"
-        raise ArtifactError(f"{path}: {text}") from error
+        raise ArtifactError(f"{named(str(path))}: {_one_line(error)}") from error
+    except EvalToolkitError as error:
+        if named(str(error)) == str(error):
+            raise
+        raise type(error)(named(str(error))) from None
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = re.sub(r"^[\w ]+ Error: ", "", lines[0]) if lines else type(error).__name__
+    where = re.search(r"CSV Error on Line: (\d+)", text)
+    if not where:
+        return text
+    # The rule stands before the advice, and after the line itself, however long that is.
+    advice = next((i for i, li in enumerate(lines) if li.startswith("Possible")), 0)
+    rule = lines[advice - 1].rstrip(".")
+    if "not utf-8 encoded" in rule:
+        rule = "a character is not UTF-8; save the file as UTF-8"
+    quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
+    return f"line {where[1]}: {rule}{quotes}"
 
 
 def quoted(name: str) -> str:
@@ -127,82 +150,82 @@ def literal(text: str) -> str:
 _OTHER_FORMATS = {
     b"PAR1": "a Parquet file; name it .parquet",
     b"\x1f\x8b": "compressed with gzip; let its name end in .gz",
-    b"PK\x03\x04": "a zip archive or an Excel file; save the table as CSV or Parquet",
+    b"PK\x03\x04": "a zip archive or an Excel file; name an Excel file .xlsx",
     b"\xff\xfe": "encoded as UTF-16; save it as UTF-8",
     b"\xfe\xff": "encoded as UTF-16; save it as UTF-8",
 }
 
 
-def _refuse_other_formats(path: Path) -> None:
+def _refuse_other_formats(path: Path, media: str) -> None:
     """Raise if a file begins like one of another format than its name says."""
     check_gzip(path)  # duckdb unpacks without a look at lengths and checksums
-    begin = next(pieces_of(path), b"")[:4]
+    begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():
         if begin.startswith(magic):
             raise ArtifactError(f"{path}: is {what}")
+    text = begin.removeprefix(codecs.BOM_UTF8).lstrip()
+    if media in (CSV, TSV) and text.startswith((b'{"', b"[{", b"[\n")):
+        raise ArtifactError(f"{path}: holds JSON; name it .jsonl (an object per line) or .json")
+    if media == JSONL and text.startswith(b"["):
+        raise ArtifactError(f"{path}: holds a JSON array; name it .json")
 
 
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
-
-
-def _refuse_other_separator(path: Path, names: Sequence[str], delimiter: str) -> None:
-    """Raise if the one column is several names, joined by what separates in other files."""
-    (name,) = names
-    for other, word in _SEPARATORS.items():
-        parts = name.split(other)
-        if other != delimiter and len(parts) > 1 and all(part.strip() for part in parts):
-            fix = " (a file separated by tabs is named .tsv)" if other == "\t" else ""
-            raise ArtifactError(
-                f"{path}: the columns seem to be separated by {word}: the first line is one cell, "
-                f"{name!r:.80}; separate them by {_SEPARATORS[delimiter]}{fix}, or name the one "
-                "column yourself (header)"
-            )
-
-
-def _first_record(path: Path, delimiter: str, quoting: bool) -> list[str]:
-    """Return the cells of the first record, as the csv module reads them."""
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    csv.field_size_limit(_MAX_LINE)
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as head:
-            lines = csv.reader(
-                head, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
-            )
-            return next(lines, [])
-    except (OSError, EOFError, csv.Error) as error:
-        raise ArtifactError(f"{path}: cannot read the first line: {error}") from error
-
-
-def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str] | None) -> Source:
-    first = _first_record(path, delimiter, quoting)
-    names = list(header) if header is not None else first
-    if not any(name.strip() for name in names):
-        raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
-    if header is None and len(names) == 1:
-        _refuse_other_separator(path, names, delimiter)
-    # A frame saved with its index has a column without a name.
-    names = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
-    seen: set[str] = set()
-    for name in names:
-        # duckdb compares column names without case
-        if name.lower() in seen:
-            raise ArtifactError(
-                f"{path}: the column {name!r} occurs twice in the first line; rename one"
-            )
-        seen.add(name.lower())
-    if header is not None and len(first) != len(names):
+def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
+    separator, first = dialect_of(path, media, how)
+    names = checked_names(path, list(first if how.header is None else how.header))
+    if how.header is not None and len(first) != len(names):
         raise ArtifactError(
             f"{path}: the first line has {len(first)} cells but {len(names)} columns are named"
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    quote = "'\"'" if quoting else "''"
+    quote = "'\"'" if how.quoting else "''"
     sql = (
-        f"read_csv(?, auto_detect=false, hive_partitioning=false, header={'false' if header is not None else 'true'}, "
-        f"delim={literal(delimiter)}, quote={quote}, escape={quote}, "
+        f"read_csv(?, auto_detect=false, hive_partitioning=false, header={'true' if how.header is None else 'false'}, "
+        f"delim={literal(separator)}, quote={quote}, escape={quote}, "
         # by itself duckdb would take a buffer of sixteen lines of the largest size: a gigabyte
-        f"columns={{{columns}}}, max_line_size={_MAX_LINE}, buffer_size={_MAX_LINE})"
+        f"columns={{{columns}}}, max_line_size={MAX_LINE}, buffer_size={MAX_LINE})"
     )
-    return Source(path, sql, [glob.escape(str(path))], names)
+    parameters = [glob.escape(str(path))]
+    return Source(path, sql, parameters, names, separator=separator, decimal=how.decimal)
+
+
+def may_mix_line_ends(source: Source, error: Exception) -> bool:
+    """Return whether duckdb may have refused a CSV file because its lines end in different ways."""
+    signs = ("reached an invalid state", "unterminated quote")
+    return (
+        source.separator is not None
+        and any(sign in str(error) for sign in signs)
+        and any(b"\r" in piece for piece in pieces_of(source.path))
+    )
+
+
+def with_equal_lines(source: Source, how: FileFormat) -> Source:
+    """Return a source whose records are those that the csv module reads, written alike."""
+    mark = str(source.separator)
+
+    def write(path: Path, target: Path) -> None:
+        opener = gzip.open if is_gzip(path) else open
+        try:
+            with (
+                opener(path, "rt", encoding="utf-8-sig", newline="") as lines,
+                target.open("x", encoding="utf-8", newline="") as copy,
+            ):
+                records = csv.reader(
+                    lines,
+                    delimiter=mark,
+                    quoting=csv.QUOTE_MINIMAL if how.quoting else csv.QUOTE_NONE,
+                    strict=True,
+                )
+                kept = (cells or [""] for cells in records if cells or len(source.names) == 1)
+                csv.writer(copy, quoting=csv.QUOTE_ALL).writerows(kept)
+        except UnicodeDecodeError:
+            raise ArtifactError(f"{path}: a character is not UTF-8; save it as UTF-8") from None
+        except csv.Error as error:
+            raise ArtifactError(f"{path}: line {records.line_num}: {error}") from None
+
+    copy = copied(source.path, f".{ord(mark)}.{how.quoting}.csv", write)
+    read = _csv_source(copy, CSV, replace(how, separator=",", quoting=True))
+    return replace(read, path=source.path, separator=source.separator)
 
 
 _BLANKS = b" \t\r\n"
@@ -228,12 +251,14 @@ def _refuse_open_array(path: Path) -> None:
         )
 
 
-def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> Source:
+def _json_source(
+    con: "duckdb.DuckDBPyConnection", path: Path, media: str, copy: Path | None = None
+) -> Source:
     if media == JSON:
         _refuse_open_array(path)
-    style = "newline_delimited" if media == JSONL else "auto"
-    options = f"format='{style}', maximum_object_size={_MAX_LINE}"
-    parameters = [glob.escape(str(path))]
+    style = "auto" if media == JSON else "newline_delimited"
+    options = f"format='{style}', maximum_object_size={MAX_LINE}"
+    parameters = [glob.escape(str(copy or path))]
     # Every row is looked at: a key that first occurs late is a column too.
     described = con.execute(
         f"DESCRIBE SELECT * FROM read_json(?, hive_partitioning=false, {options}, sample_size=-1, maximum_depth=1)",  # noqa: S608
@@ -306,17 +331,15 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     )
 
 
-def source_of(
-    con: "duckdb.DuckDBPyConnection",
-    path: Path,
-    media: str,
-    quoting: bool,
-    header: Sequence[str] | None,
-) -> Source:
-    if media != PARQUET:
-        _refuse_other_formats(path)
+def source_of(con: "duckdb.DuckDBPyConnection", path: Path, how: FileFormat, media: str) -> Source:
     if media in (CSV, TSV):
-        return _csv_source(path, "," if media == CSV else "\t", quoting, header)
-    if header is not None:
+        _refuse_other_formats(path, media)
+        return _csv_source(path, media, how)
+    if how.header is not None:
         raise InvalidInputError(f"{path}: `header` is for CSV and TSV files, this is {media}")
-    return _parquet_source(con, path) if media == PARQUET else _json_source(con, path, media)
+    if media == PARQUET:
+        return _parquet_source(con, path)
+    if media == XLSX:
+        return _json_source(con, path, media, copied(path, ".jsonl", write_lines))
+    _refuse_other_formats(path, media)
+    return _json_source(con, path, media)

@@ -5,7 +5,7 @@ from pathlib import Path
 from eval_toolkit._files import read_unpacked
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["read_text"]
+__all__ = ["read_lines", "read_text"]
 
 
 def read_text(path: Path) -> str:
@@ -41,3 +41,19 @@ def read_text(path: Path) -> str:
     if not text.strip():
         raise ArtifactError(f"{path}: the file is empty")
     return text
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    r"""Return the lines of a file that are not blank, each with its number.
+
+    Lines end in a line feed alone: other separators of lines may stand within a JSON text.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = path.write_text("a\n\nb")
+    >>> read_lines(path)
+    [(1, 'a'), (3, 'b')]
+    """
+    return [(n, line) for n, line in enumerate(read_text(path).split("\n"), 1) if line.strip()]

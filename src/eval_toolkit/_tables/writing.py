@@ -73,6 +73,8 @@ def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
 def _write(
     con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
 ) -> None:
+    if media not in _COPY:
+        raise InvalidInputError(f"{target}: Excel files are read, not written; name it .csv")
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")

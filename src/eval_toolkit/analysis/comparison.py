@@ -45,8 +45,8 @@ from eval_toolkit.inference import (
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import written
-from eval_toolkit.runs.parts import WHOLE, format_part
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE, format_part
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]

@@ -25,8 +25,8 @@ from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards.cells import Status
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
 

@@ -22,8 +22,8 @@ from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import format_part, parse_part
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import format_part, parse_part
 
 __all__ = ["Fold", "PairedFolds", "Pooled", "fold_difference", "folds_of", "paired_folds"]
 

@@ -34,8 +34,8 @@ from eval_toolkit.inference.multiplicity import CorrectionMethod
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import Address
-from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 from eval_toolkit.seeds import SeedLike
 
 __all__ = ["Leaderboard", "TaskUnits", "leaderboard"]

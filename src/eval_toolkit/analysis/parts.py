@@ -11,8 +11,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import Address
-from eval_toolkit.runs.parts import FOLD, SLICE, format_part, parse_part
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import FOLD, SLICE, format_part, parse_part
 
 __all__ = ["Requested", "at_part", "divided", "part_names", "requested_cells", "scored_by"]
 

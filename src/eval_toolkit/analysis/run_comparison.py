@@ -10,7 +10,7 @@ from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.errors import MissingColumnError
 from eval_toolkit.runs.addresses import Address, written
-from eval_toolkit.runs.parts import SLICE, WHOLE, format_part, parse_part
+from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part, parse_part
 
 __all__ = ["RunComparison", "in_words"]
 

@@ -25,8 +25,8 @@ from eval_toolkit.metric_specs.columns import ATTACKED
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import read_cell
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = [
     "Matched",
@@ -63,7 +63,7 @@ class Subject:
     stated_b: Mapping[str, bool] = field(default_factory=dict)
     """Directions that the runs' manifests state."""
     part: str = WHOLE
-    """Of the slice, as `runs.parts` writes it."""
+    """Of the slice, as `scorecards.parts` writes it."""
     family: tuple[str, ...] = ()
     """Of a part: what it shares with the other parts of its slice."""
 

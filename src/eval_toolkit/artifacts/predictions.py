@@ -244,14 +244,11 @@ def _numbers(cells: Any, name: str, uri: str) -> FloatArray:
 
 
 def _labels(cells: Any, name: str, uri: str) -> NDArray[np.int64]:
-    numbers = _numbers(cells, name, uri)
-    bad = (numbers != 0) & (numbers != 1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InvalidInputError(
-            f"{uri}: row {row + 1}: {name!r} is {numbers[row]:g}; labels must be 0 or 1"
-        )
-    return numbers.astype(np.int64)
+    column = np.asarray(cells)
+    if column.dtype.kind not in "biuf":
+        column = np.asarray(cells, dtype=object)
+    found = _tables.classes_of(column, place=lambda row: (uri, f"row {row + 1}"), column=name)
+    return found.astype(np.int64)
 
 
 def _scores(cells: Any, name: str, uri: str) -> FloatArray:

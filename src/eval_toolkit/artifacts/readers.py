@@ -21,8 +21,6 @@ __all__ = [
     "reader_for",
 ]
 
-_NUMBERS = ("label", "score")
-
 
 @dataclass(frozen=True, slots=True)
 class _TableReader:
@@ -31,7 +29,9 @@ class _TableReader:
     media_type: ClassVar[str]
 
     def read_predictions(self, uri: str, *, columns: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the named columns: labels and scores as numbers, everything else as text.
+        """Return the named columns: scores as numbers, everything else as text.
+
+        Labels are numbers if every one is 0 or 1, true or false; else texts.
 
         Parameters
         ----------
@@ -52,11 +52,16 @@ class _TableReader:
         InvalidInputError
             If a column is not there or a cell is empty.
         """
-        numbers = [name for role, name in columns.items() if role in _NUMBERS]
-        texts = [name for role, name in columns.items() if role not in _NUMBERS]
+        named = {role: [name] for role, name in columns.items()}
+        labels, numbers = named.pop("label", []), named.pop("score", [])
+        texts = [name for names in named.values() for name in names]
         with local_file(uri) as path:
             table = _tables.read_table(
-                path, numbers=numbers, texts=texts, media_type=self.media_type
+                path,
+                numbers=numbers,
+                texts=texts,
+                labels=labels,
+                file_format=_tables.FileFormat(self.media_type),
             )
         for name in texts:
             empty = next((i for i, cell in enumerate(table[name].tolist()) if not cell), None)
@@ -64,7 +69,7 @@ class _TableReader:
                 raise InvalidInputError(
                     f"{address_of(uri)}: row {empty + 1}: {name!r} is missing; every row needs one"
                 )
-        return table
+        return {name: table[name] for name in columns.values()}
 
 
 class CsvPredictionReader(_TableReader):

@@ -13,7 +13,7 @@ from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.addresses import Address
-from eval_toolkit.runs.parts import parse_part
+from eval_toolkit.scorecards.parts import parse_part
 
 __all__ = ["Claim", "Requirement", "load_claims"]
 

@@ -29,9 +29,9 @@ from eval_toolkit.inference import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import written
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.results import ResultCell, Results
 from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["claim_gate", "evaluate_gate"]

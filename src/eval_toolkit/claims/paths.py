@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.results import Results
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = [
     "MetricPath",

@@ -14,14 +14,14 @@ from eval_toolkit.analysis.parts import scored_by
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._cells import told
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._rows import Predictions, Slice
 from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.loaders.predictions import Predictions, Slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
+from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
 __all__ = [
     "Block",

@@ -12,8 +12,8 @@ from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._remote import is_run
-from eval_toolkit.cli._rows import Wanted
 from eval_toolkit.errors import InvalidInputError, MissingFileError
+from eval_toolkit.loaders.predictions import Wanted
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _tables
 from eval_toolkit._files import replace_atomic
+from eval_toolkit._tables import FileFormat
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 __all__ = ["Copy", "copy_rows"]
@@ -37,9 +38,8 @@ class Copy:
 
 def copy_rows(
     copies: Sequence[Copy],
+    file_format: FileFormat = _tables.AS_NAMED,
     *,
-    quoting: bool = True,
-    header: Sequence[str] | None = None,
     inputs: Iterable[Path] = (),
 ) -> None:
     """Copy rows of files to new files of the same format; text formats byte for byte.
@@ -47,8 +47,8 @@ def copy_rows(
     Parameters
     ----------
     copies : sequence of Copy
-        What goes where.
-    quoting, header
+        What goes where. Rows of Excel files go to CSV files.
+    file_format : FileFormat, optional
         How CSV and TSV sources are read; targets are written the same way.
     inputs : iterable of Path
         More files that must not be replaced.
@@ -74,17 +74,23 @@ def copy_rows(
                     stack.enter_context(replace_atomic(target)): rows
                     for target, rows in copy.targets.items()
                 }
-                _copy(replace(copy, targets=written), quoting, header)
+                _copy(replace(copy, targets=written), file_format)
     except OSError as error:
         where = next(iter(copies[0].targets)).parent
         raise InvalidInputError(f"{where}: cannot write: {error.strerror or error}") from error
 
 
-def _copy(copy: Copy, quoting: bool, header: Sequence[str] | None) -> None:
+def _copy(copy: Copy, how: FileFormat) -> None:
     media = _tables.media_type_of(copy.source)
     if media == _tables.PARQUET:
         for target, rows in copy.targets.items():
             _copy_parquet(copy.source, target, rows)
+        return
+    if media == _tables.XLSX:
+        columns = _tables.read_table(copy.source, texts=_tables.column_names(copy.source))
+        for target, rows in copy.targets.items():
+            kept = {name: column[np.sort(rows)] for name, column in columns.items()}
+            _tables.write_table(kept, target, media_type=_tables.CSV)
         return
     wanted = {target: frozenset(rows.tolist()) for target, rows in copy.targets.items()}
     with ExitStack() as stack:
@@ -98,8 +104,9 @@ def _copy(copy: Copy, quoting: bool, header: Sequence[str] | None) -> None:
         elif media == _tables.JSONL:
             n = _copy_records((line for line in stream if line.strip()), outs, wanted)
         else:
-            records = _csv_records(stream, "," if media == _tables.CSV else "\t", quoting)
-            names = "" if header is not None else next(records)
+            separator, _ = _tables.dialect_of(copy.source, media, how)
+            records = _csv_records(stream, separator, how.quoting)
+            names = "" if how.header is not None else next(records)
             for out in outs.values():
                 out.write(names)
             n = _copy_records(records, outs, wanted)

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables, _validate
 from eval_toolkit._hashing import sha256_text
+from eval_toolkit._tables import FileFormat, LabelMap, Rows, read_rows
 from eval_toolkit._times import read_times
 from eval_toolkit._validate import BoolArray
-from eval_toolkit.cli import _rows
-from eval_toolkit.cli._rows import IDS, LABELS, LabelMap, Rows, named_column
+from eval_toolkit.cli._options import file_options, label_options
+from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.loaders.predictions import IDS, LABELS, named_column
 from eval_toolkit.slices import EvalSlice
 
 __all__ = [
@@ -52,12 +54,7 @@ class Reading:
     time: str | None = None
     id: str | None = None
     labels: LabelMap | None = None
-    quoting: bool = True
-    header: tuple[str, ...] | None = None
-
-    def file_options(self) -> dict[str, Any]:
-        """Return the keywords of the functions that read and copy files."""
-        return {"quoting": self.quoting, "header": self.header}
+    file_format: FileFormat = _tables.AS_NAMED
 
 
 @dataclass(frozen=True)
@@ -109,20 +106,13 @@ def data_options(command: _Command) -> _Command:
     @click.option("--group", metavar="COLUMN", help="Rows that belong together share a group.")
     @click.option("--time", metavar="COLUMN", help="When a row came about: numbers or ISO 8601.")
     @click.option("--id", "id", metavar="COLUMN", help="The data's own key of a row; unique.")
-    @click.option("--positive", metavar="LABEL", help="The label that counts as positive.")
-    @click.option("--labels", metavar="NEG,POS", help="Both labels, where they are words.")
-    @click.option(
-        "--quoting/--no-quoting", default=True, help="Whether quotes in CSV and TSV are special."
-    )
-    @click.option("--header", metavar="A,B,…", help="Column names of files that have none.")
+    @label_options
+    @file_options
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        names = ("text", "label", "group", "time", "id", "quoting")
+        names = ("text", "label", "group", "time", "id", "labels", "file_format")
         taken = {name: kwargs.pop(name) for name in names}
-        labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
-        header = kwargs.pop("header")
-        columns = None if header is None else tuple(name.strip() for name in header.split(","))
-        return command(*args, reading=Reading(**taken, labels=labels, header=columns), **kwargs)
+        return command(*args, reading=Reading(**taken), **kwargs)
 
     return wrapped  # type: ignore[return-value]
 
@@ -139,10 +129,13 @@ def threshold_option(help_: str) -> Callable[[_Command], _Command]:
 
 
 def stem_of(file: Path) -> tuple[str, str]:
-    """Return a file's name without what tells the format, and that: ``train``, ``.csv.gz``."""
+    """Return a file's name without what tells the format, and that: ``train``, ``.csv.gz``.
+
+    Rows of an Excel file are written as CSV.
+    """
     n = 2 if file.suffix.lower() == ".gz" else 1
     suffix = "".join(file.suffixes[-n:])
-    return file.name.removesuffix(suffix), suffix
+    return file.name.removesuffix(suffix), ".csv" if suffix.lower() == ".xlsx" else suffix
 
 
 def origin(part: EvalSlice) -> NDArray[Any]:
@@ -186,7 +179,7 @@ def read_data(
     salt : str
         Tells the rows without a text of this file from those of another.
     """
-    have = _tables.column_names(file, **reading.file_options())
+    have = _tables.column_names(file, reading.file_format)
     label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
     texts = _text_columns(file, have, reading, needs_text)
     roles = {
@@ -197,26 +190,24 @@ def read_data(
     named = {label, *texts, *roles.values(), *also}
     rest = [name for name in have if name not in named and name not in IDS] if others else []
     as_text = [*texts, *roles.values(), *also, *([label] if label else [])]
-    columns = _tables.read_table(
+    rows = read_rows(
         file,
         texts=[name for name in dict.fromkeys(as_text) if name != roles.get("time")],
         columns=[*([roles["time"]] if "time" in roles else []), *rest],
-        **reading.file_options(),
+        file_format=reading.file_format,
     )
-    rows = Rows((file,), np.zeros(1, dtype=np.int64), columns)
-    if not len(rows):
-        raise InvalidInputError(f"{file}: there are no rows below the column names")
     if "id" in roles:
         _refuse_repeated(rows, roles["id"])
     if "time" in roles:
         if _tables.media_type_of(file) in (_tables.CSV, _tables.TSV):
-            columns[roles["time"]] = _numbers_among(columns[roles["time"]])
+            times = _numbers_among(rows.columns[roles["time"]])
+            rows = replace(rows, columns={**rows.columns, roles["time"]: times})
         _check_times(rows, roles["time"])
     for role in ("group", "time"):
         if needs_roles and role in roles:
             _refuse_missing(rows, roles[role], f"a {role}")
     labels, fault = _labels(rows, label, reading.labels)
-    filled, without_text = _without_gaps(columns, texts, labels, salt)
+    filled, without_text = _without_gaps(rows.columns, texts, labels, salt)
     slice_ = EvalSlice(
         name=stem_of(file)[0] or file.name,
         df={**filled, label or _NO_LABEL: labels, _ORIGIN: np.arange(len(rows))},
@@ -224,7 +215,7 @@ def read_data(
         label_col=label or _NO_LABEL,
         **{f"{role}_col": column for role, column in roles.items()},
     )
-    found = frozenset(columns[label].tolist()) if label is not None else frozenset()
+    found = frozenset(rows.columns[label].tolist()) if label is not None else frozenset()
     return Data(file, slice_, tuple(rest), found, fault, without_text)
 
 
@@ -236,11 +227,11 @@ def _labels(
     if label is None:
         return none, None
     try:
-        return _rows._binary(rows, label, names).astype(np.int64), None
+        return rows.classes(label, names).astype(np.int64), None
     except InvalidInputError as error:
         if names is not None:  # who names the classes wants them
             raise
-        return none, str(error)
+        return none, in_options(str(error))
 
 
 def _optional(
@@ -325,7 +316,7 @@ def _check_times(rows: Rows, column: str) -> None:
         place = re.compile(re.escape(column) + r"\[(\d+)\]")
         first = place.match(str(error))
         if first is None:
-            raise InvalidInputError(f"{rows.files[0]}: {error}") from None
+            raise InvalidInputError(f"{rows.name}: {error}") from None
         rest = place.sub(lambda at: f"row {int(at[1]) + 1}", str(error)[first.end() :])
         raise InvalidInputError(f"{rows.where(int(first[1]))}: {column!r}{rest}") from None
 

@@ -8,10 +8,11 @@ import click
 
 from eval_toolkit import _tables
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
-from eval_toolkit.cli._rows import NoUsualColumnError
 from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
+from eval_toolkit.loaders.predictions import NoUsualColumnError
 from eval_toolkit.report.pages import Page
 from eval_toolkit.report.words import one_line
 
@@ -44,15 +45,17 @@ def check_each(
         try:
             page, report = alone(str(file))
         except (InvalidInputError, ArtifactError) as error:
-            lines.append(f"{file}: not checked: {str(error).removeprefix(f'{file}: ')}")
+            said = _tables.named(in_options(str(error)))
+            name = _tables.shown(file)
+            lines.append(f"{name}: not checked: {said.removeprefix(f'{name}: ')}")
             unread |= not isinstance(error, NoUsualColumnError)
             continue
         failed |= report.has_errors()
         failed |= strict and any(one.n_affected for one in report.findings)
-        pages[str(file)] = page
+        pages[_tables.shown(file)] = page
         lines += page.lead
     payload = {name: dict(page.payload) for name, page in pages.items()}
-    left = [str(file) for file in files if str(file) not in pages]
+    left = [name for name in map(_tables.shown, files) if name not in pages]
     whole = Page(
         "Leakage",
         {"failed": failed or unread, "files": payload, "not_checked": left},

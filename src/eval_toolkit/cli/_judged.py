@@ -11,9 +11,10 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
-from eval_toolkit.cli._rows import IDS, Rows, named_column, read_rows
+from eval_toolkit._tables import Rows, number_in, read_rows
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
+from eval_toolkit.loaders.predictions import IDS, named_column
 from eval_toolkit.report.pages import Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -72,7 +73,8 @@ def judged_options(command: _Command) -> _Command:
     decorated: Any = wrapped
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
-    return click.argument("source", metavar="FILE|RUN", type=click.Path(exists=True))(decorated)  # type: ignore[no-any-return]
+    path = click.Path(exists=True, allow_dash=True)
+    return click.argument("source", metavar="FILE|RUN", type=path)(decorated)  # type: ignore[no-any-return]
 
 
 def _read(
@@ -251,13 +253,8 @@ def _numbers(
 def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
     if text is None:
         return None
-    if text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    number = number_in(text)
+    if number is None or not math.isfinite(number):
         raise InvalidInputError(
             f"{rows.where(row)}: {name!r} is {text!r}, which is no number; where labels are words, "
             "say which counts as 1: --positive LABEL"

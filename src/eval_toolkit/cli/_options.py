@@ -8,16 +8,19 @@ from typing import Any, TypeVar
 
 import click
 
+from eval_toolkit._tables import FileFormat, LabelMap
 from eval_toolkit._words import intervals_made
-from eval_toolkit.cli._rows import LabelMap, Wanted
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Executor
+from eval_toolkit.loaders.predictions import Wanted
 
 __all__ = [
     "Sampling",
     "column_options",
     "direction_options",
+    "file_options",
     "form_options",
+    "label_options",
     "output_options",
     "sampling_options",
 ]
@@ -69,49 +72,93 @@ _COLUMNS = (
     ),
     click.option(
         "--id",
-        "id_",
         metavar="COLUMN",
         help="The data's own key of a row, unique; else unit_id, row_id or id.",
     ),
     click.option(
         "--no-id", is_flag=True, help="Rows have no key, whatever the columns are called."
     ),
+)
+_LABELS = (
     click.option("--positive", metavar="LABEL", help="The label that counts as positive."),
-    click.option("--labels", metavar="NEG,POS", help="Both labels, where they are words."),
+    click.option(
+        "--labels",
+        metavar="NEG,POS",
+        help="Both labels, where they are words; 0 and 1, true and false need no option.",
+    ),
+)
+_FORMAT = (
     click.option(
         "--quoting/--no-quoting", default=True, help="Whether quotes in CSV and TSV are special."
     ),
     click.option("--header", metavar="A,B,…", help="Column names of files that have none."),
+    click.option(
+        "--separator",
+        metavar="CHAR",
+        help="Separator of CSV cells: , ; | tab … [default: detected].",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="Decimal mark of numbers in CSV [default: detected].",
+    ),
 )
 _BY = click.option(
     "--by", metavar="COLUMN", multiple=True, help="Report each value of a column. Repeatable."
 )
 
 
+def label_options(command: _Command) -> _Command:
+    """Add the options that say which labels are the classes; the command gets ``labels``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
+        return command(*args, labels=labels, **kwargs)
+
+    return _with_options(wrapped, _LABELS)  # type: ignore[no-any-return]
+
+
+def file_options(command: _Command) -> _Command:
+    """Add the options that say how files are written; the command gets ``file_format``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        header, mark = kwargs.pop("header"), kwargs.pop("separator")
+        file_format = FileFormat(
+            quoting=kwargs.pop("quoting"),
+            header=header and tuple(name.strip() for name in header.split(",")),
+            separator="\t" if mark in ("tab", "\\t") else mark,
+            decimal=kwargs.pop("decimal"),
+        )
+        return command(*args, file_format=file_format, **kwargs)
+
+    return _with_options(wrapped, _FORMAT)  # type: ignore[no-any-return]
+
+
+def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     """Add the options that say what the columns mean; the command gets ``wanted``."""
 
     def add(command: _Command) -> _Command:
+        @label_options
+        @file_options
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            taken = {name: kwargs.pop(name) for name in ("label", "scores", "group", "quoting")}
-            header, key, no_id = (kwargs.pop(name) for name in ("header", "id_", "no_id"))
-            if no_id and key is not None:
+            names = ("label", "scores", "group", "id", "labels", "file_format")
+            taken = {name: kwargs.pop(name) for name in names}
+            no_id = kwargs.pop("no_id")
+            if no_id and taken["id"] is not None:
                 raise click.UsageError("give --id or --no-id, not both")
-            wanted = Wanted(
-                **taken,
-                by=kwargs.pop("by", ()),
-                id=key,
-                keyed=not no_id,
-                labels=LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels")),
-                header=header and tuple(name.strip() for name in header.split(",")),
-            )
+            wanted = Wanted(**taken, by=kwargs.pop("by", ()), keyed=not no_id)
             return command(*args, wanted=wanted, **kwargs)
 
-        decorated: Any = wrapped
-        for option in reversed((*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:])):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
+        return _with_options(wrapped, (*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:]))  # type: ignore[no-any-return]
 
     return add
 

@@ -41,6 +41,8 @@ class Fetched:
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
     """Yield the files of paths and addresses; copies are removed, and errors name the address."""
+    if list(paths).count(_tables.STDIN) > 1:
+        raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
         local, names = [], {}
         for number, path in enumerate(paths):
@@ -52,6 +54,9 @@ def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
                 path = str(copy)
             elif path.lower().startswith("file://"):
                 path = str(local_path(path))
+            elif path == _tables.STDIN:
+                path = str(_tables.expand_paths(path)[0])
+                names[path] = _tables.shown(path)
             local.append(path)
         try:
             yield Fetched(local, names)

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ __all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safel
 # What the library advises a caller, and what the reader of a command can do.
 _PHRASES = {
     "quoting=False takes": "--no-quoting takes",
+    "pass keyed=False": "say --no-id",
+    "which is not in label_map (": "which is none of the labels (",
+    "); add it there": ")",
+    "pass a `label_map` from label to 0 or 1": "type --labels NEGATIVE,POSITIVE, or --positive LABEL",
     "pass overwrite=True": "say --overwrite",
     "with `pairs`": "with --pair A=B",
     "set `num_fewshot`": "set --fewshot",
@@ -50,6 +55,7 @@ _OTHER_NAMES = {
     "tokens": "--max-total-tokens",
     "calls": "--max-calls",
 }
+_LABEL_PAIR = re.compile(r"pass label_map=\{('[^',]*'): 0, ('[^',]*'): 1\} with 1 for positive")
 _MORE_ROLLOUTS = re.compile(r"(?<= rollouts); ask for at least \d+")
 _ARGUMENT = re.compile(r"`(\w+)`")
 _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
@@ -83,8 +89,14 @@ def in_options(message: str, command: click.Command | None = None) -> str:
             return match[0]
         return f"say {option}" if flag else option if refused else f"{option} {value}"
 
+    message = _LABEL_PAIR.sub(_as_pair, message)
     message = _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), message)
     return _SET.sub(given, message)
+
+
+def _as_pair(found: re.Match[str]) -> str:
+    negative, positive = (word[1:-1] for word in found.groups())
+    return f"type --labels {shlex.quote(f'{negative},{positive}')}, the positive one last"
 
 
 def _options_of(command: click.Command | None) -> dict[str, str]:
@@ -115,6 +127,8 @@ def on_this_machine(context: click.Context, option: click.Parameter, value: Any)
 
 def shown_safely(message: str, given: Iterable[str]) -> str:
     """Return a message without the secrets of addresses; runs are called by their address."""
+    tables = sys.modules.get("eval_toolkit._tables")
+    message = message if tables is None else tables.named(message)
     copies = getattr(sys.modules.get("eval_toolkit.runs.remote"), "COPIES", {})
     for copy, address in copies.items():
         message = message.replace(copy, address)

@@ -134,8 +134,8 @@ def check(
 ) -> None:
     """Check for leakage: copies, conflicts and groups within and across files.
 
-    Each of FILES (CSV, TSV, JSONL, JSON, Parquet, also .gz) is one split, named after the file or
-    as in NAME=PATH. Copies within a split are warnings, copies across splits are errors, and an
+    Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for standard
+    input) is one split, named after the file or as in NAME=PATH. Copies within a split are warnings, copies across splits are errors, and an
     error exits with 1. With --each the files have nothing to do with each other.
 
     \b
@@ -213,7 +213,12 @@ def _read(
         also = () if split_col is None else (split_col,)
         data = {
             name: read_data(
-                file, reading, also=also, others=target, needs_label=target, salt=str(file)
+                file,
+                reading,
+                also=also,
+                others=target,
+                needs_label=target,
+                salt=_tables.shown(file),
             )
             for name, file in files.items()
         }
@@ -328,7 +333,7 @@ def _write(splits: Splits, cleaned: CleanedSplits, folder: Path, corpus: Sequenc
             Copy(data.file, data.rows.n, {targets[name]: kept[name]})
             for name, data in splits.data.items()
         ],
-        **splits.reading.file_options(),
+        splits.reading.file_format,
         inputs=corpus,
     )
 
@@ -379,7 +384,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
     data = splits.data.get(name) or next(iter(splits.data.values()))
     part = splits.parts[name]
     return {
-        "file": str(data.file),
+        "file": _tables.shown(data.file),
         "n": part.n,
         "n_positive": part.n_positive if data.labelled else None,
     }
@@ -415,7 +420,7 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
         if found.check_name == "NearDuplicateCheck"
     ]
     notes += [
-        f"{data.file}: rows without a text, compared with no other: {data.n_without_text}"
+        f"{_tables.shown(data.file)}: rows without a text, compared with no other: {data.n_without_text}"
         for data in splits.data.values()
         if data.n_without_text
     ]

@@ -24,13 +24,13 @@ from eval_toolkit.cli._options import (
     sampling_options,
 )
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.loaders.predictions import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page
 from eval_toolkit.report.pages import Page
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["compare", "refuse_nothing"]
 
@@ -109,12 +109,12 @@ def compare(
 ) -> None:
     """Compare B with A on the same rows: differences with intervals.
 
-    A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
-    of the rows), one file with two columns of scores (--score a --score b), or two folders of
-    runs, where --by names parts of the records, such as subject. Runs imported from two tools'
-    logs are paired by what their items say. The p-values of metrics and slices are
-    adjusted for their number by Holm's method. Of runs of rollouts the main metrics are compared,
-    and how many conversations failed by each turn.
+    A and B are files of predictions (in the formats of score; one may be - for standard input),
+    paired on --id (else unit_id, row_id or id, else the order of the rows), one file with two
+    columns of scores (--score a --score b), or two folders of runs, where --by names parts of the
+    records, such as subject. Runs imported from two tools' logs are paired by what their items say.
+    The p-values of metrics and slices are adjusted for their number by Holm's method. Of runs of
+    rollouts the main metrics are compared, and how many conversations failed by each turn.
     """
     if any(map(is_run, sides)):
         runs = opened_runs(sides, wanted)
@@ -232,8 +232,9 @@ def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
     paths = files.paths
     if len(paths) != 2 or len(wanted.scores) > 2:
         raise click.UsageError("give two files, A and B, and at most one --score for each")
-    wanted = replace(wanted, id=wanted.key(paths), keyed=False)
-    in_b = _tables.column_names(paths[1], **wanted.file_options())
+    names = [_tables.column_names(path, wanted.file_format) for path in paths]
+    wanted = replace(wanted, id=wanted.key(names), keyed=False)
+    in_b = names[1]
     sides = [
         read_predictions([paths[0]], replace(wanted, scores=wanted.scores[:1])),
         read_predictions(

@@ -25,7 +25,7 @@ from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line, with_ends, without_interval
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["evaluate"]
 

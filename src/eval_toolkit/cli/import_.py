@@ -9,7 +9,7 @@ import click
 
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
-from eval_toolkit.cli._options import direction_options, form_options
+from eval_toolkit.cli._options import direction_options, form_options, label_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
 from eval_toolkit.integrations.importing.stated import cell_names
@@ -47,6 +47,7 @@ _MOST_ROWS = 60
 @click.option(
     "--column", "columns", metavar="F", multiple=True, help="Of a table: a column of numbers."
 )
+@label_options
 @direction_options
 @click.option("--overwrite", is_flag=True, help="Replace runs that are there.")
 @form_options
@@ -64,8 +65,8 @@ def import_(
     """Read other tools' logs: statistics with intervals, and runs to compare, gate and report.
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
-    lighteval, HELM, eval-framework, astra-rl, garak, or a table of predictions. None of those
-    tools is needed.
+    lighteval, HELM, eval-framework, astra-rl, garak, or a table of predictions (in the formats of
+    score; - for standard input). None of those tools is needed.
 
     \b
     eval-toolkit import logs/ --out runs
@@ -83,6 +84,7 @@ def import_(
             by=tuple(fields["by"]),
             id_field=fields["id_field"],
             columns=tuple(fields["columns"]),
+            labels=fields["labels"],
         ),
         task=task,
         model=model,

@@ -16,7 +16,7 @@ from eval_toolkit.inference import Ranking, SystemPair
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import without_interval
 from eval_toolkit.runs.folder import MANIFEST
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
 __all__ = ["leaderboard"]

@@ -23,11 +23,11 @@ from eval_toolkit.cli._planning import (
     width_option,
     within,
 )
-from eval_toolkit.cli._rows import Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.loaders.predictions import Wanted, read_predictions
 from eval_toolkit.report.pages import Page
 
 __all__ = ["plan"]

@@ -16,7 +16,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
 from eval_toolkit.tasks.perturbed_runs import robustness as compared

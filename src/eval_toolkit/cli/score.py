@@ -21,14 +21,20 @@ from eval_toolkit.cli._blocks import (
 )
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._rows import HASHES, IDS, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.loaders.predictions import (
+    HASHES,
+    IDS,
+    Predictions,
+    Wanted,
+    read_predictions,
+)
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
 from eval_toolkit.report.pages import Page
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["score"]
 
@@ -85,8 +91,9 @@ def score(
 ) -> None:
     """Score predictions: every metric with an interval.
 
-    PREDS are files with one row per prediction (CSV, TSV, JSONL, JSON, Parquet, also .gz; globs
-    too), read one below the other, or the folder of a run; addresses that fsspec knows, too.
+    PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON, Parquet,
+    Excel, also .gz; globs too; - for standard input), read one below the other, or the folder of
+    a run; addresses that fsspec knows, too.
     """
     if threshold is not None and threshold_from is not None:
         raise click.UsageError("give --threshold or --threshold-from, not both")
@@ -288,7 +295,7 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
                 "must be chosen on other rows"
             )
     columns = replace(wanted, label=found.label, scores=tuple(found.scores), by=(), group=None)
-    names = [_tables.column_names(file, **wanted.file_options()) for file in files]
+    names = [_tables.column_names(file, wanted.file_format) for file in files]
     key = found.id if all(found.id in have for have in names) else None
     rows = read_predictions([threshold_from], replace(columns, id=key, keyed=False))
     told_apart_by = _told_apart(found, rows)

@@ -85,9 +85,11 @@ def split(
 ) -> None:
     """Split a file into parts: stratified, by group or by time.
 
-    Rows are copied as they stand. The same rows give the same parts, in whatever order they are.
-    With --time the parts follow each other in time, in the order of --sizes, and rows of one time
-    stay together; a fold does not train on rows of the time at which its test rows begin.
+    FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for standard
+    input. Rows are copied as they stand (those of Excel to CSV). The same rows give the same parts,
+    in whatever order they are. With --time the parts follow each other in time, in the order of
+    --sizes, and rows of one time stay together; a fold does not train on rows of the time at which
+    its test rows begin.
 
     \b
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
@@ -127,7 +129,7 @@ def split(
     _refuse_other_folds(folder, targets)
     copy_rows(
         [Copy(file, data.rows.n, {path: origin(rows) for path, rows in targets.items()})],
-        **reading.file_options(),
+        reading.file_format,
     )
     checks = _checks(reading, together, threshold)
     reports = {part: run_leakage_checks(checks(cut), cut) for part, cut in cuts.items()}
@@ -282,14 +284,14 @@ def _page(
     table = Table([header[at] for at in used], [[row[at] for at in used] for row in rows])
     notes = [line for part, report in reports.items() for line in _stated(part, report)]
     payload = {
-        "file": str(data.file),
+        "file": _tables.shown(data.file),
         "n": data.rows.n,
         "parts": entries,
         "checks": {
             part or "parts": report.to_dict()["findings"] for part, report in reports.items()
         },
     }
-    lead = [one_line(f"{data.file}: {data.summary()}")]
+    lead = [one_line(f"{_tables.shown(data.file)}: {data.summary()}")]
     if threshold is not None:
         notes.append(
             f"kept together: texts with at least {threshold:g} of their {PIECE}-character pieces in "

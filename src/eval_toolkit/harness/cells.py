@@ -16,8 +16,8 @@ from eval_toolkit.inference import mde_from_ci, paired_bootstrap_diff
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.operating_points import headline_metrics
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs.parts import format_part
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
+from eval_toolkit.scorecards.parts import format_part
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
 

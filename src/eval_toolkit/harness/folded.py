@@ -51,8 +51,8 @@ from eval_toolkit.protocols import (
 )
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
-from eval_toolkit.runs.parts import FOLD, SEED, format_part
 from eval_toolkit.runs.units import Unit
+from eval_toolkit.scorecards.parts import FOLD, SEED, format_part
 from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["evaluate_folded"]

@@ -7,9 +7,9 @@ from typing import Any
 from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards import MetricResult, Records
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["RunResult", "checked_run_id", "with_claim_report"]
 

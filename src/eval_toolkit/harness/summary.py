@@ -13,8 +13,8 @@ import numpy as np
 from eval_toolkit.errors import EvalToolkitError, MissingColumnError
 from eval_toolkit.inference import BootstrapCI, corrected_resampled_t, cv_clt_ci
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs.parts import rows_of_folds
 from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.scorecards.parts import rows_of_folds
 
 __all__ = ["SharedRows", "checked_summary_metrics", "folded_slices"]
 

@@ -12,7 +12,7 @@ from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.measured import Measured, measured_results, stored_run
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["log_run", "mlflow_name"]
 

@@ -1,13 +1,18 @@
 """Loaders: named slices out of frames, files, Hugging Face datasets and pinned downloads.
 
 Every loader has ``load_splits()``, which returns slices by name, and ``describe()``, which returns
-a Croissant (JSON-LD) description of where they come from.
+a Croissant (JSON-LD) description of where they come from. `loaders.predictions` reads predictions.
 """
 
-from eval_toolkit.loaders.files import FileLoader, ParquetGlobLoader
-from eval_toolkit.loaders.frames import DataFrameLoader, SingleSliceLoader
-from eval_toolkit.loaders.hub import HFDatasetsLoader
-from eval_toolkit.loaders.ood import OodManifestLoader, ood_dataset_from_manifest
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.loaders.files import FileLoader, ParquetGlobLoader
+    from eval_toolkit.loaders.frames import DataFrameLoader, SingleSliceLoader
+    from eval_toolkit.loaders.hub import HFDatasetsLoader
+    from eval_toolkit.loaders.ood import OodManifestLoader, ood_dataset_from_manifest
 
 __all__ = [
     "DataFrameLoader",
@@ -18,3 +23,14 @@ __all__ = [
     "SingleSliceLoader",
     "ood_dataset_from_manifest",
 ]
+
+# Commands read predictions and need no loader; one of them imports what fetches files.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "files": ["FileLoader", "ParquetGlobLoader"],
+        "frames": ["DataFrameLoader", "SingleSliceLoader"],
+        "hub": ["HFDatasetsLoader"],
+        "ood": ["OodManifestLoader", "ood_dataset_from_manifest"],
+    },
+)

@@ -1,4 +1,4 @@
-"""Loaders of files: CSV, TSV, JSONL, JSON and Parquet, also gzipped and by glob."""
+"""Loaders of files: CSV, TSV, JSONL, JSON, Parquet and Excel, also gzipped and by glob."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._tables import RowPick
+from eval_toolkit._tables import FileFormat, LabelMap, RowPick, Rows, read_rows
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.loaders._croissant import description, field_of, local_file, record_set
-from eval_toolkit.loaders._labels import as_binary, checked_label_map
-from eval_toolkit.loaders._reading import FileFormat, Rows, read_rows
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.slices import EvalSlice
 
@@ -35,14 +33,16 @@ class FileLoader:
     Parameters
     ----------
     source : path, list of paths, or mapping of split name to either
-        Files or globs: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, each also with .gz
-        (but Parquet). Without a mapping and without ``split_col`` there is one slice, "all".
+        Files or globs: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, .xlsx (with openpyxl),
+        texts also with .gz; ``-`` for standard input. Without a mapping and without ``split_col``
+        there is one slice, "all".
     split_col : str, optional
         Column that names each row's split; one slice per value, in the order of first occurrence.
     feature_col, label_col, strata_col, group_col, id_col, time_col : str
         Column roles, as `EvalSlice` takes them. ``feature_col`` may be several columns.
     label_map : mapping of label to 0 or 1, optional
-        For labels that are spelled otherwise: ``{"ham": 0, "spam": 1}``.
+        For labels that are words: ``{"ham": 0, "spam": 1}``. Without it labels are 0 and 1 or true
+        and false, as numbers or as text (``TRUE``, ``1.00``).
     columns : sequence of str, optional
         Columns to keep beside those with a role; all by default, ``[]`` for none.
     text_cols : sequence of str, optional
@@ -65,6 +65,8 @@ class FileLoader:
         False takes CSV and TSV cells as they stand, quotes included.
     header : sequence of str, optional
         Column names of CSV and TSV files without any.
+    separator, decimal : str, optional
+        Separator of cells and decimal mark of CSV and TSV files; detected by default.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
         Kind of the slices' frames; by default the first that is installed.
     name, description, cite_as, license, url : str
@@ -112,6 +114,8 @@ class FileLoader:
     media_type: str | None = None
     quoting: bool = True
     header: Sequence[str] | None = None
+    separator: str | None = None
+    decimal: str | None = None
     backend: str | None = None
     name: str = ""
     description: str = ""
@@ -139,7 +143,8 @@ class FileLoader:
             if not _as_texts(values):
                 raise InvalidInputError(f"where[{column!r}] is empty; name at least one value")
         object.__setattr__(self, "seed", resolve_seed(self.seed))
-        object.__setattr__(self, "label_map", checked_label_map(self.label_map))
+        self._format()
+        LabelMap.of_mapping(self.label_map)
 
     def load_splits(self) -> dict[str, EvalSlice]:
         """Read the files and return the slices by name."""
@@ -159,7 +164,7 @@ class FileLoader:
         column = self.split_col or ""
         seen: dict[str, None] = {}
         for file in files:
-            found = _tables.distinct_values(file, column, **self._format().options())
+            found = _tables.distinct_values(file, column, self._format())
             for value, row in found.items():
                 if not value:
                     raise InvalidInputError(
@@ -180,7 +185,8 @@ class FileLoader:
         )
 
     def _format(self) -> FileFormat:
-        return FileFormat(self.media_type, self.quoting, self.header)
+        header = None if self.header is None else tuple(self.header)
+        return FileFormat(self.media_type, self.quoting, header, self.separator, self.decimal)
 
     def _features(self) -> list[str]:
         return [self.feature_col] if isinstance(self.feature_col, str) else list(self.feature_col)
@@ -194,16 +200,19 @@ class FileLoader:
         roles = [getattr(self, role) for role in _TEXT_ROLES]
         texts = [*self._texts(), *(role for role in (*roles, self.split_col) if role is not None)]
         texts = [text for text in dict.fromkeys(texts) if text != self.label_col]
-        typed = [*self._features(), self.label_col, *([self.time_col] if self.time_col else [])]
+        typed = [*self._features(), *([self.time_col] if self.time_col else [])]
+        some = pick.where or pick.limit is not None or pick.sample_size is not None
         rows = read_rows(
             files,
             texts=texts,
-            typed=[*typed, *(self.columns or ())],
+            labels=[self.label_col],
+            columns=[*typed, *(self.columns or ())],
             rest=self.columns is None,
-            pick=pick,
-            format_=self._format(),
+            pick=pick if some else None,
+            file_format=self._format(),
+            may_be_empty=True,
         )
-        if self.where and not len(rows.row):
+        if self.where and not len(rows):
             raise InvalidInputError(
                 f"{files[0]}: no row of split {name!r} satisfies where={dict(self.where)}"
             )
@@ -222,16 +231,15 @@ class FileLoader:
     def _cleaned(self, rows: Rows) -> dict[str, NDArray[Any]]:
         """Return the columns with labels as 0 and 1 and no gap in a text."""
         columns = dict(rows.columns)
-        columns[self.label_col] = as_binary(
-            columns[self.label_col], self.label_map, column=self.label_col, place=rows.place
-        )
+        labels = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
+        columns[self.label_col] = labels.astype(np.int64)
         for name in self._texts():
             gaps = np.array([cell is None for cell in columns[name].tolist()], dtype=bool)
             if not gaps.any():
                 continue
             if self.missing_text is None:
                 raise InvalidInputError(
-                    f"{rows.place(int(np.argmax(gaps)))}: {name!r} is empty; pass missing_text='' "
+                    f"{rows.where(int(np.argmax(gaps)))}: {name!r} is empty; pass missing_text='' "
                     "to read it as an empty text"
                 )
             columns[name] = np.where(gaps, self.missing_text, columns[name]).astype(object)

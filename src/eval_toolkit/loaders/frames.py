@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _frames, _validate
+from eval_toolkit._tables import LabelMap, Rows
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.loaders._croissant import description
-from eval_toolkit.loaders._labels import as_binary, checked_label_map
 from eval_toolkit.slices import EvalSlice
 
 __all__ = ["DataFrameLoader", "SingleSliceLoader"]
@@ -74,7 +74,7 @@ class DataFrameLoader:
                     f"there is no column {column!r} ({role}_col); the columns are "
                     f"{', '.join(map(repr, have))}"
                 )
-        object.__setattr__(self, "label_map", checked_label_map(self.label_map))
+        LabelMap.of_mapping(self.label_map)
 
     def load_splits(self) -> dict[str, EvalSlice]:
         """Return one slice per split, in the order in which they first occur."""
@@ -106,10 +106,9 @@ class DataFrameLoader:
         labels = _frames.column(self.df, self.label_col)
         if self.label_map is None and labels.dtype.kind in "biuf":
             return self.df  # what else may be wrong with them, EvalSlice says
-        mapped = as_binary(
-            labels, self.label_map, column=self.label_col, place=lambda row: f"`df`: row {row + 1}"
-        )
-        return _frames.with_column(self.df, self.label_col, mapped)
+        rows = Rows({self.label_col: labels}, title="`df`")
+        mapped = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
+        return _frames.with_column(self.df, self.label_col, mapped.astype(np.int64))
 
     def describe(self) -> dict[str, object]:
         """Return the description; there is no file, so ``distribution`` is empty."""

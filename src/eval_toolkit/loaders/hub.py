@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eval_toolkit import _frames, _tables, _validate
 from eval_toolkit._files import is_file, is_folder
 from eval_toolkit._optional import require
+from eval_toolkit._tables import LabelMap, Rows
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -19,7 +20,6 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.loaders._croissant import description, file_object, local_file
-from eval_toolkit.loaders._labels import as_binary, checked_label_map
 from eval_toolkit.slices import EvalSlice
 
 __all__ = ["HFDatasetsLoader"]
@@ -113,7 +113,7 @@ class HFDatasetsLoader:
                 raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
         if self.feature_cols is not None and not self.feature_cols:
             raise InvalidInputError("`feature_cols` is empty; name the columns to join")
-        object.__setattr__(self, "label_map", checked_label_map(self.label_map))
+        LabelMap.of_mapping(self.label_map)
 
     @property
     def _folder(self) -> Path | None:
@@ -166,19 +166,14 @@ class HFDatasetsLoader:
                     f"{', '.join(map(repr, have))}"
                 )
 
-        def place(row: int) -> str:
-            return f"{self.repo_id}: split {split!r}: row {row + 1}"
-
         plain = dataset.with_format(None)
         columns = {name: _array(list(plain[name])) for name in dict.fromkeys(kept)}
+        named = {self.label_col: self._named(dataset, columns[self.label_col])}
+        rows = Rows(named, title=f"{self.repo_id}: split {split!r}")
         if joined:
-            columns[self.feature_col] = self._joined(plain, joined, place)
-        columns[self.label_col] = as_binary(
-            self._named(dataset, columns[self.label_col]),
-            self.label_map,
-            column=self.label_col,
-            place=place,
-        )
+            columns[self.feature_col] = self._joined(plain, joined, rows)
+        labels = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
+        columns[self.label_col] = labels.astype(np.int64)
         return EvalSlice(
             name=split,
             df=_frames.from_columns(columns, self.backend),
@@ -191,13 +186,13 @@ class HFDatasetsLoader:
             time_col=self.time_col,
         )
 
-    def _joined(self, dataset: Any, names: list[str], place: Any) -> NDArray[Any]:
+    def _joined(self, dataset: Any, names: list[str], rows: Rows) -> NDArray[Any]:
         columns = [list(dataset[name]) for name in names]
         for name, values in zip(names, columns, strict=True):
             for row, value in enumerate(values):
                 if _validate.is_missing(value):
                     raise InvalidInputError(
-                        f"{place(row)}: {name!r} is missing; every joined column needs a text"
+                        f"{rows.where(row)}: {name!r} is missing; every joined column needs a text"
                     )
         return _array([self.feature_join.join(map(str, row)) for row in zip(*columns, strict=True)])
 

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from eval_toolkit import _frames, _tables, _validate
 from eval_toolkit._files import is_file, read_document
 from eval_toolkit._hashing import sha256_text
-from eval_toolkit._tables import RowPick
+from eval_toolkit._tables import FileFormat, LabelMap, RowPick, classes_of, read_rows
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders._croissant import description, field_of, file_object, record_set
 from eval_toolkit.loaders._fetch import cached_path, default_cache_dir, local_path, pinned_file
-from eval_toolkit.loaders._labels import as_binary, checked_label_map
-from eval_toolkit.loaders._reading import FileFormat, read_rows
 from eval_toolkit.slices import EvalSlice
 
 __all__ = ["OodManifestLoader", "ood_dataset_from_manifest"]
@@ -29,6 +27,7 @@ _FORMATS = {
     "json": _tables.JSON,
     "csv": _tables.CSV,
     "tsv": _tables.TSV,
+    "xlsx": _tables.XLSX,
 }
 _KEYS = {
     "url",
@@ -55,7 +54,7 @@ class _Entry:
     media_type: str
     text_field: str = "text"
     label_field: str = "label"
-    label_map: Mapping[Any, int] | None = None
+    label_map: LabelMap | None = None
     sample_size: int | None = None
     seed: int | None = None
 
@@ -80,7 +79,7 @@ def ood_dataset_from_manifest(
             text_field: prompt                         # default text
             label_field: type                          # default label
             label_map: {benign: 0, attack: 1}          # unless labels are 0 and 1
-            format: csv                                # parquet, pq, jsonl, json, csv or tsv,
+            format: csv                                # parquet, pq, jsonl, json, csv, tsv, xlsx
                                                        # unless the name tells
             sample_size: 500                           # needs a seed
             seed: 7
@@ -153,29 +152,36 @@ def _rows_of(entry: _Entry, file: Path) -> dict[str, NDArray[Any]]:
     rows = read_rows(
         [file],
         texts=[entry.text_field],
-        typed=[entry.label_field],
-        pick=RowPick(sample_size=entry.sample_size, seed=entry.seed or 0),
-        format_=FileFormat(entry.media_type),
+        labels=[entry.label_field],
+        pick=None
+        if entry.sample_size is None
+        else RowPick(sample_size=entry.sample_size, seed=entry.seed or 0),
+        file_format=FileFormat(entry.media_type),
+        may_be_empty=True,
     )
 
-    def place(index: int) -> str:
-        return f"{entry.url} (slice {entry.id!r}): row {rows.row[index]}"
+    def place(row: int) -> tuple[str, str]:
+        return f"{entry.url} (slice {entry.id!r})", rows.place(row)[1]
 
     texts = rows.columns[entry.text_field].tolist()
     for index, text in enumerate(texts):
         if text is None:
             raise InvalidInputError(
-                f"{place(index)}: {entry.text_field!r} is empty; every row needs a text"
+                f"{': '.join(place(index))}: {entry.text_field!r} is empty; every row needs a text"
             )
-    labels = as_binary(
-        rows.columns[entry.label_field], entry.label_map, column=entry.label_field, place=place
+    labels = classes_of(
+        rows.columns[entry.label_field],
+        place=place,
+        column=entry.label_field,
+        labels=entry.label_map,
     )
     n = len(texts)
+    numbers = range(1, n + 1) if rows.numbers is None else rows.numbers.tolist()
     return {
         "text": _objects(texts),
-        "label": labels,
+        "label": labels.astype(np.int64),
         "source": _objects([entry.id] * n),
-        "row_id": _objects([f"{entry.id}:{row}" for row in rows.row.tolist()]),
+        "row_id": _objects([f"{entry.id}:{row}" for row in numbers]),
         "sha": _objects([sha256_text(text) for text in texts]),
     }
 
@@ -237,7 +243,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
         media_type=_media_type(where, fields),
         text_field=fields.get("text_field", "text"),
         label_field=fields.get("label_field", "label"),
-        label_map=checked_label_map(fields.get("label_map")),
+        label_map=LabelMap.of_mapping(fields.get("label_map")),
         sample_size=sample_size,
         seed=seed,
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.results import ResultCell, Results
 from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = [
     "Block",

@@ -8,7 +8,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
 

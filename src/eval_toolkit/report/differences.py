@@ -13,7 +13,7 @@ from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import p_value, value_and_ends
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["sections"]
 

@@ -11,7 +11,7 @@ from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["headline_metrics", "with_failures_by_turn"]
 

@@ -17,7 +17,7 @@ from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["build", "parts_of"]
 

@@ -12,10 +12,10 @@ from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.inputs import Inputs
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.open import OpenRun, open_run
-from eval_toolkit.runs.parts import format_part, parse_part
 from eval_toolkit.runs.progress import RunProgress, read_progress
 from eval_toolkit.runs.results import ResultCell, Results
 from eval_toolkit.runs.writing import write_run
+from eval_toolkit.scorecards.parts import format_part, parse_part
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import Budget

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.parts import PART_START, format_part, json_string, read_part
+from eval_toolkit.scorecards.parts import PART_START, format_part, json_string, read_part
 
 __all__ = ["Address", "written"]
 

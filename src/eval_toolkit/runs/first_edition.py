@@ -12,7 +12,7 @@ Nothing outside this module knows these spellings:
   runs over folds, and the means over them; their records have the part ``fold`` with the values
   ``seed=42/fold=0``.
 
-All become ``by_slice[slice]["parts"][part]`` with the parts of `runs.parts`, the mean over folds
+All become ``by_slice[slice]["parts"][part]`` with the parts of `scorecards.parts`, the mean over folds
 being the whole of its slice.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.runs.parts import FOLD, SEED, format_part, parse_part, rows_of_folds
+from eval_toolkit.scorecards.parts import FOLD, SEED, format_part, parse_part, rows_of_folds
 
 __all__ = ["in_one_shape", "mean_over_folds", "parts_of_records"]
 

@@ -23,11 +23,11 @@ from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.relied_on import manifest_problem
 from eval_toolkit.runs.results import Results
 from eval_toolkit.runs.table import Layout, from_table, units_of
 from eval_toolkit.scorecards import MetricResult, Records
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = [
     "ARTIFACTS",

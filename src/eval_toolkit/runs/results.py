@@ -19,8 +19,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_grid, cell_notes, read_cell
 from eval_toolkit.runs.first_edition import in_one_shape
-from eval_toolkit.runs.parts import PART_START, SLICE, WHOLE, format_part, parse_part
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
+from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part, parse_part
 
 __all__ = ["ResultCell", "Results", "card_entry"]
 
@@ -34,7 +34,7 @@ class ResultCell:
 
     slice: str
     part: str
-    """As `runs.parts` writes it; "all" for the whole of the slice."""
+    """As `scorecards.parts` writes it; "all" for the whole of the slice."""
     system: str
     """The scorer, model or target."""
     metric: str

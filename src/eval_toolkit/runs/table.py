@@ -15,8 +15,8 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     MissingColumnError,
 )
-from eval_toolkit.runs.parts import parse_part
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import parse_part
 from eval_toolkit.scorecards.records import LARGEST_VALUE, is_text
 
 __all__ = ["Layout", "from_table", "to_table", "units_of"]

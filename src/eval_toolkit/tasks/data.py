@@ -17,7 +17,7 @@ from eval_toolkit.errors import (
     MissingFileError,
 )
 from eval_toolkit.models._hub import hub_quietly
-from eval_toolkit.tasks.reading import Row, checked_rows, plain_value, read_labels, read_rows
+from eval_toolkit.tasks.reading import Row, checked_rows, read_labels, read_rows
 
 __all__ = ["FileSource", "HubSource", "MemorySource", "Source", "load_hub", "open_source"]
 
@@ -281,7 +281,7 @@ class HubSource:
                 f"{self._path}: there is no split {split!r}; the splits are "
                 f"{', '.join(map(repr, loaded))}"
             )
-        rows = [plain_value(dict(row)) for row in loaded[split]]
+        rows = [_tables.plain_value(dict(row)) for row in loaded[split]]
         self._hashes[f"{subject or ''}/{split}"] = rows_hash({split: rows})
         return rows
 

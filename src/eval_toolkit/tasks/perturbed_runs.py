@@ -22,8 +22,8 @@ from eval_toolkit.inference import (
 )
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.tasks.perturbations import perturbation_name
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit._tables import read_table
+from eval_toolkit._tables import FileFormat, read_table
 from eval_toolkit.eda.audit import AuditGate, DataAudit, audit_dataset
 from eval_toolkit.eda.summaries import summarize_split
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -362,7 +362,7 @@ class TestRealData:
     def test_the_sms_collection_split_at_random(self, shared_data: Path) -> None:
         names = ["label", "text"]
         path = shared_data / "classification" / "sms_spam_collection.tsv"
-        table = read_table(path, texts=names, header=names, quoting=False)
+        table = read_table(path, texts=names, file_format=FileFormat(header=names, quoting=False))
         rows = {
             "text": table["text"],
             "label": (table["label"] == "spam").astype(np.int64),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from eval_toolkit._tables import read_table
+from eval_toolkit._tables import FileFormat, read_table
 from eval_toolkit.eda import obfuscation as ob
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import wilson_interval
@@ -340,7 +340,9 @@ class TestRealData:
     def test_sms_prices_are_no_leetspeak(self, shared_data: Path) -> None:
         names = ["label", "text"]
         path = shared_data / "classification" / "sms_spam_collection.tsv"
-        texts = read_table(path, texts=names, header=names, quoting=False)["text"].tolist()
+        texts = read_table(path, texts=names, file_format=FileFormat(header=names, quoting=False))[
+            "text"
+        ].tolist()
         profile = ob.analyze_obfuscation(texts)
         assert (profile.n, profile.n_missing) == (5574, 0)
         assert profile.n_tokens == sum(len(text.split()) for text in texts)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._tables import read_table
+from eval_toolkit._tables import FileFormat, read_table
 from eval_toolkit.eda.summaries import (
     ClassBalance,
     Quantiles,
@@ -222,7 +222,7 @@ class TestSummarizeSplit:
 def test_the_sms_collection(shared_data: Path) -> None:
     names = ["label", "text"]
     path = shared_data / "classification" / "sms_spam_collection.tsv"
-    table = read_table(path, texts=names, header=names, quoting=False)
+    table = read_table(path, texts=names, file_format=FileFormat(header=names, quoting=False))
     texts = table["text"].tolist()
     part = EvalSlice("all", {"text": texts, "label": table["label"] == "spam"})
     summary = summarize_split(part)

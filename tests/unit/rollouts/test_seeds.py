@@ -220,8 +220,8 @@ class TestFiles:
             ("a.json", "[1]", ArtifactError, "row 1: holds 1"),
             ("a.json", '["a", NaN]', ArtifactError, "NaN is not JSON"),
             ("a.jsonl", '"a"\n{', ArtifactError, "line 2: malformed JSON"),
-            ("a.xlsx", "x", InvalidInputError, "must end in .txt"),
-            ("a.csv", "prompt;id\na;1\n", ArtifactError, "semicolons"),
+            ("a.xls", "x", InvalidInputError, r"or in \.txt with a prompt"),
+            ("a.csv", "prompt;id\na;1\nb\n", ArtifactError, "semicolons"),
         ],
     )
     def test_bad_files_say_where(

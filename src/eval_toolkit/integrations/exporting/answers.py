@@ -24,8 +24,8 @@ from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import outcomes_of
-from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of

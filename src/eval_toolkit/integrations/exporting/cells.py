@@ -8,7 +8,7 @@ from typing import Any
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
+from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
 __all__ = [
     "ROW_FIELDS",

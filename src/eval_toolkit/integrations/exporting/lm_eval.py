@@ -28,7 +28,7 @@ from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["lm_eval_files"]
 

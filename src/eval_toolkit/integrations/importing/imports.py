@@ -10,6 +10,7 @@ from typing import Any
 
 from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_file
+from eval_toolkit._tables import shown
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.importing.checking import Checked, check_log
 from eval_toolkit.integrations.importing.logs import Log
@@ -60,7 +61,7 @@ class Imported(Displayed):
             "task": self.log.task,
             "model": self.log.model,
             "kind": self.log.kind,
-            "files": [str(name) for name in self.log.files],
+            "files": [shown(name) for name in self.log.files],
             "n_samples": len(self.log.samples),
             "cells": {name: cell.to_dict() for name, cell in self.cells.items()},
             "checked": [one.to_dict() for one in self.checked],

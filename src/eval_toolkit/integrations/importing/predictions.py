@@ -2,25 +2,33 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eval_toolkit import _tables
 from eval_toolkit._hashing import content_hash, unit_ids
-from eval_toolkit._tables.formats import media_type_of
+from eval_toolkit._tables import (
+    LabelMap,
+    decimal_of,
+    label_class,
+    media_type_of,
+    number_in,
+    numbers_in,
+)
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
 from eval_toolkit.graders import Grade
 from eval_toolkit.integrations.importing.column_names import is_beside
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.loaders.predictions import LABELS, SCORES
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 __all__ = ["NAME", "read", "recognises"]
 
 NAME = "predictions"
-LABELS = ("label", "y_true", "y", "target")
-SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
 RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")
 OUTCOMES = (*RIGHT_OR_WRONG, "accuracy", "score")
@@ -41,7 +49,6 @@ _REFUSED = {
 """Files that are not tables of outcomes, by their columns."""
 WHOLE = "all"
 _EMPTY = Grade.skipped("the cell is empty")
-_TRUTHS = {"true": 1.0, "false": 0.0}
 
 
 def recognises(path: Path) -> bool:
@@ -64,7 +71,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     Parameters
     ----------
     path : Path
-        CSV, TSV, JSONL, JSON or Parquet.
+        CSV, TSV, JSONL, JSON, Parquet or Excel, also gzipped.
     wanted : Wanted
         ``columns`` are the numbers to take, ``id_field``, ``target_field``, ``input_field``,
         ``group_field`` and ``by`` name columns. What is not named is looked up among usual names.
@@ -102,6 +109,9 @@ class _Table:
 
     path: Path
     columns: dict[str, list[str | None]]
+    labels: LabelMap | None = None
+    read: dict[str, list[float | None]] = field(default_factory=dict)
+    """Columns as numbers, once they were needed."""
 
     @classmethod
     def of(cls, path: Path, wanted: Wanted) -> "_Table":
@@ -120,7 +130,7 @@ class _Table:
         columns = {name: column.tolist() for name, column in read.items()}
         if not columns or not next(iter(columns.values())):
             raise InvalidInputError(f"{path}: 0 rows; there is nothing to import")
-        return cls(path, columns)
+        return cls(path, columns, wanted.labels)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -135,8 +145,11 @@ class _Table:
         score = self.score(wanted, label)
         if label is None or score is None:
             return False
-        texts = set(self.columns[label])
-        return None not in texts and {_parsed(text) for text in texts} <= {0.0, 1.0}
+        if wanted.labels is not None:  # who names the classes wants them
+            texts = np.array(self.columns[label], dtype=object)
+            _tables.Rows({label: texts}, title=str(self.path)).classes(label, wanted.labels)
+            return True
+        return None not in {label_class(text) for text in set(self.columns[label])}
 
     def score(self, wanted: Wanted, label: str | None) -> str | None:
         """Return the column of scores; several that were asked for are outcomes."""
@@ -150,7 +163,7 @@ class _Table:
         text = self.columns[name][row]
         if text is None or not text.strip():
             return _EMPTY
-        number = _parsed(text)
+        number = self.numbers(name)[row]
         if number is None or not math.isfinite(number):
             raise InvalidInputError(
                 f"{self.path}: row {row + 1}: {name!r} is {text!r:.40}; it must be a finite number"
@@ -159,8 +172,20 @@ class _Table:
 
     def is_numeric(self, name: str) -> bool:
         """Return whether a column holds numbers and nothing else."""
-        texts = [text for text in self.columns[name] if text is not None and text.strip()]
-        return bool(texts) and all(_parsed(text) is not None for text in texts)
+        there = [bool(text and text.strip()) for text in self.columns[name]]
+        numbers = zip(self.numbers(name), there, strict=True)
+        return any(there) and all(number is not None for number, filled in numbers if filled)
+
+    def numbers(self, name: str) -> list[float | None]:
+        """Return the number in each cell of a column, None where there is none."""
+        if name not in self.read:
+            cells = self.columns[name]
+            if decimal_of(cells) == ",":
+                found = numbers_in(cells, ",").tolist()
+                self.read[name] = [None if math.isnan(number) else number for number in found]
+            else:
+                self.read[name] = [number_in(cell) for cell in cells]
+        return self.read[name]
 
     def refuse_counts(self, name: str) -> None:
         """Raise if a column that is right or wrong by its name holds values outside [0, 1]."""
@@ -178,16 +203,6 @@ class _Table:
         if text is None or text == "":
             raise InvalidInputError(f"{self.path}: row {row + 1}: {name!r} is missing")
         return text
-
-
-def _parsed(text: str | None) -> float | None:
-    word = "" if text is None else text.strip()
-    if word.lower() in _TRUTHS:
-        return _TRUTHS[word.lower()]
-    try:
-        return None if "_" in word else float(word)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +279,11 @@ def _target(table: _Table, roles: _Roles, row: int, label: bool) -> Any:
     if roles.target is None:
         return None
     text = table.columns[roles.target][row]
-    return int(_parsed(text) or 0.0) if label else text
+    return label_class(text, table.labels) if label else text
 
 
 def _attempt(table: _Table, name: str, row: int) -> int:
-    number = _parsed(table.columns[name][row])
+    number = number_in(table.columns[name][row])
     if number is None or not number.is_integer() or number < 0:
         raise InvalidInputError(
             f"{table.path}: row {row + 1}: {name!r} is {table.columns[name][row]!r}; "

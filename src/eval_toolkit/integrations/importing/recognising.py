@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from eval_toolkit._files import malformed
+from eval_toolkit._tables import STDIN, expand_paths
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.wanted import Wanted
@@ -32,7 +33,7 @@ TOOLS = (
     "eval-framework outputs",
     "astra-rl outputs",
     "garak *.report.jsonl",
-    "tables of predictions (CSV, TSV, JSONL, JSON, Parquet)",
+    "tables of predictions (CSV, TSV, JSONL, JSON, Parquet, Excel)",
 )
 """What can be read, in words."""
 
@@ -62,7 +63,7 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
     Parameters
     ----------
     path : path
-        A log, or a folder: one that is a log in itself (a HELM run, an eval-framework output),
+        A log, ``-`` for one on standard input, or a folder: one that is a log in itself (a HELM run, an eval-framework output),
         else the logs in it and in its folders. Hidden folders are left out, and a plain table
         of predictions is taken only when it is named itself.
     wanted : Wanted, optional
@@ -93,6 +94,8 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
     [('lm-eval', 'arc', 0.5)]
     """
     place, asked = Path(path), wanted or Wanted()
+    if str(path) == STDIN:
+        (place,) = expand_paths([path])
     if not place.exists():
         raise MissingFileError(f"{place}: there is no such file or folder")
     known = readers()

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from eval_toolkit._tables import LabelMap
+
 __all__ = ["Wanted"]
 
 
@@ -31,3 +33,5 @@ class Wanted:
     """Of a plain table: the column that identifies a row."""
     columns: tuple[str, ...] = ()
     """Of a plain table: the columns of numbers to take."""
+    labels: LabelMap | None = None
+    """Of a plain table: which labels are the classes, where they are words."""

@@ -8,6 +8,7 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._plain import whole_text
+from eval_toolkit._tables import label_class
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.rollouts.seeds.files import Item, read_items
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
@@ -26,7 +27,7 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What published prompt sets call their columns, in small letters; earlier ones come first."""
 _SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
-_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_YES_OR_NO = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def load_seeds(
     ----------
     path : path
         ``.txt`` (a prompt per line), ``.json`` (a list of texts or of objects), ``.jsonl``,
-        ``.csv``, ``.tsv`` or ``.parquet``; all but the last also gzipped.
+        ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; texts also gzipped. ``-`` is standard input.
     prompt, id, topic, category, safe, target : str, optional
         Columns. Found by the names that published sets use where left out: prompt or goal, else
         Behavior, question, text or instruction; id, unit_id, BehaviorID or index; topic, group or
@@ -329,10 +330,15 @@ def _safe(value: Any, place: str) -> bool | None:
     word = _text(value, place).strip().lower()
     if not word:
         return None
-    known = _SAFE_WORDS | _TRUTHS
-    if word not in known:
-        raise InvalidInputError(f"{place} is {value!r:.60}; `safe` is one of {', '.join(known)}")
-    return known[word]
+    found = label_class(word)
+    if found is None:
+        words = _SAFE_WORDS | _YES_OR_NO
+        if word not in words:
+            raise InvalidInputError(
+                f"{place} is {value!r:.60}; `safe` is one of {', '.join(words)}, true, false, 1, 0"
+            )
+        found = words[word]
+    return bool(found)
 
 
 def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:

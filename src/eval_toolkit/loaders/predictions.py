@@ -1,33 +1,33 @@
-"""Files of predictions as arrays, with errors that say which file, which row and what to do."""
+"""Predictions of files and frames as arrays: labels, scores, ids, groups and parts, checked."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _tables, _validate
+from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._tables import FileFormat, LabelMap, Rows, read_rows
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
-from eval_toolkit.runs.parts import WHOLE, format_part
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE, format_part
 
 __all__ = [
     "IDS",
-    "LabelMap",
+    "LABELS",
     "NoUsualColumnError",
     "Parts",
     "Predictions",
-    "Rows",
     "Slice",
     "Wanted",
     "coded",
     "named_column",
     "read_predictions",
-    "read_rows",
 ]
 
 LABELS = ("label", "y_true", "y", "target")
@@ -37,59 +37,13 @@ HASHES = "content_hash"
 MISSING = "(missing)"
 MAX_PARTS = 1000
 
-_Path = str | Path
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Columns of one or more files, one below the other."""
-
-    files: tuple[Path, ...]
-    starts: IntArray
-    """First row of each file."""
-    columns: Mapping[str, NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def where(self, row: int) -> str:
-        """Return the file and the number of a row in it, counted from 1."""
-        at = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return f"{self.files[at]}: row {row - int(self.starts[at]) + 1}"
-
-
-def read_rows(
-    paths: _Path | Iterable[_Path],
-    *,
-    numbers: Iterable[str] = (),
-    texts: Iterable[str] = (),
-    quoting: bool = True,
-    header: Sequence[str] | None = None,
-) -> Rows:
-    """Read columns of files or globs and remember where each row came from."""
-    numbers, texts = list(numbers), list(texts)
-    files = _tables.expand_paths(paths)
-    parts = [
-        _tables.read_table(file, numbers=numbers, texts=texts, quoting=quoting, header=header)
-        for file in files
-    ]
-    columns = {
-        name: parts[0][name] if len(parts) == 1 else np.concatenate([part[name] for part in parts])
-        for name in parts[0]
-    }
-    sizes = [len(next(iter(part.values()))) for part in parts]
-    starts = np.cumsum([0, *sizes[:-1]])
-    if not sum(sizes):
-        raise InvalidInputError(f"{files[0]}: there are no rows below the column names")
-    return Rows(tuple(files), starts, columns)
-
 
 class NoUsualColumnError(MissingColumnError):
     """No column was named, and none has a usual name: the file may be of another kind."""
 
 
 def named_column(
-    file: Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
+    file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
 ) -> str:
     """Return the column that was asked for, or the first of the usual names that is there."""
     if asked is not None:
@@ -109,95 +63,6 @@ def named_column(
 
 def _listed(have: Sequence[str]) -> str:
     return f"the columns are {', '.join(map(repr, have))}"
-
-
-@dataclass(frozen=True)
-class LabelMap:
-    """Which labels of a text column stand for the classes."""
-
-    positive: str
-    negative: str | None = None
-    """None: every label but the positive one."""
-
-    @classmethod
-    def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
-        """Read ``--positive`` and ``--labels``."""
-        if pair is None:
-            return None if positive is None else cls(positive)
-        names = [name.strip() for name in pair.split(",")]
-        if len(names) != 2 or not all(names) or names[0] == names[1]:
-            raise InvalidInputError(
-                f"--labels is {pair!r}; it must be the negative and the positive label, "
-                "as in --labels ham,spam"
-            )
-        if positive is not None and positive != names[1]:
-            raise InvalidInputError(
-                f"--positive is {positive!r} but --labels {pair} says {names[1]!r}; give one"
-            )
-        return cls(names[1], names[0])
-
-    def is_positive(self, label: str) -> bool | None:
-        """Return the class of a label, None where it has none."""
-        if _same(label, self.positive):
-            return True
-        return False if self.negative is None or _same(label, self.negative) else None
-
-
-def _same(label: str, asked: str) -> bool:
-    """Return whether two labels are equal, as text or as numbers: 1.0 is 1."""
-    try:
-        return label == asked or ("_" not in label and float(label) == float(asked))
-    except ValueError:
-        return False
-
-
-def _plain_class(label: str) -> bool | None:
-    """Return the class of a label that needs no map."""
-    if label.lower() in ("true", "false"):
-        return label.lower() == "true"
-    return next((bool(digit) for digit in (0, 1) if _same(label, str(digit))), None)
-
-
-def _binary(rows: Rows, name: str, labels: LabelMap | None) -> BoolArray:
-    """Return a column of numbers or texts as classes."""
-    column = rows.columns[name]
-    if column.dtype != object:
-        positive: BoolArray = column == 1.0
-        bad = ~(positive | (column == 0.0))
-        if bad.any():
-            _refuse_label(rows, name, int(np.argmax(bad)), labels)
-        return positive
-    distinct, codes = _validate.object_codes(column, name)
-    class_of = [
-        None if text is None else (labels.is_positive if labels else _plain_class)(text)
-        for text in distinct
-    ]
-    unknown = np.array([value is None for value in class_of])[codes]
-    if unknown.any():
-        _refuse_label(rows, name, int(np.argmax(unknown)), labels)
-    if labels and not any(class_of):
-        shown = ", ".join(repr(text) for text in distinct[:5])
-        raise InvalidInputError(
-            f"{rows.files[0]}: no {name!r} is {labels.positive!r}; the labels are {shown}"
-        )
-    return np.array(class_of, dtype=np.bool_)[codes]
-
-
-def _refuse_label(rows: Rows, name: str, row: int, labels: LabelMap | None) -> None:
-    value = rows.columns[name][row]
-    shown = repr(value) if isinstance(value, str) else f"{value:g}" if value is not None else ""
-    if not shown:
-        raise InvalidInputError(f"{rows.where(row)}: {name!r} is missing; every row needs a label")
-    if labels is not None:
-        raise InvalidInputError(
-            f"{rows.where(row)}: {name!r} is {shown}; --labels knows {labels.negative!r} and "
-            f"{labels.positive!r} alone"
-        )
-    text = str(value) if isinstance(value, str) else shown
-    raise InvalidInputError(
-        f"{rows.where(row)}: {name!r} is {shown}; labels must be 0 or 1: map them with "
-        f"--labels NEGATIVE,POSITIVE, or say --positive {text!r} if that is the positive one"
-    )
 
 
 @dataclass(frozen=True)
@@ -247,7 +112,13 @@ def _sort_key(names: list[str]) -> Any:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns to read as what; None or nothing is looked up among the usual names."""
+    """Which columns to read as what; None or nothing is looked up among the usual names.
+
+    Examples
+    --------
+    >>> Wanted(by=("language",)).key([["id", "score"], ["score", "id"]])
+    'id'
+    """
 
     label: str | None = None
     scores: tuple[str, ...] = ()
@@ -256,22 +127,19 @@ class Wanted:
     id: str | None = None
     text: str | None = None
     """What the rows say; not read unless it is named."""
+    weight: str | None = None
+    """How much each row counts; not read unless it is named."""
     labels: LabelMap | None = None
     keyed: bool = True
     """Whether one of the usual columns of ids is used where none is named."""
-    quoting: bool = True
-    header: tuple[str, ...] | None = None
+    file_format: FileFormat = _tables.AS_NAMED
 
-    def file_options(self) -> dict[str, Any]:
-        """Return the keywords of the functions that read files."""
-        return {"quoting": self.quoting, "header": self.header}
-
-    def key(self, paths: Iterable[_Path]) -> str | None:
+    def key(self, names: Iterable[Sequence[str]]) -> str | None:
         """Return the column of ids: the one that was named, or a usual one of all files."""
         if self.id is not None or not self.keyed:
             return self.id
-        names = [_tables.column_names(file, **self.file_options()) for file in paths]
-        return next((name for name in IDS if all(name in have for have in names)), None)
+        of_files = list(names)
+        return next((name for name in IDS if all(name in have for have in of_files)), None)
 
 
 @dataclass(frozen=True)
@@ -319,6 +187,8 @@ class Predictions:
     hashes: NDArray[Any] | None = None
     texts: NDArray[Any] | None = None
     """What the rows say, where a column was named for it."""
+    weights: FloatArray | None = None
+    """How much each row counts, where a column was named for it."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -339,6 +209,7 @@ class Predictions:
             ids=None if self.ids is None else self.ids[at],
             hashes=None if self.hashes is None else self.hashes[at],
             texts=None if self.texts is None else self.texts[at],
+            weights=None if self.weights is None else self.weights[at],
         )
 
     def at(self, rows: IntArray | None) -> "Slice":
@@ -387,57 +258,111 @@ class Predictions:
         ]
 
 
-def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
-    """Read and check predictions; the rows are sorted by id where there is one."""
-    files = _tables.expand_paths(paths)
-    file = files[0]
-    have = _tables.column_names(file, **wanted.file_options())
-    label = named_column(file, have, wanted.label, LABELS, "--label")
+def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
+    r"""Read and check predictions; the rows are sorted by id where there is one.
+
+    Parameters
+    ----------
+    source : path, paths, DataFrame, mapping of columns or sequence of mappings
+        One or more files or globs, read one below the other, or ``-`` for standard input: CSV,
+        TSV, JSONL, JSON, Parquet or Excel, also gzipped. Or rows in memory: a pandas or polars
+        DataFrame, a pyarrow Table, a dict of columns or a list of dicts.
+    wanted : Wanted, optional
+        What the columns mean. By default they are found by their usual names: label, y_true, y or
+        target; score, y_score, prob, probability or prob_positive; unit_id, row_id or id.
+
+    Returns
+    -------
+    Predictions
+        Labels and scores, and ids, groups, parts, texts and weights where columns name them.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, empty or malformed.
+    MissingColumnError
+        If a column is not there.
+    InvalidInputError
+        If a label is neither 0 nor 1, a score is not finite, or an id is missing or occurs twice;
+        the message shows the first five such rows.
+    InvalidTypeError
+        If ``source`` is something else.
+
+    Examples
+    --------
+    >>> rows = {"id": ["b", "a"], "label": ["TRUE", "0"], "score": [0.9, 0.2]}
+    >>> found = read_predictions(rows)
+    >>> found.ids.tolist(), found.y_true.tolist(), found.scores["score"].tolist()
+    (['a', 'b'], [False, True], [0.2, 0.9])
+    """
+    wanted = wanted or Wanted()
+    name, names, read = _opened(source, wanted.file_format)
+    have = names[0]
+    label = named_column(name, have, wanted.label, LABELS, "`label`")
     asked = wanted.scores or (None,)
-    scores = [named_column(file, have, name, SCORES, "--score") for name in asked]
-    by = [named_column(file, have, name, (), "--by") for name in dict.fromkeys(wanted.by)]
-    group = wanted.group and named_column(file, have, wanted.group, (), "--group")
-    usual = wanted.key(files)
-    key = usual and named_column(file, have, usual, (), "--id")
+    scores = [named_column(name, have, column, SCORES, "`scores`") for column in asked]
+    by = [named_column(name, have, column, (), "`by`") for column in dict.fromkeys(wanted.by)]
+    group = wanted.group and named_column(name, have, wanted.group, (), "`group`")
+    usual = wanted.key(names)
+    key = usual and named_column(name, have, usual, (), "`id`")
     hashes = HASHES if HASHES in have else None
-    text = wanted.text and named_column(file, have, wanted.text, (), "--text")
+    text = wanted.text and named_column(name, have, wanted.text, (), "`text`")
+    weight = wanted.weight and named_column(name, have, wanted.weight, (), "`weight`")
     if text in (label, *scores):
-        raise InvalidInputError(f"{file}: --text is {text!r}, the label or the score")
-    texts = [name for name in (*by, group, key, hashes, text) if name]
-    for name in texts:
-        if name in scores:
-            raise InvalidInputError(f"{file}: {name!r} is the score, and no slice, group or id too")
-    rows = _read(files, label, scores, texts, wanted)
+        raise InvalidInputError(f"{name}: `text` is {text!r}, the label or the score")
+    texts = [column for column in (*by, group, key, hashes, text) if column]
+    for column in texts:
+        if column in scores:
+            raise InvalidInputError(
+                f"{name}: {column!r} is the score, and no slice, group or id too"
+            )
+    # A column may be the label and a slice: then it is read as text, and its classes from that.
+    rows = read(
+        numbers=[*scores, *([weight] if weight else [])],
+        texts=[*texts, *([label] if wanted.labels else [])],
+        labels=[] if wanted.labels or label in texts else [label],
+    )
     found = Predictions(
         rows=rows,
         origin=np.arange(len(rows)),
         label=label,
-        y_true=_binary(rows, label, wanted.labels),
-        scores={name: rows.columns[name] for name in scores},
-        parts={name: _parts(rows, name) for name in by},
+        y_true=rows.classes(label, wanted.labels),
+        scores={column: rows.columns[column] for column in scores},
+        parts={column: _parts(rows, column) for column in by},
         groups=None if group is None else _groups(rows, group),
         id=key,
         ids=None if key is None else rows.columns[key],
         hashes=None if hashes is None else _filled(rows.columns[hashes]),
         texts=None if text is None else rows.columns[text],
+        weights=None if weight is None else _weights(rows, weight),
     )
     return found if key is None else _by_id(found, key)
 
 
-def _read(
-    files: Sequence[Path],
-    label: str,
-    scores: Sequence[str],
-    texts: Sequence[str],
-    wanted: Wanted,
-) -> Rows:
-    options = wanted.file_options()
-    if wanted.labels is None:
-        try:
-            return read_rows(files, numbers=[label, *scores], texts=texts, **options)
-        except (InvalidInputError, ArtifactError):
-            pass  # words for labels; a fault in the scores comes up again below
-    return read_rows(files, numbers=scores, texts=[label, *texts], **options)
+def _opened(
+    source: Any, file_format: FileFormat
+) -> tuple[str, list[list[str]], Callable[..., Rows]]:
+    """Return what to call a source, the columns of each of its files, and what reads them."""
+    if isinstance(source, (str, Path)) or (
+        isinstance(source, (list, tuple)) and all(isinstance(one, (str, Path)) for one in source)
+    ):
+        files = _tables.expand_paths(source)
+        names = [_tables.column_names(file, file_format) for file in files]
+        return _tables.shown(files[0]), names, partial(read_rows, files, file_format=file_format)
+    frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
+    if not _frames.n_rows(frame):
+        raise InvalidInputError("the data: there are no rows")
+    names = [_frames.names(frame)]
+    return "the data", names, partial(_tables.rows_of, partial(_frames.column, frame))
+
+
+def _columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the columns of a list of mappings; None where a row has no such key."""
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InvalidTypeError(f"row {at + 1} is {row!r:.60}; every row must be a mapping")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _parts(rows: Rows, column: str) -> Parts:
@@ -450,7 +375,7 @@ def _parts(rows: Rows, column: str) -> Parts:
         )
     if len(parts.names) > MAX_PARTS:
         raise InvalidInputError(
-            f"{rows.files[0]}: --by {column} has {len(parts.names)} different values; "
+            f"{rows.name}: `by` {column} has {len(parts.names)} different values; "
             f"at most {MAX_PARTS} slices are reported"
         )
     return parts
@@ -461,11 +386,21 @@ def _groups(rows: Rows, column: str) -> Parts:
     return coded(rows.columns[column], column)
 
 
+def _weights(rows: Rows, column: str) -> FloatArray:
+    weights: FloatArray = rows.columns[column]
+    if weights.min() < 0.0:
+        row = int(np.argmax(weights < 0.0))
+        raise InvalidInputError(
+            f"{rows.where(row)}: {column!r} is {weights[row]:g}; weights must not be negative"
+        )
+    return weights
+
+
 def _all_there(rows: Rows, column: str, what: str) -> None:
     missing = np.equal(rows.columns[column], None)  # type: ignore[call-overload]
     if missing.any():
         where = rows.where(int(np.argmax(missing)))
-        remedy = ", or say --no-id" if what == "id" else ""
+        remedy = ", or pass keyed=False" if what == "id" else ""
         raise InvalidInputError(
             f"{where}: {column!r} is missing; every row needs its {what}{remedy}"
         )
@@ -486,6 +421,6 @@ def _by_id(found: Predictions, column: str) -> Predictions:
         first, again = (int(order[same[0] + step]) for step in (0, 1))
         raise InvalidInputError(
             f"{found.where(again)}: {column!r} is {str(ids[again])!r} like {found.where(first)}; "
-            "ids must be unique: drop one, name another column with --id, or say --no-id"
+            "ids must be unique: drop one, name another column with `id`, or pass keyed=False"
         )
     return replace(found, ids=ids).take(order)
