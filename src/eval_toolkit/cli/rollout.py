@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from eval_toolkit._tables import STDIN
 from eval_toolkit.cli._asking import (
     Asked,
     asking_options,
@@ -41,9 +42,10 @@ _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 def _seed_options(command: Any) -> Any:
     """Add what says which seed prompts there are."""
     options = [
-        click.option("--seeds", required=True, type=click.Path(exists=True, dir_okay=False),
-                     metavar="FILE",
-                     help="Seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet."),
+        click.option("--seeds", required=True, metavar="FILE",
+                     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+                     help="Seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet, "
+                     ".xlsx; - for standard input."),
         *(
             click.option(f"--{name}-column", metavar="NAME", help=f"Of the seeds: {what}.")
             for name, what in {
@@ -171,7 +173,7 @@ def rollout(
             for name in ("system_prompt", "formatter", "temperature", "top_p", "max_tokens", "stop")
         },
     )
-    asking, sampler = _asking(given, Path(seeds).stem, system)
+    asking, sampler = _asking(given, _name(seeds).stem, system)
     if dry_run:
         planned = planned_page(system, sampler, prompts, asking["rollouts_per_seed"])
         asked.output.emit(replace(planned, notes=[*planned.notes, *read_from]))
@@ -272,6 +274,10 @@ def _names_an_attack(name: str) -> bool:
     return first in available_attacks() or _OBJECT.fullmatch(first) is not None
 
 
+def _name(seeds: str) -> Path:
+    return Path("stdin" if seeds == STDIN else seeds)
+
+
 def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[str]]:
     """Return the seed prompts, and which columns were taken: a wrong guess changes intervals."""
     columns = {name: given.pop(f"{name}_column") for name in _COLUMNS}
@@ -280,7 +286,7 @@ def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[
     prompts = load_seeds(seeds, **columns, limit=limit, order=order, seed=given["seed"])
     taken = seed_columns(seeds, **columns)
     said = ", ".join(f"{field} from {column!r}" for field, column in taken.items())
-    return prompts, [f"seeds of {Path(seeds).name}: {said}"] if taken else []
+    return prompts, [f"seeds of {_name(seeds).name}: {said}"] if taken else []
 
 
 def _asking(
