@@ -157,10 +157,8 @@ class Changing:
                 read, write = _FORMS[form]
                 try:
                     return write(self._tree(read(data)))
-                except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
-                    break  # no such document: go on with its bytes
-                except yaml.YAMLError:
-                    break
+                except Exception:
+                    break  # no such document, whatever its reader raises: go on with its bytes
         return self._bytes(data)
 
     def _inside(self, form: str, name: str, data: bytes) -> bytes:

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,15 @@ def test_a_name_that_no_file_can_have_is_no_file(tmp_path, name, file, text):
 
     with pytest.raises(EvalToolkitError):
         read()
+
+
+def test_no_room_is_taken_for_what_is_not_there(tmp_path):
+    """A small file was read into room for the largest one, which a limit of memory refuses."""
+    path = tmp_path / "small"
+    path.write_bytes(b"small")
+    tracemalloc.start()
+    try:
+        assert read_regular(path) == b"small"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()

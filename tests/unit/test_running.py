@@ -901,3 +901,9 @@ def test_loglikelihoods_are_not_decoded():
         run_task(task, model(), temperature=0.5)
     with pytest.raises(InvalidInputError, match="the same every time"):
         run_task(task, model(), attempts=2)
+
+
+def test_more_attempts_than_can_be_held_are_refused():
+    """A task file may say ``repeats: 9223372036854775807``."""
+    with pytest.raises(InvalidInputError, match="requests are the most: ask for fewer attempts"):
+        plan_jobs(sums(), sums().samples(), attempts=2**63 - 1)

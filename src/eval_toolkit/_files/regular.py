@@ -161,16 +161,19 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
     >>> read_regular(path)
     b'12345'
     """
+    parts, n = [], 0
     try:
-        with open_regular(path) as stream:
-            data = stream.read(most + 1)
+        with open_regular(path) as stream:  # in pieces: room for all that may be read is not there
+            while n <= most and (piece := stream.read(min(_PIECE, most + 1 - n))):
+                parts.append(piece)
+                n += len(piece)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(data) > most:
+    if n > most:
         raise ArtifactError(
             f"{path}: is longer than {_bytes(most)}, which is the most that is read"
         )
-    return data
+    return b"".join(parts)
 
 
 def is_gzip(path: str | Path) -> bool:

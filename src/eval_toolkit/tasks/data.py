@@ -334,6 +334,9 @@ def open_source(
     load: Callable[..., Any],
 ) -> Source:
     """Return the source that a path means: files where they are there, else a dataset's name."""
+    for one in given.values() if isinstance(given, Mapping) else [given]:
+        if not isinstance(one, (str, Path)):
+            raise InvalidInputError(f"`data` is {one!r:.60}; it must be a path")
     if isinstance(given, Mapping):
         return FileSource(given, sample_split, labels)
     if str(given).startswith("~"):

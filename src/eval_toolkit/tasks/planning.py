@@ -29,6 +29,8 @@ __all__ = [
 
 _SEED_LIMIT = 2**31
 """Servers take seeds of 32 bits with a sign."""
+_MOST_REQUESTS = 3_000_000
+"""They are held in memory, and a file may say how many attempts there are."""
 _COUNTED = 200
 _CHARACTERS_PER_TOKEN = 4
 
@@ -135,7 +137,8 @@ def plan_jobs(
     Raises
     ------
     InvalidInputError
-        If a sample cannot be asked, or log-likelihoods are asked for several times.
+        If a sample cannot be asked, log-likelihoods are asked for several times, or there would be
+        more than three million requests.
 
     Examples
     --------
@@ -151,6 +154,11 @@ def plan_jobs(
     [('one', 1, ''), ('one', 2, '')]
     """
     attempts = attempts_of(task, attempts)
+    if attempts * len(samples) > _MOST_REQUESTS:
+        raise InvalidInputError(
+            f"{attempts} attempts at each of {len(samples)} samples; {_MOST_REQUESTS} requests are the "
+            "most: ask for fewer attempts, or set a limit"
+        )
     form = default_formatter(task) if formatter is None else check_formatter(formatter)
     how = decoding_of(task) if decoding is None else decoding
     jobs = []
