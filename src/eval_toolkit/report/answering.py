@@ -15,9 +15,7 @@ _SCORERS_NAMED = 3
 
 def kind_of(run: Run) -> str:
     """Return "task", "rollout" or "rows"."""
-    config = run.manifest.get("config")
-    told = config.get("kind") if isinstance(config, Mapping) else None
-    return str(run.manifest.get("kind") or told or "rows")
+    return run.kind
 
 
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "alteration",
     "find_runs",
     "is_run",
+    "kind_of",
     "run_head",
     "run_state",
     "walk_runs",
@@ -113,6 +114,11 @@ class Run(Tabled):
     def run_id(self) -> str:
         """The run's name."""
         return str(self.manifest["run_id"])
+
+    @property
+    def kind(self) -> str:
+        """The kind of evaluation: "rows", "task", "rollout", or a name of one's own."""
+        return kind_of(self.manifest)
 
     @cached_property
     def results(self) -> dict[str, Any]:
@@ -266,6 +272,19 @@ class Run(Tabled):
             self.path / name, texts=described["texts"], columns=described["numbers"]
         )
         return {column: read[column] for column in (*described["texts"], *described["numbers"])}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> str:
+    """Return the kind of evaluation that a manifest is of; runs of rows need not say so.
+
+    Examples
+    --------
+    >>> kind_of({"kind": "task"}), kind_of({"config": {"command": "score"}})
+    ('task', 'rows')
+    """
+    config = manifest.get("config")
+    found = manifest.get("kind") or (config.get("kind") if isinstance(config, Mapping) else None)
+    return str(found or "rows")
 
 
 def _folder(path: str | Path) -> Path:

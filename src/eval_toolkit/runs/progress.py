@@ -17,7 +17,7 @@ from eval_toolkit.runner.lines import (
     last_entries,
     read_on,
 )
-from eval_toolkit.runs.folder import MANIFEST, run_head
+from eval_toolkit.runs.folder import MANIFEST, kind_of, run_head
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
 
@@ -61,8 +61,8 @@ class RunProgress(Displayed):
     """"running", "incomplete" (interrupted: the same run goes on from there) or "complete"."""
     holder: str | None = None
     """Who writes a run that is running."""
-    kind: str | None = None
-    """"task" or "rollout"; None for rows, and until the manifest is written."""
+    kind: str = "rows"
+    """The kind of evaluation, as `Run.kind`."""
     n_done: int | None = None
     """Requests answered or failed, judges' aside; None for a finished run that asked nobody."""
     n_planned: int | None = None
@@ -183,7 +183,7 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
         str(manifest.get("run_id") or path.resolve().name),
         "incomplete" if holder is None else "running",
         holder,
-        manifest.get("kind"),
+        kind_of(manifest),
         n_done=answers.n_done,
         n_planned=_planned(manifest, answers.n_done),
         n_errors=answers.n_errors,
@@ -209,7 +209,7 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
         path,
         str(manifest["run_id"]),
         "complete",
-        kind=manifest.get("kind"),
+        kind=kind_of(manifest),
         n_done=counts.get("n_requests"),
         n_planned=counts.get("n_requests"),
         n_errors=_sum([counts], "n_failed_requests"),

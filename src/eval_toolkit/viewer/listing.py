@@ -20,11 +20,12 @@ from eval_toolkit.runs.folder import (
     RESULTS,
     alteration,
     is_run,
+    kind_of,
     run_head,
     walk_runs,
 )
 
-__all__ = ["ListedRun", "RunList", "kind_of"]
+__all__ = ["ListedRun", "RunList"]
 
 _MOST = sys.float_info.max
 _LOOK_AGAIN_S = 1.0
@@ -176,7 +177,7 @@ def _listed(path: Path, folder: Path) -> ListedRun:
         "path": path,
         "place": place,
         "run_id": str(manifest.get("run_id") or path.name),
-        "kind": kind_of(manifest),
+        "kind": kind_of(manifest) if manifest else "",
         "when": str(manifest.get("captured_at") or ""),
         "git": _git(manifest),
     }
@@ -216,19 +217,6 @@ def _measured(run: Run) -> dict[str, Any]:
         "n_records": n_rows if isinstance(n_rows, int) else None,
         "manifest_hash": str(run.manifest.get("manifest_sha256") or ""),
     }
-
-
-def kind_of(manifest: Mapping[str, Any]) -> str:
-    """Return "rows", "task" or "rollout"; nothing of a manifest that is not there yet.
-
-    Examples
-    --------
-    >>> kind_of({"kind": "task"}), kind_of({"config": {"command": "score"}}), kind_of({})
-    ('task', 'rows', '')
-    """
-    config = manifest.get("config")
-    found = manifest.get("kind") or (config.get("kind") if isinstance(config, Mapping) else None)
-    return str(found) if found else "rows" if manifest else ""
 
 
 def _git(manifest: Mapping[str, Any]) -> str:

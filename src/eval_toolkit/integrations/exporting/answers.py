@@ -16,7 +16,6 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.exporting.cells import as_mapping, config_of
 from eval_toolkit.judges.asking import apart
 from eval_toolkit.metric_specs import ColumnSpec, mean_of
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawLoglikelihood
@@ -254,7 +253,7 @@ class Answers:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[str, int], JobResult]:
-        if RESPONSES not in self.run.manifest["artifacts"] or kind_of(self.run) == "rollout":
+        if RESPONSES not in self.run.manifest["artifacts"] or self.run.kind == "rollout":
             return {}
         answers, _ = apart(outcomes_of(self.run))
         return joined(answers)

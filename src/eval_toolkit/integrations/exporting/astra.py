@@ -6,7 +6,6 @@ from typing import Any
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.integrations.exporting.cells import all_blocks, told_about
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
 from eval_toolkit.rollouts.evaluators.rolling import goal_of
 from eval_toolkit.rollouts.graphs import ENDED, Graph
@@ -50,7 +49,7 @@ def astra_files(run: Run) -> dict[str, bytes]:
     if TURNS not in run.manifest["artifacts"]:
         what = {"task": "a task's run", "rollout": "a run without its turns"}
         raise InvalidInputError(
-            f"{run.path}: astra has rollouts alone, and this is {what.get(kind_of(run), 'rows')}; "
+            f"{run.path}: astra has rollouts alone, and this is {what.get(run.kind, 'rows')}; "
             "export it to lm-eval, every-eval-ever or csv"
         )
     graphs = rollouts_of(run)

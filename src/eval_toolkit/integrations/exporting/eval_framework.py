@@ -22,7 +22,6 @@ from eval_toolkit.integrations.exporting.cells import (
     told_about,
 )
 from eval_toolkit.integrations.exporting.names import file_names
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.runs import Run
 
 __all__ = ["eval_framework_files"]
@@ -66,7 +65,7 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     >>> json.loads(eval_framework_files(run)["aggregated_results.json"])["Average exact_match"]
     1.0
     """
-    if kind_of(run) == "rollout":
+    if run.kind == "rollout":
         raise InvalidInputError(
             f"{run.path}: eval-framework has no conversations; export rollouts to astra or "
             "every-eval-ever"

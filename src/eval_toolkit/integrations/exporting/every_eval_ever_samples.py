@@ -9,7 +9,6 @@ from eval_toolkit.integrations.exporting.answers import (
     UnitMetric,
     text_sha256,
 )
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of
@@ -171,7 +170,7 @@ def _metadata(answers: Answers, row: int, *, verdict: bool) -> dict[str, str]:
 def _conversations(answers: Answers) -> dict[tuple[str, int], list[_Row]]:
     """Return what was said in rollouts, along the first branch of each; empty for other runs."""
     run = answers.run
-    if kind_of(run) != "rollout" or TURNS not in run.manifest["artifacts"]:
+    if run.kind != "rollout" or TURNS not in run.manifest["artifacts"]:
         return {}
     return {(graph.unit_id, graph.attempt): list(_messages(graph)) for graph in rollouts_of(run)}
 

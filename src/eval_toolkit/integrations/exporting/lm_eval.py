@@ -25,7 +25,6 @@ from eval_toolkit.integrations.exporting.cells import (
     told_about,
 )
 from eval_toolkit.integrations.exporting.names import file_names
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
@@ -74,7 +73,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     >>> json.loads(content)["results"]["arc"]["acc,none"]
     0.75
     """
-    if kind_of(run) == "rollout":
+    if run.kind == "rollout":
         raise InvalidInputError(
             f"{run.path}: lm-eval has no conversations; export rollouts to astra or every-eval-ever"
         )

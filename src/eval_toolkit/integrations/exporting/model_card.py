@@ -8,7 +8,7 @@ from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.cells import all_blocks, origin_of
 from eval_toolkit.integrations.exporting.tables import markdown_table
-from eval_toolkit.report.answering import kind_of, stopped
+from eval_toolkit.report.answering import stopped
 from eval_toolkit.report.cells import fitted_on
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.runs import Run
@@ -120,7 +120,7 @@ def _made(run: Run) -> Iterator[str]:
         yield f"imported from {imported_from(manifest)}{when}"
     read = ", read" if origin else ","
     captured = manifest.get("captured_at")
-    yield f"run {run.run_id}, {kind_of(run)}" + (f"{read} {captured}" if captured else "")
+    yield f"run {run.run_id}, {run.kind}" + (f"{read} {captured}" if captured else "")
     env = manifest.get("env")
     known = env if isinstance(env, Mapping) else {}
     versions = [f"{name} {known[name]}" for name in _VERSIONS if known.get(name)]
@@ -176,7 +176,7 @@ def model_index(run: Run) -> str:
     - name: "guard"
     """
     kinds = {"task": "text-generation", "rollout": "text-generation"}
-    task = kinds.get(kind_of(run), "other")
+    task = kinds.get(run.kind, "other")
     lines = ["model-index:"]
     by_model: dict[str, list[str]] = {}
     for block in all_blocks(run):
