@@ -40,6 +40,7 @@ CLASSES = {name: value for name in NAMES if isinstance(value := getattr(eval_too
 
 # Classes that are no result of anything; a class that belongs to none of these is one.
 OPTIONS = (  # what a caller says is wanted: it is read where it is written
+    *("AskSpec", "DecodingSpec", "SummarySpec", "Unit"),
     *("Budget", "Claim", "ClaimSpec", "CostMatrix", "EvidenceGate", "OperatingPointSpec", "Plan"),
     "MatchSpec",
     *("PredictionColumns", "Requirement", "Rubric", "Suite", "UntilDecided", "UntilWidth"),

@@ -34,7 +34,7 @@ from eval_toolkit.runner import (
     Progress,
     read_outcomes,
 )
-from eval_toolkit.runner.engine import run_jobs_async
+from eval_toolkit.runner.engine import CONCURRENCY, run_jobs_async
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entries
 from eval_toolkit.runner.stored import RESPONSES
@@ -271,7 +271,8 @@ class Context:
         Parameters
         ----------
         function : callable
-            Takes a list of inputs and returns an answer to each; a coroutine function takes one.
+            Takes a list of inputs, as many as are asked at once, and returns an answer to each; a
+            coroutine function takes one.
         units : sequence of Unit
             What is asked about.
         identity : str
@@ -287,9 +288,14 @@ class Context:
         pairs = [(unit, n) for unit in units for n in range(1, attempts + 1)]
         jobs = [Job(one.id, n, GenerateRequest(to_json(plain(one.input)))) for one, n in pairs]
         self.expect(len(jobs))
-        inputs = [[unit.input for unit, _ in pairs]]
-        found = self.call(_in_json(function), jobs, inputs, [identity] * len(jobs))
-        return [_attempt(job, said) for job, said in zip(jobs, found, strict=True)]
+        size = self.spec.concurrency or CONCURRENCY
+        found: list[Attempt] = []
+        for start in range(0, len(jobs), size):  # what a call returned is in the journal at once
+            some, of = jobs[start : start + size], pairs[start : start + size]
+            inputs = [[unit.input for unit, _ in of]]
+            said = self.call(_in_json(function), some, inputs, [identity] * len(some))
+            found += [_attempt(job, one) for job, one in zip(some, said, strict=True)]
+        return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
         """Return the answers that `answers` had in a stored run."""
