@@ -9,9 +9,9 @@ from tests.browser.conftest import Opens
 from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.ordinary_runs import labels_and_scores
 
+from eval_toolkit._words import number
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import write_report
-from eval_toolkit.report.words import number
 
 REPORTS = {
     "rows": ["rows"],

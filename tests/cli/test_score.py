@@ -515,7 +515,7 @@ class TestForms:
         path = tmp_path / "x.csv"
         path.write_text("label,score,by\n0,0.1,a\x1b[31m\x07\u202eb\n1,0.9,c\n", encoding="utf-8")
         _, out, _ = command("score", path, "--by", "by", "--html")
-        assert "by=a [31m  b" in out
+        assert "by=a␛[31m␇⟨U+202E⟩b" in out
         assert not {"\x1b", "\x07", "\u202e"} & set(out)
 
     def test_names_from_files_cannot_break_a_table(self, command: Command, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ from eval_toolkit import (
     tasks,
     write_run,
 )
-from eval_toolkit._display import Displayed, latex_text, markdown_text
+from eval_toolkit._display import Displayed
+from eval_toolkit._display.to_latex import latex_text
+from eval_toolkit._display.to_markdown import markdown_text
 from eval_toolkit._words import visible
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.metric_specs import roc_auc
@@ -180,7 +182,7 @@ def test_a_hostile_name_is_a_cell_and_nothing_else(text: str) -> None:
     assert page.tags <= PLAIN
     assert page.attributes == []
     assert len(page.cells) == 3 * 8
-    notes = len(result._notes())  # a long reason is below the table
+    notes = len(result._as_table().notes)  # a long reason is below the table
     assert notes == (len(text) > 40)
     lines = result.to_markdown().split("\n")
     assert len(lines) == 4 + 2 * notes
@@ -258,7 +260,7 @@ class TestRun:
     def test_texts(self, run: Run) -> None:
         assert run.to_markdown().splitlines() == [
             "| slice | scorer | metric | value | 95 % interval | n | errors | status |",
-            "|---|---|---|---|---|---|---|---|",
+            "|---|---|---|---:|---:|---:|---:|---|",
             "| test | guard | accuracy | 0.800 | [0.700, 0.900] | 40 | 2 | ok |",
             "| test | guard | f1 |  |  |  | 0 | skipped: one class |",
             "| test | dead |  |  |  |  | 0 | error: no memory |",

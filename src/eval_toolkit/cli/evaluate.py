@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Alert, CellLike, Estimate, Page, Status, Table
 from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
@@ -23,8 +25,6 @@ from eval_toolkit.harness import evaluate as evaluate_slices
 from eval_toolkit.harness.loading import load_scorer, load_splitter
 from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line, with_ends, without_interval
 
 __all__ = ["evaluate"]
 
@@ -220,13 +220,12 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
     metrics = list(dict.fromkeys(name for row in rows for name in row[2]))
     table = Table(
         ["slice", "scorer", "rows", *metrics],
-        [
-            [*row[0], row[1], *(_shown(row[2][name]) if name in row[2] else "" for name in metrics)]
-            for row in rows
-        ],
+        [[*row[0], row[1], *(_shown(row[2].get(name)) for name in metrics)] for row in rows],
     )
     reasons = [
-        f"{name}, {' '.join(row[0])}: {cell.status}: {cell.reason}"
+        (Alert if cell.status == "error" else str)(
+            f"{name}, {' '.join(row[0])}: {cell.status}: {cell.reason}"
+        )
         for row in rows
         for name, cell in row[2].items()
         if cell.status != "ok" and cell.reason
@@ -251,10 +250,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         sizes,
         sampling.made(cell.n_resamples or 0 for row in rows for cell in row[2].values()),
     ]
-    return Page("Evaluation", result.to_dict(), lead, [table], [one_line(note) for note in notes])
+    return Page("Evaluation", result.to_dict(), lead, [table], notes)
 
 
-_Row = tuple[tuple[str, str], str, dict[str, Cell]]
+_Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
 """Slice and scorer, rows, cells by metric."""
 
 
@@ -264,7 +263,7 @@ def _rows(result: RunResult) -> list[_Row]:
 
 def _slice_rows(result: RunResult) -> list[_Row]:
     return [
-        ((name, scorer), str(block.get("n", entry["n"])), _cells(block))
+        ((name, scorer), block.get("n", entry["n"]), _cells(block))
         for name, entry in result.by_slice.items()
         for scorer, block in entry["by_scorer"].items()
         if "error" not in block and "skipped" not in block
@@ -276,7 +275,7 @@ def _fold_rows(result: RunResult) -> list[_Row]:
     return [
         (
             (f"{split}, mean of {n} folds", scorer),
-            "",
+            None,
             {
                 name: Cell(
                     name=name,
@@ -300,5 +299,7 @@ def _cells(block: Mapping[str, Any]) -> dict[str, Cell]:
     return {name: cell for name, cell in found.items() if cell is not None}
 
 
-def _shown(cell: Cell) -> str:
-    return cell.status if cell.value is None else with_ends(cell.value, cell.low, cell.high)
+def _shown(cell: Cell | None) -> CellLike:
+    if cell is None or cell.value is None:
+        return None if cell is None else Status(cell.status)
+    return Estimate(cell.value, cell.low, cell.high)

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Page
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import (
@@ -25,7 +26,6 @@ from eval_toolkit.cli._rows import HASHES, IDS, WHOLE, Predictions, Wanted, read
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
-from eval_toolkit.report.pages import Page
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 

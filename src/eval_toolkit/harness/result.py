@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._display import Table, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
+from eval_toolkit.runs.cells import cell_rows, cell_table
 from eval_toolkit.scorecards import Records
 
 __all__ = ["RunResult", "checked_run_id", "with_claim_report"]
@@ -78,11 +78,8 @@ class RunResult(Tabled):
         """Return one flat dict per cell, as a stored run's `Run.rows`."""
         return cell_rows({name: getattr(self, name) for name in _CELLS})
 
-    def _grid(self) -> Grid:
-        return cell_grid(self.rows())
-
-    def _notes(self) -> list[str]:
-        return cell_notes(self.rows())
+    def _as_table(self) -> Table:
+        return cell_table(self.rows())
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit._words import number, with_ends
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped", "unknown"]

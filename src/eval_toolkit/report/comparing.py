@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from eval_toolkit._display import Estimate, Number, Page, Rows, Status, Table
+from eval_toolkit._words import p_value, with_ends
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
@@ -250,18 +250,18 @@ def _table(cells: Sequence[RunDifference]) -> Table:
     header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
     header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
     header += [*(["p (Holm)"] if corrected else []), "B is"]
-    rows = [
+    rows: Rows = [
         [
             *([cell.slice] if by_slice else []),
             *([cell.scorer] if by_scorer else []),
             cell.metric,
-            str(cell.n_units),
-            with_ends(cell.value_a),
-            with_ends(cell.value_b),
-            *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
-            p_value(cell.p_value),
-            *([p_value(cell.p_adjusted)] if corrected else []),
-            cell.verdict,
+            cell.n_units,
+            Number(cell.value_a, ""),
+            Number(cell.value_b, ""),
+            *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+            Number(cell.p_value, "p"),
+            *([Number(cell.p_adjusted, "p")] if corrected else []),
+            Status(cell.verdict),
         ]
         for cell in cells
     ]

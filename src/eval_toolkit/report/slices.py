@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eval_toolkit._display import CellLike, Estimate, Status, Table
+from eval_toolkit._words import number
 from eval_toolkit.report.cells import (
     Block,
     Cell,
@@ -14,9 +16,7 @@ from eval_toolkit.report.cells import (
     main_cell,
 )
 from eval_toolkit.report.folds import fold_blocks
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "parts_of"]
@@ -200,20 +200,17 @@ def _drawable(row: _Row) -> dict[str, Any]:
 def _table(rows: Sequence[_Row], title: str) -> Table:
     """Every metric of every slice; a cell without a value says its state."""
     names = list(dict.fromkeys(name for row in rows for name in row.cells))
-    body = [
-        [row.name, "" if row.n is None else f"{row.n:,}", *(_shown(row, name) for name in names)]
-        for row in rows
-    ]
+    body = [[row.name, row.n, *(_shown(row, name) for name in names)] for row in rows]
     return Table(["slice", "n", *names], body, title)
 
 
-def _shown(row: _Row, name: str) -> str:
+def _shown(row: _Row, name: str) -> CellLike:
     cell = row.cells.get(name)
     if cell is None:
-        return "error" if row.error else ""
+        return Status("error") if row.error else None
     if cell.status != "ok" or cell.value is None:
-        return cell.status
-    return with_ends(cell.value, cell.low, cell.high)
+        return Status(cell.status)
+    return Estimate(cell.value, cell.low, cell.high)
 
 
 def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:

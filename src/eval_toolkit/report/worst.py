@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._words import number
 from eval_toolkit.report.scored import (
     MAX_SUBJECTS,
     Scored,
@@ -16,7 +17,6 @@ from eval_toolkit.report.scored import (
     stored_points,
 )
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "threshold_of"]

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._display import Grid
-from eval_toolkit._words import value_and_ends
+from eval_toolkit._display import CellLike, Estimate, Status, Table
 
-__all__ = ["cell_grid", "cell_notes", "cell_rows", "fold_mean", "fold_rows", "stored_cell"]
+__all__ = ["cell_rows", "cell_table", "fold_mean", "fold_rows", "stored_cell"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
@@ -169,8 +168,8 @@ def fold_mean(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """Return the header and lines of a table of cells, as a person reads it.
+def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of cells; reasons that are long stand below it, each once.
 
     Parameters
     ----------
@@ -181,39 +180,20 @@ def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     --------
     >>> cell = {"value": 0.9, "status": "ok", "n_units": 40}
     >>> rows = cell_rows({"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}})
-    >>> cell_grid(rows)[1]
+    >>> cell_table(rows).texts()
     [['test', 'guard', 'pr_auc', '0.900', '', '40', '0', 'ok']]
     """
     levels = {row["confidence"] for row in rows if row["confidence"] is not None}
     percent = f"{100 * levels.pop():g} % " if len(levels) == 1 else ""
     header = ["slice", "scorer", "metric", "value", f"{percent}interval", "n", "errors", "status"]
-    marks = _marks(rows)
-    return header, [_line(row, marks) for row in rows]
+    return Table(header, map(_line, rows)).footnoted(_INLINE)
 
 
-def cell_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the reasons that are too long for `cell_grid`, each once, with its mark there.
-
-    Examples
-    --------
-    >>> cell_notes([{"reason": "one class"}, {"reason": "no answer " * 9}])
-    ['(1) no answer no answer no answer no answer no answer no answer no answer no answer no answer']
-    """
-    return [f"({mark}) {reason.strip()}" for reason, mark in _marks(rows).items()]
-
-
-def _marks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    long = dict.fromkeys(row["reason"] for row in rows if len(row["reason"]) > _INLINE)
-    return {reason: mark for mark, reason in enumerate(long, 1)}
-
-
-def _line(row: Mapping[str, Any], marks: Mapping[str, int]) -> list[str]:
-    value, ends = value_and_ends(row["value"], row["ci_low"], row["ci_high"])
-    mark, reason = marks.get(row["reason"]), row["reason"]
+def _line(row: Mapping[str, Any]) -> list[CellLike]:
     return [
         *(str(row.get("slice") or "all"), str(row.get("scorer") or ""), str(row["metric"])),
-        *(value, ends),
-        "" if row["n_units"] is None else str(row["n_units"]),
-        str(row["n_errors"] or 0),
-        row["status"] + (f" ({mark})" if mark else f": {reason}" if reason else ""),
+        *Estimate(row["value"], row["ci_low"], row["ci_high"]).split(),
+        row["n_units"],
+        row["n_errors"] or 0,
+        Status(row["status"], row["reason"]),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eval_toolkit import _tables
-from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._display import Table, Tabled
 from eval_toolkit._files import malformed, read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
@@ -20,7 +20,7 @@ from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
+from eval_toolkit.runs.cells import cell_rows, cell_table
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.relied_on import manifest_problem
@@ -202,11 +202,8 @@ class Run(Tabled):
         """Return the run's name, folder and cells in plain JSON types."""
         return {"run_id": self.run_id, "path": str(self.path), "cells": self.rows()}
 
-    def _grid(self) -> Grid:
-        return cell_grid(self.rows())
-
-    def _notes(self) -> list[str]:
-        return cell_notes(self.rows())
+    def _as_table(self) -> Table:
+        return cell_table(self.rows())
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a further table of the run, such as ``responses.parquet``.
