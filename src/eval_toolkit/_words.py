@@ -14,7 +14,6 @@ __all__ = [
     "p_value",
     "value_and_ends",
     "visible",
-    "with_ends",
     "without_interval",
 ]
 
@@ -106,19 +105,6 @@ def value_and_ends(
     if low is None or high is None:
         return shown, ""
     return shown, f"[{formatted(low, spec)}, {formatted(high, spec)}]"
-
-
-def with_ends(
-    value: float | None, low: float | None = None, high: float | None = None, spec: str = ""
-) -> str:
-    """Return a value with its interval behind it, as `value_and_ends` writes them.
-
-    Examples
-    --------
-    >>> with_ends(0.00042, 0.0001, 0.0017), with_ends(2e-9, 1e-9, 3e-9, "+")
-    ('0.0004 [0.0001, 0.0017]', '+2.0e-09 [+1.0e-09, +3.0e-09]')
-    """
-    return " ".join(value_and_ends(value, low, high, spec)).strip()
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:

@@ -29,47 +29,38 @@ __all__ = [
 class Cell:
     """What a table holds in one place; `str` of it is its text."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = "missing"
     numeric: ClassVar[bool] = False
     """Whether it stands in columns of numbers."""
+    holds: ClassVar[tuple[str, ...]] = ()
+    """Its fields that programs read."""
 
     @property
     def text(self) -> str:
         """What people read."""
-        raise NotImplementedError
+        return ""
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What programs read, every digit of it: the cell's own value below "", others by name."""
-        raise NotImplementedError
+        """What programs read, every digit of it; the part that is its own value has the name ""."""
+        return {"" if name in _OWN else name: getattr(self, name) for name in self.holds}
 
-    @property
-    def absent(self) -> bool:
-        """Whether there is nothing in it."""
-        return any(self.parts.get(name, 0) is None for name in ("", "low", "high"))
+    def __bool__(self) -> bool:
+        return None not in self.parts.values()
 
     def __str__(self) -> str:
         return self.text
 
-    def __bool__(self) -> bool:
-        return not self.absent
+
+_OWN = ("value", "word", "words")
 
 
 @dataclass(frozen=True, slots=True)
 class Missing(Cell):
     """An empty cell: there is nothing to say, and no reason to give."""
 
-    kind = "missing"
-
-    @property
-    def text(self) -> str:
-        """Nothing."""
-        return ""
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """None."""
-        return {"": None}
+    def __bool__(self) -> bool:
+        return False
 
 
 MISSING = Missing()
@@ -87,16 +78,14 @@ class Text(Cell):
 
     words: str
     kind = "text"
+    holds = ("words",)
 
     @property
     def text(self) -> str:
-        """The words."""
         return self.words
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The words."""
-        return {"": self.words or None}
+    def __bool__(self) -> bool:
+        return bool(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +113,15 @@ class Status(Cell):
     reason: str = ""
     mark: int | None = None
     kind = "status"
+    holds = ("word", "reason")
 
     @property
     def text(self) -> str:
-        """The word, with its reason or the mark of the note that has it."""
         why = self.reason if self.mark is None else f"({self.mark})"
         return (": " if self.mark is None else " ").join(filter(None, (self.word, why)))
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The word and the reason."""
-        return {"": self.word, "reason": self.reason}
-
-    @property
-    def absent(self) -> bool:
-        """Whether it says neither how something stands nor why."""
-        return not (self.word or self.reason)
+    def __bool__(self) -> bool:
+        return bool(self.word or self.reason)
 
     @property
     def meaning(self) -> str:
@@ -165,12 +147,12 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Number(Cell):
-    """One number.
+    """One number; without a value the cell is empty.
 
     Parameters
     ----------
     value : float or None
-        Without one the cell is empty.
+        Every digit of it.
     spec : str, default ".3f"
         How it is written, as `_words.formatted` reads it.
     bound : str
@@ -187,19 +169,30 @@ class Number(Cell):
     bound: str = ""
     kind = "number"
     numeric = True
+    holds = ("value",)
 
     @property
     def text(self) -> str:
-        """The number in its digits."""
-        if self.value is None:
-            return ""
-        shown = formatted(self.value, self.spec)
-        return f"{self.bound} {shown}" if self.bound else shown
+        shown = "" if self.value is None else formatted(self.value, self.spec)
+        return f"{self.bound} {shown}".strip()
 
     @property
     def parts(self) -> dict[str, Any]:
-        """The value, and the sign before it where it has one."""
         return {"": self.value, **({"bound": self.bound} if self.bound else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Number):
+    """A part of a whole, in percent.
+
+    Examples
+    --------
+    >>> str(Share(0.5)), str(Share(0.0125, ".2f%"))
+    ('50 %', '1.25 %')
+    """
+
+    spec: str = "g%"
+    kind = "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,45 +208,14 @@ class Count(Cell):
     value: float | None
     kind = "count"
     numeric = True
+    holds = ("value",)
 
     @property
     def text(self) -> str:
-        """The number with separators."""
         value = exact(self.value)
         if value is None:
             return ""
         return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}".removesuffix(".00")
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The number."""
-        return {"": self.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Share(Cell):
-    """A part of a whole, in percent.
-
-    Examples
-    --------
-    >>> str(Share(0.5)), str(Share(0.0125, ".2f%"))
-    ('50 %', '1.25 %')
-    """
-
-    value: float | None
-    spec: str = "g%"
-    kind = "share"
-    numeric = True
-
-    @property
-    def text(self) -> str:
-        """The share in percent."""
-        return "" if self.value is None else formatted(self.value, self.spec)
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The share, 1 for all."""
-        return {"": self.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +243,14 @@ class Interval(Cell):
     plain: bool = False
     kind = "interval"
     numeric = True
+    holds = ("low", "high")
 
     @property
     def text(self) -> str:
-        """Both ends in the same digits."""
-        if self.low is None or self.high is None:
-            return ""
-        if not self.plain:
+        if self.low is None or self.high is None or not self.plain:
             return value_and_ends(None, self.low, self.high, self.spec)[1]
         low, high = formatted(self.low, self.spec), formatted(self.high, self.spec)
         return low if low == high else f"{low} to {high}"
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """Both ends."""
-        return {"low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,28 +280,19 @@ class Estimate(Cell):
     spec: str = ""
     kind = "estimate"
     numeric = True
+    holds = ("value", "low", "high")
 
     @property
     def text(self) -> str:
-        """The value, and its interval behind it."""
         return " ".join(filter(None, self.texts))
 
     @property
     def texts(self) -> tuple[str, str]:
         """The value and the interval, either may be empty."""
-        if self.value is None:
-            return "", ""
         return value_and_ends(self.value, self.low, self.high, self.spec)
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """The value and both ends."""
-        return {"": self.value, "low": self.low, "high": self.high}
-
-    @property
-    def absent(self) -> bool:
-        """Whether there is no value."""
-        return self.value is None
+    def __bool__(self) -> bool:
+        return self.value is not None
 
     def split(self) -> tuple[Number, Interval]:
         """Return the value and the interval as two cells of the same digits."""

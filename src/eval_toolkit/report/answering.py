@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._words import number, with_ends
+from eval_toolkit._display import Estimate
+from eval_toolkit._words import number
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 
@@ -55,8 +56,8 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     return f"{cell.name} {_told(cell)}{on}"
 
 
-def _told(cell: Cell) -> str:
-    return with_ends(cell.value, cell.low, cell.high)
+def _told(cell: Cell) -> Estimate:
+    return Estimate(cell.value, cell.low, cell.high)
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:

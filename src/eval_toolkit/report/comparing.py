@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from eval_toolkit._display import Estimate, Number, Page, Rows, Status, Table
-from eval_toolkit._words import p_value, with_ends
+from eval_toolkit._words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec
@@ -215,7 +215,7 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     """Return what one cell says; the difference is stated in the winner's favour."""
     where = whose + ("" if cell.slice in ("", "all") else f" on {cell.slice}")
-    signed = with_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
+    signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
         if cell.p_value is None:
             return f"{b} - {a} = {signed} in {cell.metric}{where}, not tested"
@@ -228,7 +228,7 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     if (cell.delta or 0.0) < 0 and low is not None and high is not None:
         low, high = -high, -low
     lower = " (lower is better)" if cell.higher_is_better is False else ""
-    by = with_ends(abs(cell.delta or 0.0), low, high)
+    by = Estimate(abs(cell.delta or 0.0), low, high)
     return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
 
 

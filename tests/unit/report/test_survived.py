@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.report_asked_runs import SCORER, SEEDS
 from tests.report_runs import WANTED, Page
 
-from eval_toolkit._words import with_ends
+from eval_toolkit._display import Estimate
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.models.scripted import ScriptedModel
@@ -83,7 +83,7 @@ def test_the_section_shows_the_cells(tmp_path: Path, reply: str, share: float) -
     cells = [block.cells[f"failed_by_turn_{turn}"] for turn in (1, 2, 3)]
     assert [row[0] for row in table.texts()] == ["1", "2", "3"]
     assert [" ".join(row[3:5]) for row in table.texts()] == [
-        with_ends(cell.value, cell.low, cell.high) for cell in cells
+        str(Estimate(cell.value, cell.low, cell.high)) for cell in cells
     ]
     # Wilson's interval of 0 or 4 of 4, which needs no warning about few.
     assert table.texts()[0][4] == ("[0.510, 1.000]" if share else "[0.000, 0.490]")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._words import p_value, value_and_ends, visible, with_ends
+from eval_toolkit._display import Estimate
+from eval_toolkit._words import p_value, value_and_ends, visible
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_p_value_is_never_nothing() -> None:
 def test_a_value_and_its_ends_have_the_digits_they_need(
     given_numbers: tuple[float | None, float | None, float | None], sign: str, shown: str
 ) -> None:
-    assert with_ends(*given_numbers, sign) == shown
+    assert str(Estimate(*given_numbers, spec=sign)) == shown
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
