@@ -15,11 +15,11 @@ def estimate(cell: MetricResult, spec: str = "") -> Estimate:
     return Estimate(cell.value, low, high, spec)
 
 
-def with_interval(cell: MetricResult, spec: str = "") -> Cell:
+def with_interval(cell: MetricResult) -> Cell:
     """Return a value with its interval, or how the cell stands where there is none."""
     if cell.value is None or cell.status != "ok":
         return Status(cell.status)
-    return estimate(cell, spec)
+    return estimate(cell)
 
 
 def failures_table(

@@ -11,7 +11,7 @@ import click
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
-from eval_toolkit._display import CellLike, Count, Estimate, Number, Page, Status, Table
+from eval_toolkit._display import Count, Estimate, Number, Page, Status, Table
 from eval_toolkit._words import p_value
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.cli._options import form_options
@@ -126,15 +126,13 @@ def _cells(made: Tour, name: str) -> Mapping[str, Cell]:
 def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
     """One line per metric, one column per classifier."""
     rows = [
-        [spec.name, *(_shown(card.get(spec.name)) for card in cells.values())] for spec in SPECS
+        [
+            spec.name,
+            *(card[spec.name].shown if spec.name in card else None for card in cells.values()),
+        ]
+        for spec in SPECS
     ]
     return Table(["metric", *cells], rows, "95 % intervals")
-
-
-def _shown(cell: Cell | None) -> CellLike:
-    if cell is None or cell.value is None:
-        return None if cell is None else Status(cell.status)
-    return Estimate(cell.value, cell.low, cell.high)
 
 
 def _reliability(name: str, curve: Mapping[str, Any]) -> Table:

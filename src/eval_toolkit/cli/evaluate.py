@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Alert, CellLike, Estimate, Page, Status, Table
+from eval_toolkit._display import Alert, Page, Table
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit._words import without_interval
 from eval_toolkit.cli import _names
@@ -220,7 +220,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
     metrics = list(dict.fromkeys(name for row in rows for name in row[2]))
     table = Table(
         ["slice", "scorer", "rows", *metrics],
-        [[*row[0], row[1], *(_shown(row[2].get(name)) for name in metrics)] for row in rows],
+        [
+            [*row[0], row[1], *(row[2][name].shown if name in row[2] else None for name in metrics)]
+            for row in rows
+        ],
     )
     reasons = [
         (Alert if cell.status == "error" else str)(
@@ -297,9 +300,3 @@ def _fold_rows(result: RunResult) -> list[_Row]:
 def _cells(block: Mapping[str, Any]) -> dict[str, Cell]:
     found = {name: Cell.of(name, stored) for name, stored in block.items()}
     return {name: cell for name, cell in found.items() if cell is not None}
-
-
-def _shown(cell: Cell | None) -> CellLike:
-    if cell is None or cell.value is None:
-        return None if cell is None else Status(cell.status)
-    return Estimate(cell.value, cell.low, cell.high)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval_toolkit._display import CellLike, Estimate, Status, Table
+from eval_toolkit._display import CellLike, Status, Table
 from eval_toolkit._words import number
 from eval_toolkit.report.cells import (
     Block,
@@ -205,12 +205,9 @@ def _table(rows: Sequence[_Row], title: str) -> Table:
 
 
 def _shown(row: _Row, name: str) -> CellLike:
-    cell = row.cells.get(name)
-    if cell is None:
-        return Status("error") if row.error else None
-    if cell.status != "ok" or cell.value is None:
-        return Status(cell.status)
-    return Estimate(cell.value, cell.low, cell.high)
+    if name in row.cells:
+        return row.cells[name].shown
+    return Status("error") if row.error else None
 
 
 def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
