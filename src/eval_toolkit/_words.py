@@ -5,19 +5,72 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 __all__ = [
+    "fitting",
+    "flat",
+    "formatted",
     "intervals_made",
     "number",
     "one_line",
     "p_value",
     "value_and_ends",
     "visible",
-    "with_ends",
     "without_interval",
 ]
 
 _DIGITS = 3
 _MOST_DIGITS = 7
 """After the point; what would need more is written with an exponent."""
+
+
+def formatted(value: float, spec: str = "") -> str:
+    """Return a number in one of the forms of tables and sentences.
+
+    Parameters
+    ----------
+    value : float
+        What is written.
+    spec : str, default ""
+        A format of Python, without the differences that rounding errors make and without a negative
+        zero. ``"g%"`` and ``".1f%"`` are percent, ``"p"`` is a p-value, ``"r"`` is every digit, and
+        ``""`` or ``"+"`` has three digits after the point or two figures of a small number.
+
+    Examples
+    --------
+    >>> formatted(0.5), formatted(0.00042), formatted(0.256, ".1f%"), formatted(1e-9, "p")
+    ('0.500', '0.00042', '25.6 %', '<0.001')
+    >>> formatted(-1e-9, ".3f"), formatted(-1e-9, "+.3f"), formatted(0.1 + 0.2, "r")
+    ('0.000', '-0.000', '0.30000000000000004')
+    """
+    if spec in ("", "+"):
+        spec = fitting((value,), spec)
+    if spec == "p":
+        return p_value(value)
+    if spec == "r":
+        return str(value)
+    if spec.endswith("%"):
+        return f"{100 * value:{spec[:-1]}} %"
+    if spec[-1] not in "ef":
+        return f"{value:{spec}}"
+    exact = round(value, 12) + 0.0  # -0.0 is 0.0
+    return f"{exact:{spec if '+' in spec else 'z' + spec}}"
+
+
+def fitting(values: Iterable[float | None], sign: str = "") -> str:
+    """Return the form in which several numbers have the same digits, as many as they need.
+
+    Three after the point, or as many as show two figures of the largest of them.
+
+    Examples
+    --------
+    >>> fitting((0.5, 0.4, 0.6)), fitting((-3.1e-06, None, 9.5e-06), "+"), fitting((2e-9,))
+    ('.3f', '+.7f', '.1e')
+    """
+    size = max((abs(one) for one in values if one is not None), default=0.0)
+    # Below this it is a rounding error, and reads as zero.
+    digits = _DIGITS
+    if 1e-12 < size < math.inf:
+        digits = max(_DIGITS, 1 - math.floor(math.log10(size)))
+    return f"{sign}.1e" if digits > _MOST_DIGITS else f"{sign}.{digits}f"
 
 
 def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
@@ -32,20 +85,13 @@ def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
     >>> number(-1e-9, "+"), number(-1e-15, "+"), number(0.0, "+")
     ('-0.000', '+0.000', '+0.000')
     """
-    if value is None:
-        return ""
-    exact = round(value, 12) + 0.0  # -0.0 is 0.0
-    if digits > _MOST_DIGITS:
-        return f"{exact:{sign}.1e}"
-    return f"{exact:{sign or 'z'}.{digits}f}"
+    return "" if value is None else formatted(value, f"{sign}.{digits}f")
 
 
 def value_and_ends(
-    value: float | None, low: float | None, high: float | None, sign: str = ""
+    value: float | None, low: float | None, high: float | None, spec: str = ""
 ) -> tuple[str, str]:
-    """Return a value and its interval, either may be empty, with as many digits as they need.
-
-    Three after the point, or as many as show two figures of the largest of them.
+    """Return a value and its interval in the same digits, as `fitting` has them; either may be empty.
 
     Examples
     --------
@@ -54,27 +100,11 @@ def value_and_ends(
     >>> value_and_ends(-3.1e-06, -1.6e-05, 9.5e-06, "+")
     ('-0.000003', '[-0.000016, +0.000010]')
     """
-    size = max((abs(one) for one in (value, low, high) if one is not None), default=0.0)
-    # Below this it is a rounding error, and reads as zero.
-    digits = max(_DIGITS, 1 - math.floor(math.log10(size))) if size > 1e-12 else _DIGITS
+    spec = spec if spec not in ("", "+") else fitting((value, low, high), spec)
+    shown = "" if value is None else formatted(value, spec)
     if low is None or high is None:
-        return number(value, sign, digits), ""
-    return number(
-        value, sign, digits
-    ), f"[{number(low, sign, digits)}, {number(high, sign, digits)}]"
-
-
-def with_ends(
-    value: float | None, low: float | None = None, high: float | None = None, sign: str = ""
-) -> str:
-    """Return a value with its interval behind it, as `value_and_ends` writes them.
-
-    Examples
-    --------
-    >>> with_ends(0.00042, 0.0001, 0.0017), with_ends(2e-9, 1e-9, 3e-9, "+")
-    ('0.0004 [0.0001, 0.0017]', '+2.0e-09 [+1.0e-09, +3.0e-09]')
-    """
-    return " ".join(value_and_ends(value, low, high, sign)).strip()
+        return shown, ""
+    return shown, f"[{formatted(low, spec)}, {formatted(high, spec)}]"
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:
@@ -116,6 +146,15 @@ def one_line(text: object) -> str:
     return "".join(c if c.isprintable() else " " for c in str(text))
 
 
+def flat(text: object) -> str:
+    """Return a text on one line: letters whole, stacks of marks cut, nothing that reorders."""
+    whole = unicodedata.normalize("NFC", str(text))
+    line = "".join(c if c in _JOINERS else one_line(c) for c in whole).strip()
+    return visible(line, len(line))
+
+
+_JOINERS = "\u200c\u200d"
+"""They do not print, but letters and emoji around them are other ones without them."""
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)} | {
     0x7F: 0x2421
 }

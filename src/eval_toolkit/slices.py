@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _frames, _validate
-from eval_toolkit._display import Displayed, html_table
+from eval_toolkit._display import Displayed, Table
+from eval_toolkit._display.to_html import bare_html_table
 from eval_toolkit._hashing import canonical_value, content_hash, unit_ids
 from eval_toolkit._tables import classes_of
 from eval_toolkit._validate import IntArray
@@ -260,9 +261,9 @@ class EvalSlice(Displayed):
         return f"EvalSlice({self.name!r}, n={self.n}, n_positive={self.n_positive})"
 
     def _repr_html_(self) -> str:
-        roles = [[role, str(column)] for role, column in self._roles()]
-        counts = [["n", str(self.n)], ["n_positive", str(self.n_positive)]]
-        return html_table([f"EvalSlice {self.name}", ""], [*counts, *roles])
+        roles = [(role, str(column)) for role, column in self._roles()]
+        counts = [("n", self.n), ("n_positive", self.n_positive)]
+        return bare_html_table(Table([f"EvalSlice {self.name}", ""], [*counts, *roles]))
 
 
 def _or_none(value: Any) -> Any:

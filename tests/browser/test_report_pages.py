@@ -9,9 +9,11 @@ from tests.browser.conftest import Opens
 from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.ordinary_runs import labels_and_scores
 
+from eval_toolkit._display import Cell, Count, Interval, Number, Table, Text
+from eval_toolkit._display.to_html import html_table
+from eval_toolkit._words import number
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import write_report
-from eval_toolkit.report.words import number
 
 REPORTS = {
     "rows": ["rows"],
@@ -195,32 +197,34 @@ def test_closed_parts_are_open_on_paper(opened: Opens, report: Callable[[str], P
 @pytest.mark.parametrize(
     ("cells", "ascending"),
     [
-        (["0.042", "<0.001", "1.000", "0.001"], ["<0.001", "0.001", "0.042", "1.000"]),
         (
-            ["[+0.010, +0.2]", "[-0.064, +0.1]", "[−0.100, +0.1]", "[+0.002, +0.1]"],
-            ["[−0.100, +0.1]", "[-0.064, +0.1]", "[+0.002, +0.1]", "[+0.010, +0.2]"],
+            [Number(0.042), Number(1e-9, "p"), Number(1.0), Number(0.001)],
+            ["<0.001", "0.001", "0.042", "1.000"],
         ),
-        (["1,200", "b", "30", "A"], ["30", "1,200", "A", "b"]),
+        (
+            [Interval(0.01, 0.2), Interval(-0.064, 0.1), Interval(-0.1, 0.1), Interval(0.002, 0.1)],
+            ["[-0.100, 0.100]", "[-0.064, 0.100]", "[0.002, 0.100]", "[0.010, 0.200]"],
+        ),
+        ([Count(1200), Text("b"), Count(30), Text("A")], ["30", "1,200", "A", "b"]),
+        ([Text("30"), Text("1,200")], ["1,200", "30"]),  # names that look like numbers
     ],
 )
 def test_tables_sort_by_number(
-    opened: Opens, report: Callable[[str], Path], cells: list[str], ascending: list[str]
+    opened: Opens, report: Callable[[str], Path], cells: list[Cell], ascending: list[str]
 ) -> None:
     page = opened(report("rows compared"))
+    made = html_table(Table(["a", "b"], [["x", cell] for cell in cells]), sortable=True)
     seen = page.evaluate(
-        """(cells) => {
+        """(made) => {
              const table = document.querySelector("table[data-sortable]");
-             const body = table.tBodies[0], row = body.rows[0];
-             body.replaceChildren(...cells.map((text) => {
-               const copy = row.cloneNode(true);
-               copy.cells[0].removeAttribute("data-sort");
-               copy.cells[0].textContent = text;
-               return copy;
-             }));
-             table.querySelector("thead th button").click();
-             return [...body.rows].map((one) => one.cells[0].textContent);
+             const holder = document.createElement("template");
+             holder.innerHTML = made;
+             const body = table.tBodies[0];
+             body.replaceChildren(...holder.content.querySelectorAll("tbody tr"));
+             table.querySelectorAll("thead th button")[1].click();
+             return [...body.rows].map((one) => one.cells[1].textContent);
            }""",
-        cells,
+        made,
     )
     assert seen == ascending
 

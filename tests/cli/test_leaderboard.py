@@ -62,7 +62,7 @@ def test_says_where_the_correction_decides_against_the_interval(
     code, out, _ = command("leaderboard", *(tmp_path / f"m{n}" for n in (30, 32, 35)))
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("m35 − m30")]
-    assert "+0.0215 to" in line
+    assert "[+0.0215, " in line
     assert line.endswith("no clear difference after correction")
 
 

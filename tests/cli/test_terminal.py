@@ -16,15 +16,26 @@ from rich.console import Console
 from tests.cli.conftest import Command, columns_of
 
 from eval_toolkit import _tables
+from eval_toolkit._display import (
+    Alert,
+    CellLike,
+    Count,
+    Estimate,
+    Interval,
+    Number,
+    Page,
+    Share,
+    Status,
+    Table,
+)
+from eval_toolkit._display.to_markdown import markdown_page
+from eval_toolkit._display.to_terminal import terminal_text
+from eval_toolkit._display.wrapping import wrapped
 from eval_toolkit.cli import _show
 from eval_toolkit.cli._html import html_page
-from eval_toolkit.cli._show import Output, markdown
-from eval_toolkit.cli._terminal import terminal_text
-from eval_toolkit.cli._wrapping import wrapped
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli.main import cli
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.report.meaning import is_number
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.tasks import CompletionSpec, Perturbation, Prompt, Task, perturbed, run_task
 
 ESCAPE = re.compile(r"\x1b\[([\d;]*)m")
@@ -49,12 +60,22 @@ words = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_si
     lambda word: cell_len(word) <= WIDEST
 )
 texts = st.lists(words, max_size=8).map(" ".join)
-values = st.floats(0, 99).map(lambda value: f"{value:.3f}")
-numbers = st.one_of(
-    values,
-    st.tuples(values, values, values).map(lambda v: "{} [{}, {}]".format(*v)),
-    st.tuples(values, values).map(lambda v: "[{}, {}]".format(*v)),
-    st.sampled_from(["", "error", "skipped", "<0.001", "12 %", "1,234,567", "-0.1 to +0.3"]),
+values = st.floats(0, 99)
+numbers: st.SearchStrategy[CellLike] = st.one_of(
+    st.builds(Number, values),
+    st.builds(Estimate, values, values, values),
+    st.builds(Interval, values, values),
+    st.sampled_from(
+        [
+            None,
+            Status("error"),
+            Status("skipped"),
+            Number(1e-9, "p"),
+            Share(0.12),
+            Count(1234567),
+            Interval(-0.1, 0.3, "+.1f", plain=True),
+        ]
+    ),
 )
 
 
@@ -73,7 +94,7 @@ def test_nothing_is_wider_than_the_terminal(
     out = shown(*drawn, width=width, lead=[lead], notes=[note])
     assert all(cell_len(line) <= width for line in out.splitlines())
     for cell in (cell for table in drawn for row in table.rows for cell in row):
-        for word in cell.split():
+        for word in cell.text.split():
             assert word in out  # whole, on one line
 
 
@@ -87,25 +108,35 @@ def test_wrapped_text_is_the_same_text(drawn: list[str], width: int) -> None:
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=99), st.integers(2, 30))
 def test_a_word_that_is_too_wide_is_cut_but_whole(word: str, width: int) -> None:
     lines = wrapped(word, width)
-    if not is_number(word):
-        assert all(cell_len(line) <= width for line in lines)
+    assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines) == word
 
 
 def test_a_number_is_never_cut() -> None:
-    assert wrapped("is 123456789.123456789 here", 10) == ["is", "123456789.123456789", "here"]
+    table = Table(["name", "value"], [["a", Number(123456789.123456789, "r")]])
+    assert "123456789.12345679" in shown(table, width=20)
+    assert wrapped("123456789.123456789", 10, whole=True) == ["123456789.123456789"]
+
+
+def test_a_sentence_keeps_a_number_with_its_interval_and_its_sign() -> None:
+    lines = wrapped("B beats A by 0.100 [0.040, 0.180], in 95 % of all draws", 24)
+    assert lines == ["B beats A by", "0.100 [0.040, 0.180], in", "95 % of all draws"]
 
 
 # --- how a table gives way ----------------------------------------------------------------------
 
 
 def test_a_table_that_fits_is_framed_and_its_numbers_stand_below_each_other() -> None:
-    rows = [["a", "0.500 [0.4, 0.6]", "7"], ["b", "12.500", "1,234"], ["c", "skipped", ""]]
+    rows = [
+        ["a", Estimate(0.5, 0.4, 0.6, ".1f"), 7],
+        ["b", Number(12.5), 1234],
+        ["c", Status("skipped"), None],
+    ]
     assert lines_of(Table(["name", "value", "n"], rows)) == [
         "┏━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━┓",
         "┃ name ┃             value ┃     n ┃",
         "┡━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━┩",
-        "│ a    │  0.500 [0.4, 0.6] │     7 │",
+        "│ a    │    0.5 [0.4, 0.6] │     7 │",
         "│ b    │ 12.500            │ 1,234 │",
         "│ c    │           skipped │       │",
         "└──────┴───────────────────┴───────┘",
@@ -113,8 +144,9 @@ def test_a_table_that_fits_is_framed_and_its_numbers_stand_below_each_other() ->
 
 
 def test_columns_of_numbers_are_spread_over_tables() -> None:
-    one, two = "0.500 [0.400, 0.600]", "0.250 [0.200, 0.300]"
-    table = Table(["slice", "x", "y", "z"], [["a", one, two, one], ["b", two, "error", two]])
+    one, two = Estimate(0.5, 0.4, 0.6), Estimate(0.25, 0.2, 0.3)
+    rows = [["a", one, two, one], ["b", two, Status("error"), two]]
+    table = Table(["slice", "x", "y", "z"], rows)
     assert lines_of(table, width=52) == [
         "slice                     x                     y",
         "─────────────────────────────────────────────────",
@@ -130,7 +162,8 @@ def test_columns_of_numbers_are_spread_over_tables() -> None:
 
 def test_a_value_stays_in_the_table_of_its_interval() -> None:
     header = ["metric", "plain", "perturbed", "difference", "interval", "p"]
-    cells = ["1.000", "0.500", "-0.500", "[-0.648, -0.352]", "<0.001"]
+    difference = Estimate(-0.5, -0.648, -0.352, "+").split()
+    cells = [Number(1.0), Number(0.5), *difference, Number(1e-9, "p")]
     rows = [["exact_match", *cells], ["f1", *cells]]
     assert lines_of(Table(header, rows), width=46) == [
         "metric       plain  perturbed",
@@ -147,8 +180,13 @@ def test_a_value_stays_in_the_table_of_its_interval() -> None:
 
 def test_rows_of_one_slice_stand_below_its_name() -> None:
     rows = [
-        [f"language={name}", metric, n, "0.500", "+0.100", "[+0.050, +0.150]", verdict]
-        for name, n in (("german", "12"), ("french", "34"))
+        [
+            f"language={name}",
+            *(metric, n, Number(0.5)),
+            *Estimate(0.1, 0.05, 0.15, "+").split(),
+            Status(verdict),
+        ]
+        for name, n in (("german", 12), ("french", 34))
         for metric, verdict in (("roc_auc", "better"), ("log_loss", "no clear difference"))
     ]
     header = ["slice", "metric", "rows", "A", "B - A", "interval", "B is"]
@@ -166,7 +204,7 @@ def test_rows_of_one_slice_stand_below_its_name() -> None:
 
 
 def test_what_is_the_same_in_every_row_is_said_once() -> None:
-    rows = [[name, "accuracy", "100", "0.500", "0.500"] for name in ("Africa", "Asia", "Europe")]
+    rows = [[name, "accuracy", 100, 0.5, 0.5] for name in ("Africa", "Asia", "Europe")]
     table = Table(["slice", "metric", "rows", "A", "B"], rows)
     assert lines_of(table, width=24) == [
         "slice       A      B",
@@ -181,7 +219,11 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
 
 def test_reasons_stand_below_the_table_once() -> None:
     why = "every resample sits at the metric's bound"
-    rows = [["one", "0.000", f"ok: {why}"], ["two", "0.100", "ok"], ["three", "0", f"ok: {why}"]]
+    rows = [
+        ["one", 0.0, Status("ok", why)],
+        ["two", 0.1, Status("ok")],
+        ["three", 0, Status("ok", why)],
+    ]
     assert lines_of(Table(["metric", "value", "status"], rows), width=30) == [
         "metric  value  status",
         "─────────────────────",
@@ -206,14 +248,20 @@ def test_rows_of_words_become_blocks() -> None:
 
 
 def test_names_are_never_markup() -> None:
-    assert "[bold red]x[/]" in shown(Table(["[b]a", "n"], [["[bold red]x[/]", "1"]]), color="256")
+    assert "[bold red]x[/]" in shown(Table(["[b]a", "n"], [["[bold red]x[/]", 1]]), color="256")
 
 
 # --- what is said by colour is said without it --------------------------------------------------
 
 STATES = Table(
     ["metric", "B is"],
-    [["a", "better"], ["b", "worse"], ["c", "error: boom"], ["d", "skipped"], ["e", "ok"]],
+    [
+        ["a", Status("better")],
+        ["b", Status("worse")],
+        ["c", Status("error", "boom")],
+        ["d", Status("skipped")],
+        ["e", Status("ok")],
+    ],
 )
 
 
@@ -255,7 +303,7 @@ def test_no_color_and_dumb_terminals(
 
 
 def test_a_slice_called_error_is_no_error() -> None:
-    table = Table(["slice", "value"], [["error", "0.5"], ["better", "0.6"]])
+    table = Table(["status", "value"], [["error", 0.5], ["better", 0.6]])
     assert "38;5;" not in shown(table, color="256")
 
 
@@ -266,7 +314,7 @@ def test_the_answer_stands_out() -> None:
 
 
 def test_notes_of_errors_are_not_quiet() -> None:
-    out = shown(color="256", notes=["roc_auc, all: error: boom", "brier: skipped"])
+    out = shown(color="256", notes=[Alert("roc_auc, all: error: boom"), "brier: skipped"])
     assert out.splitlines()[0].startswith("\x1b[38;5;166m")
     assert out.splitlines()[1].startswith("\x1b[2m")
 
@@ -414,8 +462,8 @@ def test_every_command_fits_80_columns(
     (page,) = pages
     assert max(map(cell_len, out.splitlines())) <= 80
     for cell in (cell for table in page.tables for row in table.rows for cell in row):
-        if is_number(str(cell)):
-            assert all(number in out for number in str(cell).split())
+        if cell.numeric:
+            assert all(number in out for number in cell.text.split())
 
 
 def test_a_width_that_cannot_be_is_not_believed(
@@ -434,7 +482,11 @@ PAGE = Page(
     [
         Table(
             ["metric", "value", "status"],
-            [["a_b", "0.5 [0.4, 0.6]", "ok"], ["c", "", "error: <b>"], ["d", "", "skipped: few"]],
+            [
+                ["a_b", Estimate(0.5, 0.4, 0.6, ".1f"), Status("ok")],
+                ["c", None, Status("error", "<b>")],
+                ["d", None, Status("skipped", "few")],
+            ],
         )
     ],
     ["a note"],
@@ -463,7 +515,7 @@ def test_html_uses_only_classes_that_the_stylesheet_knows() -> None:
 
 
 def test_numbers_are_right_aligned_in_markdown() -> None:
-    assert "|---|---:|---|" in markdown(PAGE).splitlines()
+    assert "|---|---:|---|" in markdown_page(PAGE).splitlines()
 
 
 def test_html_of_a_command(made: dict[str, Any], command: Callable[..., Any]) -> None:

@@ -20,7 +20,7 @@ from tests.report_runs import Page, plain
 
 from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._words import with_ends
+from eval_toolkit._display import Estimate
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.claims import evaluate_gate
 from eval_toolkit.cli import main
@@ -292,7 +292,7 @@ def test_the_report(kind: Kind, runs: tuple[Run, Run], cell: tuple[float, ...]) 
     page = Page(report_html(runs[0], wanted=Wanted(charts=False)))
     lines = [plain(one["text"]) for one in page.all("tr")]
     (line,) = [line for line in lines if line.startswith(kind.part)]
-    assert with_ends(*cell) in line
+    assert str(Estimate(*cell)) in line
 
 
 def test_the_leaderboard(kind: Kind, runs: tuple[Run, Run], cell: tuple[float, ...]) -> None:

@@ -30,7 +30,9 @@ from eval_toolkit import (
     tasks,
     write_run,
 )
-from eval_toolkit._display import Displayed, latex_text, markdown_text
+from eval_toolkit._display import Displayed
+from eval_toolkit._display.to_latex import latex_text
+from eval_toolkit._display.to_markdown import markdown_text
 from eval_toolkit._words import visible
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.metric_specs import roc_auc
@@ -42,14 +44,14 @@ CLASSES = {name: value for name in NAMES if isinstance(value := getattr(eval_too
 OPTIONS = (  # what a caller says is wanted: it is read where it is written
     *("AskSpec", "DecodingSpec", "SummarySpec", "Unit"),
     *("Budget", "Claim", "ClaimSpec", "CostMatrix", "EvidenceGate", "OperatingPointSpec", "Plan"),
-    "MatchSpec",
+    *("AskSpec", "DecodingSpec", "MatchSpec", "SummarySpec"),
     *("PredictionColumns", "Requirement", "Rubric", "Suite", "UntilDecided", "UntilWidth"),
     *("MetricInfo", "Perturbation", "Role", "ResponseType", "System"),
 )
 PARTS_OF_A_CONVERSATION = (  # texts with a view of their own: the viewer, `print`
     *("Completion", "Conversation", "GenerateRequest", "Graph", "JournalEntry", "Loglikelihood"),
     *("LoglikelihoodRequest", "Message", "Node", "RawCompletion", "RawLoglikelihood", "Sample"),
-    *("SeedPrompt", "Inputs", "TaskUnits"),
+    *("SeedPrompt", "Inputs", "TaskUnits", "Unit"),
 )
 ACTING = (  # objects that do something, by the last word of their names
     *("Check", "Loader", "Reader", "Sampler", "Selector", "Splitter", "Strategy", "Evaluator"),
@@ -181,7 +183,7 @@ def test_a_hostile_name_is_a_cell_and_nothing_else(text: str) -> None:
     assert page.tags <= PLAIN
     assert page.attributes == []
     assert len(page.cells) == 3 * 9
-    notes = len(result._notes())  # a long reason is below the table
+    notes = len(result._as_table().notes)  # a long reason is below the table
     assert notes == (len(text) > 40)
     lines = result.to_markdown().split("\n")
     assert len(lines) == 4 + 2 * notes
@@ -259,7 +261,7 @@ class TestRun:
     def test_texts(self, run: Run) -> None:
         assert run.to_markdown().splitlines() == [
             "| slice | part | system | metric | value | 95 % interval | n | errors | status |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "|---|---|---|---|---:|---:|---:|---:|---|",
             "| test | all | guard | accuracy | 0.800 | [0.700, 0.900] | 40 | 2 | ok |",
             "| test | all | guard | f1 |  |  |  | 0 | skipped: one class |",
             "| test | all | dead |  |  |  |  | 0 | error: no memory |",

@@ -237,7 +237,7 @@ class TestTables:
         )
         assert card.to_markdown().splitlines() == [
             "| metric | value | 90 % interval | n | status |",
-            "|---|---|---|---|---|",
+            "|---|---:|---:|---:|---|",
             "| a | 0.500 | [0.400, 0.600] | 20 | ok |",
             "| b |  |  |  | skipped: no positives |",
         ]

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._display import Grid, Tabled
-from eval_toolkit._words import number, p_value, value_and_ends
+from eval_toolkit._display import CellLike, Estimate, Number, Status, Table, Tabled
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.errors import MissingColumnError
@@ -142,28 +141,29 @@ class RunComparison(Tabled):
                 ).append(cell.metric)
         return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
 
-    def _grid(self) -> Grid:
+    def _as_table(self) -> Table:
         header = ["slice", "part", "scorer", "metric", "A", "B", "B − A"]
-        header += [f"{100 * self.confidence:g} %"]
-        return [*header, "p, adjusted", "units", "verdict", "reason"], list(map(_line, self.cells))
-
-    def _notes(self) -> tuple[str, ...]:
+        header += [f"{100 * self.confidence:g} %", "p, adjusted", "units", "verdict", "reason"]
         how = (
             ""
             if self.adjust == "none"
             else f", p-values corrected for their number ({self.adjust})"
         )
-        sides = f"A is {self.run_a}, B is {self.run_b}"
+        sides = f"A is {self.run_a}, B is {self.run_b}{how}"
         counted = (*self.left_out, *self.without_value, *self.undirected)
-        return (f"{sides}{how}", *self.notes, *counted)
+        return Table(header, map(_line, self.cells), notes=[sides, *self.notes, *counted])
 
 
-def _line(cell: RunDifference) -> list[str]:
-    delta, ends = value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
-    values = [number(cell.value_a), number(cell.value_b), delta, ends, p_value(cell.p_adjusted)]
-    units = "" if cell.n_units is None else str(cell.n_units)
-    place = [cell.slice, cell.part, cell.scorer, cell.metric]
-    return [*place, *values, units, cell.verdict, cell.reason]
+def _line(cell: RunDifference) -> list[CellLike]:
+    return [
+        *(cell.slice, cell.part, cell.scorer, cell.metric),
+        *(Number(cell.value_a), Number(cell.value_b)),
+        *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+        Number(cell.p_adjusted, "p"),
+        cell.n_units,
+        Status(cell.verdict),
+        cell.reason,
+    ]
 
 
 def in_words(slice_name: str, part: str, scorer: str) -> str:

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import click
 
 from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
-from eval_toolkit.report.words import one_line
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [

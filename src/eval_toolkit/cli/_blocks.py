@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._display import MISSING, Alert, Cell, Page, Rows, Status, Table
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.parts import scored_by
 from eval_toolkit.cli import _names
-from eval_toolkit.cli._cells import told
+from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.loaders.predictions import Predictions, Slice
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
@@ -242,12 +242,12 @@ def _names_of(blocks: Blocks) -> dict[tuple[str, str], str]:
 def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
     """One line per metric: for a single slice and scorer."""
     ((block,),) = (tuple(by_scorer.values()) for by_scorer in blocks.values())
-    rows = [
+    rows: Rows = [
         [
             name,
-            *told(cell),
+            *estimate(cell).split(),
             cell.ci.method if cell.ci else "",
-            cell.status + (f": {cell.reason}" if cell.reason else ""),
+            Status(cell.status, cell.reason),
         ]
         for name, cell in block.card.items()
     ]
@@ -261,12 +261,12 @@ def _by_place(blocks: Blocks) -> Table:
     every = [block for by_scorer in blocks.values() for block in by_scorer.values()]
     metrics = list(dict.fromkeys(name for block in every for name in block.card))
     several = any(len(by_scorer) > 1 for by_scorer in blocks.values())
-    rows = [
+    rows: Rows = [
         [
             names[place],
             *([scorer] if several else []),
-            str(block.n),
-            str(block.n_positive),
+            block.n,
+            block.n_positive,
             *(_shown(block.card.get(name)) for name in metrics),
         ]
         for place, by_scorer in blocks.items()
@@ -275,26 +275,25 @@ def _by_place(blocks: Blocks) -> Table:
     return Table(["slice", *(["scorer"] if several else []), "rows", "positive", *metrics], rows)
 
 
-def _shown(cell: MetricResult | None) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:.3f}" if cell.status == "ok" else cell.status
+def _shown(cell: MetricResult | None) -> Cell:
+    return MISSING if cell is None else with_interval(cell)
 
 
 def _reasons(blocks: Blocks) -> list[str]:
     """Say once why a cell has no value or another interval, and for which slices."""
-    where: dict[tuple[str, str], list[str]] = {}
+    where: dict[tuple[str, str, str], list[str]] = {}
     names = _names_of(blocks)
     for place, by_scorer in blocks.items():
         for block in by_scorer.values():
             for metric, cell in block.card.items():
                 if cell.reason:
-                    text = cell.reason if cell.status == "ok" else f"{cell.status}: {cell.reason}"
-                    where.setdefault((metric, text), []).append(names[place])
-    return [
-        f"{metric}, {', '.join(dict.fromkeys(slices))}: {text}"
-        for (metric, text), slices in where.items()
-    ]
+                    where.setdefault((metric, cell.status, cell.reason), []).append(names[place])
+    notes = []
+    for (metric, status, reason), slices in where.items():
+        about = f"{metric}, {', '.join(dict.fromkeys(slices))}"
+        why = Status("" if status == "ok" else status, reason)
+        notes.append((Alert if status == "error" else str)(f"{about}: {why}"))
+    return notes
 
 
 def short_names(files: Sequence[str]) -> str:

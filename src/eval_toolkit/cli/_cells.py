@@ -3,29 +3,23 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eval_toolkit.report.pages import Table
-from eval_toolkit.report.words import number, value_and_ends
+from eval_toolkit._display import Cell, Estimate, Interval, Number, Rows, Share, Status, Table
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["failures_table", "interval", "judged", "reasons", "told", "took", "with_interval"]
+__all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_interval"]
 
 
-def interval(cell: MetricResult) -> str:
-    """Return the ends of a cell's interval, empty where it has none."""
-    return told(cell)[1]
+def estimate(cell: MetricResult, spec: str = "") -> Estimate:
+    """Return the value of a cell with its interval, either may be missing."""
+    low, high = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
+    return Estimate(cell.value, low, high, spec)
 
 
-def told(cell: MetricResult) -> tuple[str, str]:
-    """Return the value and the interval of a cell, each empty where it has none."""
-    ends = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
-    return value_and_ends(cell.value, *ends)
-
-
-def with_interval(cell: MetricResult) -> str:
-    """Return a value with its interval, or why there is none."""
+def with_interval(cell: MetricResult) -> Cell:
+    """Return a value with its interval, or how the cell stands where there is none."""
     if cell.value is None or cell.status != "ok":
-        return cell.status
-    return " ".join(told(cell)).rstrip()
+        return Status(cell.status)
+    return estimate(cell)
 
 
 def failures_table(
@@ -42,12 +36,12 @@ def failures_table(
     zero : str, default "as zero"
         What ``--on-error as_zero`` counts a failure as.
     """
-    rows = [
+    rows: Rows = [
         [
             name,
-            f"{100 * cell.details['error_rate']:.2f} %" if "error_rate" in cell.details else "",
+            Share(cell.details.get("error_rate"), ".2f%"),
             *_under(cell.details),
-            _in_any_case(cell.details.get("bounds_ci")),
+            Interval(*(cell.details.get("bounds_ci") or (None, None))),
         ]
         for name, cell in cells.items()
         if "error_rate" in cell.details or "censored" in cell.details
@@ -57,15 +51,10 @@ def failures_table(
     )
 
 
-def _in_any_case(ends: list[float] | None) -> str:
-    return "" if ends is None else f"[{number(ends[0])}, {number(ends[1])}]"
-
-
-def _under(details: Mapping[str, Any]) -> list[str]:
+def _under(details: Mapping[str, Any]) -> list[Cell]:
     """Return the value under each policy; beside one that exists, the others have no bound."""
-    found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
-    none = "" if found[0] is None else "unbounded"
-    return [number(found[0]), *(number(value) or none for value in found[1:])]
+    first, *rest = (Number(details.get(name)) for name in ("exclude", "as_zero", "worst", "best"))
+    return [first, *(one or Status("unbounded" if first else "") for one in rest)]
 
 
 def took(done: Any) -> str:

@@ -7,14 +7,13 @@ from pathlib import Path
 import click
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Page
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
 from eval_toolkit.loaders.predictions import NoUsualColumnError
-from eval_toolkit.report.pages import Page
-from eval_toolkit.report.words import one_line
 
 __all__ = ["check_each"]
 
@@ -59,7 +58,7 @@ def check_each(
     whole = Page(
         "Leakage",
         {"failed": failed or unread, "files": payload, "not_checked": left},
-        [one_line(line) for line in lines],
+        lines,
         [replace(page.tables[0], title=name) for name, page in pages.items()],
         list(dict.fromkeys(note for page in pages.values() for note in page.notes)),
     )

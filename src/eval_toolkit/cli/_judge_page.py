@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit.cli._cells import judged, reasons
-from eval_toolkit.report.pages import Page, Table
+from eval_toolkit._display import CellLike, Page, Status, Table
+from eval_toolkit.cli._cells import estimate, judged, reasons
 from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.base import BaseTask
@@ -53,11 +53,9 @@ def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
     return Page(f"{task.NAME}: A against B", done.to_dict(), lead, tables, _notes(done))
 
 
-def _cells(cell: MetricResult) -> list[str]:
-    if cell.value is None:
-        return [cell.status, "", str(cell.n_units or 0), str(cell.n_errors)]
-    interval = "" if cell.ci is None else f"[{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
-    return [f"{cell.value:.3f}", interval, str(cell.n_units or 0), str(cell.n_errors)]
+def _cells(cell: MetricResult) -> list[CellLike]:
+    share, interval = estimate(cell).split()
+    return [share or Status(cell.status), interval, cell.n_units or 0, cell.n_errors]
 
 
 def _meaning(name: str, cell: MetricResult) -> str:

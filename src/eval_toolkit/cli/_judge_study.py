@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import MISSING, Cell, Count, Estimate, Number, Page, Rows, Table
+from eval_toolkit._words import number
 from eval_toolkit.analysis import JudgeStudy, judge_study
 from eval_toolkit.cli._judged import LABEL_RULES, Judged, LabelPlans, judged_options, label_plans
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
-from eval_toolkit.report.pages import Page, Table
 
 __all__ = ["METHODS", "study"]
 
@@ -110,7 +111,7 @@ class _Told:
                 f"judge {found.judge!r}, people {found.human!r}: {found.n_records:,} verdicts, "
                 f"{found.n_labels:,} of them with a label"
             ),
-            f"by {found.corrected.method}: {found.corrected:.3f}, {_against_raw(found)}",
+            f"by {found.corrected.method}: {_estimate(found.corrected)}, {_against_raw(found)}",
         ]
         tables = [self._rates(), self._agreement()]
         if len(found.agreement.labels) <= _MOST_CLASSES:
@@ -123,11 +124,11 @@ class _Told:
     def _rates(self) -> Table:
         chosen = self.found.corrected.method
         names = [chosen, *(name for name in self.found.estimates if name != chosen)]
-        rows = [[name, *_rate(self.found.estimates[name]), _WORDS[name]] for name in names]
+        rows: Rows = [[name, *_rate(self.found.estimates[name]), _WORDS[name]] for name in names]
         return Table(["method", "rate", "interval", "width", "what it is"], rows, "the rate")
 
     def _agreement(self) -> Table:
-        rows = [
+        rows: Rows = [
             [words, *_share(getattr(self.found.agreement, name))]
             for name, words in _AGREEMENT.items()
             if getattr(self.found.agreement, name) is not None
@@ -139,8 +140,8 @@ class _Told:
     def _confusion(self) -> Table:
         agreement = self.found.agreement
         names = [_label(label) for label in agreement.labels]
-        rows = [
-            [f"people {name}", *map(str, counts)]
+        rows: Rows = [
+            [f"people {name}", *map(Count, counts)]
             for name, counts in zip(names, agreement.table, strict=True)
         ]
         return Table(["", *(f"judge {name}" for name in names)], rows, "who said what")
@@ -163,19 +164,22 @@ def _against_raw(found: JudgeStudy) -> str:
     if chosen.method == "raw":
         return "which says nothing about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
-    return f"the judge's own {raw:.3f} lies {where} its interval"
+    return f"the judge's own {number(raw)} lies {where} its interval"
 
 
-def _rate(rate: CorrectedRate) -> list[str]:
-    return [f"{rate.value:.3f}", f"[{rate.ci_low:.3f}, {rate.ci_high:.3f}]", f"{rate.width:.3f}"]
+def _estimate(rate: CorrectedRate) -> Estimate:
+    return Estimate(rate.value, rate.ci_low, rate.ci_high)
 
 
-def _share(found: ProportionInterval | BootstrapCI) -> list[str]:
+def _rate(rate: CorrectedRate) -> list[Cell]:
+    return [*_estimate(rate).split(), Number(rate.width)]
+
+
+def _share(found: ProportionInterval | BootstrapCI) -> list[Cell]:
     if isinstance(found, BootstrapCI):
-        return [f"{found.point_estimate:.3f}", f"[{found.ci_low:.3f}, {found.ci_high:.3f}]", ""]
-    if found.proportion is None or found.low is None or found.high is None:
-        return ["", "", str(found.n)]
-    return [f"{found.proportion:.3f}", f"[{found.low:.3f}, {found.high:.3f}]", str(found.n)]
+        value = Estimate(found.point_estimate, found.ci_low, found.ci_high)
+        return [*value.split(), MISSING]
+    return [*Estimate(found.proportion, found.low, found.high).split(), Count(found.n)]
 
 
 def _label(label: Any) -> str:

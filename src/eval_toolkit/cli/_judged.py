@@ -11,11 +11,11 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Number, Table
 from eval_toolkit._tables import Rows, number_in, read_rows
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
 from eval_toolkit.loaders.predictions import IDS, named_column
-from eval_toolkit.report.pages import Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
@@ -283,19 +283,22 @@ class LabelPlans:
 
     def table(self) -> Table:
         """Return a line per method."""
-        rows = [
-            [
-                name,
-                f"{2.0 * plan.half_width_now:.3f}",
-                f"{2.0 * plan.half_width_best:.3f}",
-                f"{plan.n_labels:,}",
-                f"{plan.n_more:,}",
-                _how(plan),
-            ]
-            for name, plan in self.plans.items()
-        ]
         header = ["method", "width now", "at best", "labels in all", "to buy", "how they are drawn"]
-        return Table(header, rows, f"labels for an interval of width {self.width:.3g}")
+        return Table(
+            header,
+            [
+                [
+                    name,
+                    Number(2.0 * plan.half_width_now),
+                    Number(2.0 * plan.half_width_best),
+                    plan.n_labels,
+                    plan.n_more,
+                    _how(plan),
+                ]
+                for name, plan in self.plans.items()
+            ],
+            f"labels for an interval of width {self.width:.3g}",
+        )
 
     def notes(self) -> list[str]:
         """Say which methods have no plan."""

@@ -6,12 +6,15 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Number, Page, Rows, Table
+from eval_toolkit._display import Share as ShareCell
 from eval_toolkit.analysis import variance_study
 from eval_toolkit.cli._judged import LABEL_RULES, Judged, judged_options, label_plans
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._planning import (
     Above,
     Share,
+    assumed_table,
     assumptions,
     clusters,
     confidence_option,
@@ -24,7 +27,6 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference import AttemptsDesign, VarianceComponents
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
@@ -168,13 +170,12 @@ def _attempts_page(
     if effect is None:
         lead = f"{items:,} items, {each}, show a difference of {first['effect']:.3g} {where}"
         header = ["attempts per item", "smallest difference"]
-        cells = [[str(row["attempts"]), f"{row['effect']:.4f}"] for row in rows]
+        cells: Rows = [[row["attempts"], Number(row["effect"], ".4f")] for row in rows]
     else:
         lead = f"{first['n']:,} items, {each}, to find a difference of {effect:g} {where}"
         header = ["attempts per item", "items", "answers in all"]
-        cells = [[str(row["attempts"]), f"{row['n']:,}", f"{row['n_answers']:,}"] for row in rows]
-    told = [[name.replace("_", " "), str(value)] for name, value in payload["assumed"].items()]
-    tables = [Table(header, cells), Table(["assumed", "value"], told)]
+        cells = [[row["attempts"], row["n"], row["n_answers"]] for row in rows]
+    tables = [Table(header, cells), assumed_table(payload["assumed"])]
     return Page("Plan", payload, [f"{lead}, {chance}."], tables)
 
 
@@ -275,15 +276,20 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         f"what saves most per cost: one more {buys[0].what}",
     ]
     shares = found.shares
-    parts = [
-        [name, f"{value:.4f}", f"{math.sqrt(value):.3f}", percent(round(100 * shares[name]) / 100)]
+    parts: Rows = [
+        [name, Number(value, ".4f"), Number(math.sqrt(value)), ShareCell(shares[name], ".0f%")]
         for name, value in found.components.items()
     ]
-    bought = [
-        [f"one more {buy.what}", f"{buy.se:.4f}", f"{buy.saved:.2g}", f"{buy.cost:g}",
-         f"{buy.per_cost:.2g}"]
+    bought: Rows = [
+        [
+            f"one more {buy.what}",
+            Number(buy.se, ".4f"),
+            Number(buy.saved, ".2g"),
+            Number(buy.cost, "g"),
+            Number(buy.per_cost, ".2g"),
+        ]
         for buy in buys
-    ]  # fmt: skip
+    ]
     tables = [
         Table(
             ["source", "variance", "SD", "share"], parts, "where the noise of one value comes from"

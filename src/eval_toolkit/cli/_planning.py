@@ -1,20 +1,21 @@
 """What the commands of ``plan`` share: assumptions as options, and an answer in a sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from eval_toolkit._display import Number, Page, Table
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import SampleSize
-from eval_toolkit.report.pages import Page, Table
 
 __all__ = [
     "Above",
     "Between",
     "Share",
     "answer",
+    "assumed_table",
     "assumptions",
     "clusters",
     "confidence_option",
@@ -95,6 +96,20 @@ def assumptions() -> dict[str, Any]:
     }
 
 
+def assumed_table(assumed: Mapping[str, Any]) -> Table:
+    """Return what was assumed, in every digit that was given."""
+    rows = [
+        [
+            name.replace("_", " "),
+            Number(value, "r")
+            if isinstance(value, int | float) and not isinstance(value, bool)
+            else str(value),
+        ]
+        for name, value in assumed.items()
+    ]
+    return Table(["assumed", "value"], rows)
+
+
 def answer(
     size: SampleSize,
     words: str,
@@ -106,6 +121,5 @@ def answer(
     context, assumed = click.get_current_context(), assumptions()
     groups = f" in {size.n_groups:,} groups" if size.design_effect > 1.0 else ""
     payload = {"question": context.info_name, "assumed": assumed, **size.to_dict()}
-    rows = [[name.replace("_", " "), str(value)] for name, value in assumed.items()]
     lead = [f"{size.n:,} {unit}{groups} {words}."]
-    output.emit(Page("Plan", payload, lead, [Table(["assumed", "value"], rows)]), inputs=inputs)
+    output.emit(Page("Plan", payload, lead, [assumed_table(assumed)]), inputs=inputs)

@@ -3,18 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit._display import Count
 from eval_toolkit.cli._cells import reasons
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.runs import Outcome
 
-__all__ = ["about_metrics", "about_rollouts", "count"]
+__all__ = ["about_metrics", "about_rollouts"]
 
 _SUCCESS = "attack_success"
-
-
-def count(weight: float) -> str:
-    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
-    return f"{weight:,.2f}".removesuffix(".00")
 
 
 def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
@@ -60,7 +56,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
     notes += _about_scorers(done)
     unseen = done.more["survival"].get("n_unobserved")
     if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):
-        least = f"; of {count(unseen)} no turn was seen" if unseen else ""
+        least = f"; of {Count(unseen)} no turn was seen" if unseen else ""
         notes.append(f"turn by turn such conversations count up to where they ended{least}")
     if done.run is not None:
         notes.append(f"run {done.run.path}")

@@ -3,18 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.cli._cells import (
-    failures_table,
-    interval,
-    judged,
-    told,
-    took,
-    with_interval,
-)
-from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts, count
+from eval_toolkit._display import MISSING, Cell, Count, Estimate, Page, Rows, Status, Table
+from eval_toolkit.cli._cells import estimate, failures_table, judged, took, with_interval
+from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import with_ends
 from eval_toolkit.rollouts import SeedPrompt, System, TreeSampler, survival
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.rollouts.scorers import unwrapped
@@ -64,10 +56,10 @@ def planned_page(
     """Return what a run would ask."""
     rollouts = len(prompts) * rollouts_per_seed
     most = sampler.n_requests() * rollouts
-    rows = [
-        ["seeds", f"{len(prompts):,}"],
-        ["rollouts", f"{rollouts:,}"],
-        ["requests, at most", f"{most:,}"],
+    rows: Rows = [
+        ["seeds", len(prompts)],
+        ["rollouts", rollouts],
+        ["requests, at most", most],
     ]
     payload = {"n_seeds": len(prompts), "n_rollouts": rollouts, "n_requests": most}
     lead = [f"{_who(system.describe())}: this would be asked; nothing was"]
@@ -219,16 +211,17 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
         "skipped": [0 if name in _OF_SOME else cell.n_skipped for name, cell in cells.items()],
     }
     counts = {name: column for name, column in counts.items() if any(column)}
-    rows = [
+    rows: Rows = [
         [
             name,
-            told(cell)[0] or cell.status,
-            interval(cell),
-            "" if cell.n_units is None or cell.value is None else f"{cell.n_units:,}",
-            *(f"{column[at]:,}" for column in counts.values()),
+            value or Status(cell.status),
+            interval,
+            None if cell.value is None else cell.n_units,
+            *(column[at] for column in counts.values()),
             shown[name],
         ]
         for at, (name, cell) in enumerate(cells.items())
+        for value, interval in [estimate(cell).split()]
     ]
     return Table(["metric", "value", "interval", "seeds", *counts, "what it is"], rows)
 
@@ -240,24 +233,23 @@ def _by_turn(done: Outcome) -> list[Table]:
     config = done.results["config"]
     scorer = config["scored_by"]
     columns = {f"mean {scorer}": f"{scorer}_turn_", "refused": "refused_turn_"}
-    rows = []
+    rows: Rows = []
     for turn, *held in _held(done):
         cells = {name: done.card.get(f"{column}{turn}") for name, column in columns.items()}
-        rows.append([str(turn), *held, *("" if c is None else _if_any(c) for c in cells.values())])
+        rows.append([turn, *held, *(MISSING if c is None else _if_any(c) for c in cells.values())])
     header = ["turn", "at risk", "failed", "not failed", *columns]
-    kept = [at for at in range(len(header)) if at < 4 or any(row[at] for row in rows)]
     title = "turn by turn: conversations in which the target has not failed yet (Kaplan–Meier)"
     if config["on_error"] == "as_zero" and done.n_errors:
         title += "; what broke is left out from there on"
-    return [Table([header[at] for at in kept], [[row[at] for at in kept] for row in rows], title)]
+    return [Table(header, rows, title).without_empty(4)]
 
 
-def _if_any(cell: MetricResult) -> str:
+def _if_any(cell: MetricResult) -> Cell:
     """Return a value with its interval, nothing where there is none to be."""
-    return "" if cell.status == "skipped" else with_interval(cell)
+    return MISSING if cell.status == "skipped" else with_interval(cell)
 
 
-def _held(done: Outcome) -> Iterator[tuple[Any, ...]]:
+def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
     """Yield of every turn how many were at risk and failed, and the share that had not, so far."""
     config, records = done.results["config"], done.records
     topics = {
@@ -283,10 +275,10 @@ def _held(done: Outcome) -> Iterator[tuple[Any, ...]]:
         except UndefinedMetricError:  # nobody was seen for so long
             gone = None
         if gone is None:
-            yield turn, count(at_risk), count(failed), ""
+            yield turn, Count(at_risk), Count(failed), MISSING
             continue
-        held = with_ends(1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low)
-        yield turn, count(at_risk), count(failed), held
+        held = Estimate(1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low)
+        yield turn, Count(at_risk), Count(failed), held
 
 
 def _by_attack(done: Outcome) -> list[Table]:
@@ -302,7 +294,7 @@ def _by_attack(done: Outcome) -> list[Table]:
             count[2] += node.event is True
     if len(counts) < 2:
         return []
-    rows = [[name, *(f"{n:,}" for n in count)] for name, count in counts.items()]
+    rows: Rows = [[name, *map(Count, count)] for name, count in counts.items()]
     return [Table(["attack", "probes", "scored", "failed"], rows, "by attack, over all turns")]
 
 
@@ -311,10 +303,10 @@ def _by_category(done: Outcome) -> list[Table]:
         return []
     metrics = [name for name in _BY_CATEGORY if name in done.card]
     metrics = [name for name in metrics if name != "refused_first" or len(metrics) == 2]
-    rows = []
+    rows: Rows = []
     for name, part in done.card.slices.items():
         shown = [_if_any(part[metric]) for metric in metrics]
-        rows.append([name or "(none)", f"{_units_of(part):,}", *shown])
+        rows.append([name or "(none)", Count(_units_of(part)), *shown])
     left = len(rows) - _CATEGORIES_SHOWN
     title = "by category" + (f" ({left} more in --json)" if left > 0 else "")
     return [Table(["category", "seeds", *metrics], rows[:_CATEGORIES_SHOWN], title)]

@@ -11,15 +11,14 @@ from typing import TypeVar
 
 import click
 
-from eval_toolkit._display import markdown_text, text_table
+from eval_toolkit._display import Page
+from eval_toolkit._display.to_markdown import markdown_page
+from eval_toolkit._display.to_text import text_page
 from eval_toolkit._files import replace_atomic
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.report.meaning import numeric
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 
-__all__ = ["Output", "markdown", "progress", "refuse_target", "writing"]
+__all__ = ["Output", "progress", "refuse_target", "writing"]
 
 _Item = TypeVar("_Item")
 _SUFFIXES = {".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
@@ -69,7 +68,7 @@ class Output:
         if summary and target:
             from eval_toolkit.integrations.github import append_summary
 
-            problem = append_summary(target, markdown(page))
+            problem = append_summary(target, markdown_page(page))
             if problem:
                 say(problem, err=True)
 
@@ -80,7 +79,7 @@ class Output:
             if first is not None:
                 first()
             if self.form == "text" and _in_terminal():
-                from eval_toolkit.cli._terminal import terminal_text
+                from eval_toolkit._display.to_terminal import terminal_text
 
                 say(terminal_text(page), nl=False)
             else:
@@ -95,7 +94,9 @@ class Output:
         say(f"wrote {self.path}", err=True)
 
     def _text(self, page: Page) -> str:
-        return {"json": _json, "md": markdown, "html": _html, "text": _plain}[self.form](page)
+        return {"json": _json, "md": markdown_page, "html": _html, "text": text_page}[self.form](
+            page
+        )
 
 
 def _in_terminal() -> bool:
@@ -158,34 +159,3 @@ def _html(page: Page) -> str:
     from eval_toolkit.cli._html import html_page
 
     return html_page(page)
-
-
-def _plain(page: Page) -> str:
-    """Return aligned columns without colour or frames, at whatever width they need."""
-    blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
-    blocks += map(_plain_table, page.tables)
-    if page.notes:
-        blocks.append("\n".join(map(one_line, page.notes)))
-    return "\n\n".join(blocks)
-
-
-def _plain_table(table: Table) -> str:
-    body = text_table(table.header, table.rows)
-    return f"{one_line(table.title)}\n{body}" if table.title else body
-
-
-def markdown(page: Page) -> str:
-    """Return a page as Markdown."""
-    blocks = [f"## {markdown_text(page.title)}", *(markdown_text(line) for line in page.lead)]
-    for table in page.tables:
-        if table.title:
-            blocks.append(f"**{markdown_text(table.title)}**")
-        lines = [
-            "| " + " | ".join(map(markdown_text, line)) + " |"
-            for line in (table.header, *table.rows)
-        ]
-        lines.insert(1, "".join("|---:" if number else "|---" for number in numeric(table)) + "|")
-        blocks.append("\n".join(lines))
-    if page.notes:
-        blocks.append("\n".join(f"- {markdown_text(note)}" for note in page.notes))
-    return "\n\n".join(blocks)

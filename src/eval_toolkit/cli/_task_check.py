@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_toolkit import _tables
+from eval_toolkit._display import CellLike, Number, Page, Rows, Status, Table
+from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.tasks.base import BaseTask
 
 if TYPE_CHECKING:
-    from eval_toolkit.scorecards import MetricResult
     from eval_toolkit.tasks.overlaps import Contamination, ContaminationEffect
     from eval_toolkit.tasks.shots import FewshotLeakage
 
@@ -176,10 +176,10 @@ class _Finding:
     words: str
 
     @property
-    def row(self) -> list[str]:
+    def row(self) -> list[CellLike]:
         """What the table says; nothing found among no items is no good news."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
-        return [self.name, state, f"{self.n:,}", f"{self.of:,}", self.words]
+        return [self.name, Status(state), self.n, self.of, self.words]
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class _Found:
 
     def page(self, effects: Sequence["ContaminationEffect"]) -> Page:
         """Return the findings, the items behind them, and what they did to a run."""
-        rows = [line.row for line in self.findings()]
+        rows: Rows = [line.row for line in self.findings()]
         tables = [Table(["check", "severity", "items", "of", "found"], rows)]
         tables += [table for table in (self._overlaps(), self._pairs()) if table.rows]
         if effects:
@@ -245,10 +245,10 @@ class _Found:
             (item for item in known if item.n_found),
             key=lambda one: (-(one.share or 0), one.unit_id),
         )
-        rows = [
+        rows: Rows = [
             [
                 item.unit_id,
-                f"{item.share:.2f}",
+                Number(item.share, ".2f"),
                 ", ".join(f"{part} {n} of {of}" for part, (n, of) in item.by_part.items() if of),
                 "found" if item.flagged else "below the threshold",
             ]
@@ -260,8 +260,13 @@ class _Found:
     def _pairs(self) -> Table:
         known = () if self.shots is None else self.shots.shared
         ordered = sorted(known, key=lambda pair: (not pair.shown, -pair.similarity, pair.unit_id))
-        rows = [
-            [pair.unit_id, pair.example_id, f"{pair.similarity:.2f}", "yes" if pair.shown else "no"]
+        rows: Rows = [
+            [
+                pair.unit_id,
+                pair.example_id,
+                Number(pair.similarity, ".2f"),
+                "yes" if pair.shown else "no",
+            ]
             for pair in ordered[:_SHOWN]
         ]
         more = f", the first {_SHOWN} of {len(known):,}" if len(known) > _SHOWN else ""
@@ -280,10 +285,7 @@ class _Found:
             if corpus.flagged_ids:
                 notes.append("wording that all prompts share counts too: read what was found")
             if corpus.rate.ci is not None:
-                ci = corpus.rate.ci
-                notes.append(
-                    f"rate in the corpus {corpus.rate.value:.3f} [{ci.ci_low:.3f}, {ci.ci_high:.3f}]"
-                )
+                notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:
             notes.append("not checked: a corpus (--corpus)")
         if self.shots is None:
@@ -292,19 +294,15 @@ class _Found:
 
 
 def _effect_table(effects: Sequence["ContaminationEffect"]) -> Table:
-    rows = [
+    rows: Rows = [
         [
             effect.column,
-            *(_cell(getattr(effect, name)) for name in ("overall", "clean", "dirty", "inflation")),
+            *(
+                with_interval(getattr(effect, name))
+                for name in ("overall", "clean", "dirty", "inflation")
+            ),
         ]
         for effect in effects
     ]
     header = ["metric", "all items", "without those found", "those found alone", "all − without"]
     return Table(header, rows, "what they did to the run")
-
-
-def _cell(cell: "MetricResult") -> str:
-    if cell.value is None:
-        return cell.status
-    interval = "" if cell.ci is None else f" [{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
-    return f"{cell.value:.3f}{interval}"

@@ -3,18 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eval_toolkit._display import CellLike, Number, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import (
+    estimate,
     failures_table,
     judged,
     reasons,
-    told,
     took,
     with_interval,
 )
 from eval_toolkit.graders import load_grader
 from eval_toolkit.judges.asking import judges_in
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
@@ -35,20 +34,20 @@ def estimate_page(
 ) -> Page:
     """Return what a run would ask, its judges included; ``stops`` says that a rule may end it."""
     most = planned.completion_tokens
-    rows = [
-        ["samples", f"{planned.n_samples:,}"],
-        ["requests", f"{planned.n_requests:,}"],
-        ["prompt tokens, estimated", f"{planned.prompt_tokens:,}"],
-        ["completion tokens, at most", "no limit set" if most is None else f"{most:,}"],
+    rows: list[tuple[str, CellLike]] = [
+        ("samples", planned.n_samples),
+        ("requests", planned.n_requests),
+        ("prompt tokens, estimated", planned.prompt_tokens),
+        ("completion tokens, at most", "no limit set" if most is None else most),
     ]
     if planned.cost is not None:
         what = "of the prompts alone" if most is None else "at most"
-        rows.append([f"cost, {what}", f"{planned.cost:.4g}"])
+        rows.append((f"cost, {what}", Number(planned.cost, ".4g")))
     made = task.graders() if graders is None else [load_grader(one) for one in graders]
     judges = {
         judge.name: planned.n_requests * getattr(judge, "votes", 1) for judge in judges_in(made)
     }
-    rows += [[f"requests to the judge {name}", f"{n:,}"] for name, n in judges.items()]
+    rows += [(f"requests to the judge {name}", n) for name, n in judges.items()]
     notes = [f"tokens: {planned.how}"]
     if judges:
         notes.append("tokens and cost of judges come on top; they depend on the answers")
@@ -104,32 +103,28 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
 
 def _overall(card: Scorecard) -> Table:
     """One line per metric; what is not "ok" or needs a word has a column for it."""
-    said = {
-        name: ": ".join(part for part in (cell.status, cell.reason) if part and part != "ok")
-        for name, cell in card.items()
-    }
-    header = ["metric", "value", "interval", "SE", "n", "errors"]
-    rows = [
+    header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
+    rows: Rows = [
         [
             name,
-            *told(cell),
-            number(cell.details.get("standard_error")),
-            "" if cell.n_units is None else f"{cell.n_units:,}",
-            str(cell.n_errors),
-            *([said[name]] if any(said.values()) else []),
+            *estimate(cell).split(),
+            Number(cell.details.get("standard_error")),
+            cell.n_units,
+            cell.n_errors,
+            Status("" if cell.status == "ok" else cell.status, cell.reason),
         ]
         for name, cell in card.items()
     ]
-    return Table([*header, *(["remark"] if any(said.values()) else [])], rows)
+    return Table(header, rows).without_empty(6)
 
 
 def _by_subject(card: Scorecard) -> Table:
     shown = [name for name in card if name in next(iter(card.slices.values()))]
     shown = shown[:_SHOWN_BY_SUBJECT]
-    rows = []
+    rows: Rows = []
     for subject, part in card.slices.items():
         first = part[shown[0]]
-        counts = [f"{first.n_units or 0:,}", str(first.n_errors)]
+        counts = first.n_units or 0, first.n_errors
         rows.append([subject, *counts, *(with_interval(part[name]) for name in shown)])
     left = len(next(iter(card.slices.values()))) - len(shown)
     title = "by subject" + (f" ({left} more metrics in --json)" if left > 0 else "")

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from eval_toolkit import _frames, _tables
+from eval_toolkit._display import Page, Rows, Status, Table
 from eval_toolkit.cli._copying import Copy, copy_rows
 from eval_toolkit.cli._data import (
     PIECE,
@@ -45,8 +46,6 @@ from eval_toolkit.leakage import (
     drop_until_clean,
     run_leakage_checks,
 )
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import MinHashLSHStrategy
 
@@ -341,12 +340,12 @@ def _write(splits: Splits, cleaned: CleanedSplits, folder: Path, corpus: Sequenc
 def _page(
     splits: Splits, report: LeakageReport, cleaned: CleanedSplits | None, fix: Path | None
 ) -> Page:
-    rows = [
+    rows: Rows = [
         [
             found.code,
             found.check_name,
-            found.severity if found.n_affected else "ok",
-            str(found.n_affected),
+            Status(found.severity if found.n_affected else "ok"),
+            found.n_affected,
             found.message,
             _where(found, splits.parts),
         ]
@@ -376,8 +375,7 @@ def _page(
         + (" (learned from)" if name == splits.train and len(files) > 1 else "")
         for name, entry in files.items()
     ]
-    flat = [one_line(line) for line in lead], [one_line(note) for note in notes]
-    return Page("Leakage", payload, flat[0], [Table(header, rows)], flat[1])
+    return Page("Leakage", payload, lead, [Table(header, rows)], notes)
 
 
 def _file_entry(name: str, splits: Splits) -> dict[str, Any]:

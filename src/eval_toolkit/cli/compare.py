@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Page
 from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.analysis.matching import UnitKey
@@ -29,7 +30,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.predictions import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page
-from eval_toolkit.report.pages import Page
 from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["compare", "refuse_nothing"]

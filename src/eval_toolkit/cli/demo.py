@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import click
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
+from eval_toolkit._display import Count, Estimate, Number, Page, Status, Table
+from eval_toolkit._words import p_value
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
@@ -17,8 +20,6 @@ from eval_toolkit.cli._tour import N_COPIES, Study, Tour, study, tour
 from eval_toolkit.inference import delong_roc_variance
 from eval_toolkit.report.cells import Cell, main_block
 from eval_toolkit.report.comparing import answer, comparison_page
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number, p_value, with_ends
 
 __all__ = ["demo"]
 
@@ -81,11 +82,11 @@ def _page(done: Study, made: Tour, out: Path | None) -> Page:
     compared = comparison_page(made.compared, [], "")
     tables = [
         _scorecards(cells),
-        Table(compared.tables[0].header, compared.tables[0].rows, f"{b} - {a}, on the same rows"),
+        replace(compared.tables[0], title=f"{b} - {a}, on the same rows"),
         *(_reliability(name, curve) for name, curve in curves.items()),
         Table(
             ["result", "claim"],
-            [["pass" if claim.passed else "FAIL", claim.name] for claim in made.gate.claims],
+            [[Status("pass" if one.passed else "FAIL"), one.name] for one in made.gate.claims],
             f"gate: what the {b} must show",
         ),
     ]
@@ -125,15 +126,13 @@ def _cells(made: Tour, name: str) -> Mapping[str, Cell]:
 def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
     """One line per metric, one column per classifier."""
     rows = [
-        [spec.name, *(_shown(card.get(spec.name)) for card in cells.values())] for spec in SPECS
+        [
+            spec.name,
+            *(card[spec.name].shown if spec.name in card else None for card in cells.values()),
+        ]
+        for spec in SPECS
     ]
     return Table(["metric", *cells], rows, "95 % intervals")
-
-
-def _shown(cell: Cell | None) -> str:
-    if cell is None or cell.value is None:
-        return "" if cell is None else cell.status
-    return with_ends(cell.value, cell.low, cell.high)
 
 
 def _reliability(name: str, curve: Mapping[str, Any]) -> Table:
@@ -141,9 +140,9 @@ def _reliability(name: str, curve: Mapping[str, Any]) -> Table:
     columns = ("prob_pred", "prob_true", "ci_low", "ci_high", "n_per_bin")
     rows = [
         [
-            number(predicted, digits=2),
-            f"{number(seen, digits=2)} [{number(low, digits=2)}, {number(high, digits=2)}]",
-            f"{n:g}",
+            Number(predicted, ".2f"),
+            Estimate(seen, low, high, ".2f"),
+            Count(n),
         ]
         for predicted, seen, low, high, n in zip(*(curve[key] for key in columns), strict=True)
     ]

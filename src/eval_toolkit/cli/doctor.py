@@ -12,6 +12,7 @@ import click
 
 from eval_toolkit import __version__, _kernel
 from eval_toolkit._contained.levels import measured_level
+from eval_toolkit._display import Page, Status, Table
 from eval_toolkit._files import pieces_of
 from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
@@ -24,8 +25,6 @@ from eval_toolkit.cli.plugins import found_plugins, plugins_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 from eval_toolkit.runs import Run, find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
@@ -168,7 +167,8 @@ def _strays(paths: Sequence[Path], runs: Sequence[Path]) -> Iterator[Path]:
 
 def _runs_page(entries: Sequence[dict[str, Any]], strays: Sequence[str]) -> Page:
     rows = [
-        [entry["run"], entry["state"], entry["reason"], entry["what_to_do"]] for entry in entries
+        [entry["run"], Status(entry["state"]), entry["reason"], entry["what_to_do"]]
+        for entry in entries
     ]
     counts: dict[str, int] = {}
     for entry in entries:
@@ -179,7 +179,7 @@ def _runs_page(entries: Sequence[dict[str, Any]], strays: Sequence[str]) -> Page
         f"{stray}: a temporary file; delete it if nothing is being written" for stray in strays
     ]
     tables = [Table(["run", "state", "reason", "what to do"], rows)] if rows else []
-    return Page("Runs", payload, [f"runs: {told}"], tables, [one_line(note) for note in notes])
+    return Page("Runs", payload, [f"runs: {told}"], tables, notes)
 
 
 # --- the machine --------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def _machine_page() -> Page:
     if offered:
         tables.append(plugins_table(offered))
     notes = [f"{info.kind} {info.name}: {info.problem}" for info in offered if not info.usable]
-    return Page("Doctor", payload, (), tables, [one_line(note) for note in notes])
+    return Page("Doctor", payload, (), tables, notes)
 
 
 def _sandbox() -> dict[str, Any]:
@@ -252,10 +252,10 @@ def _kernel_words(backend: str) -> str:
     return f"numpy ({why}; same numbers, slower)"
 
 
-def _extra_words(name: str, found: dict[str, Any]) -> str:
+def _extra_words(name: str, found: dict[str, Any]) -> Status:
     if found["installed"]:
-        return f"{found['module']} is installed"
-    return f"missing: pip install 'eval-toolkit[{name}]'"
+        return Status(f"{found['module']} is installed")
+    return Status("missing", f"pip install 'eval-toolkit[{name}]'")
 
 
 def _machine() -> dict[str, Any]:

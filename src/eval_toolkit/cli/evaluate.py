@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Alert, Page, Table
 from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
@@ -23,8 +25,6 @@ from eval_toolkit.harness import evaluate as evaluate_slices
 from eval_toolkit.harness.loading import load_scorer, load_splitter
 from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line, with_ends, without_interval
 from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["evaluate"]
@@ -231,12 +231,14 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
     table = Table(
         ["slice", "scorer", "rows", *metrics],
         [
-            [*row[0], row[1], *(_shown(row[2][name]) if name in row[2] else "" for name in metrics)]
+            [*row[0], row[1], *(row[2][name].shown if name in row[2] else None for name in metrics)]
             for row in rows
         ],
     )
     reasons = [
-        f"{name}, {' '.join(row[0])}: {cell.status}: {cell.reason}"
+        (Alert if cell.status == "error" else str)(
+            f"{name}, {' '.join(row[0])}: {cell.status}: {cell.reason}"
+        )
         for row in rows
         for name, cell in row[2].items()
         if cell.status != "ok" and cell.reason
@@ -260,10 +262,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         sizes,
         sampling.made(cell.n_resamples or 0 for row in rows for cell in row[2].values()),
     ]
-    return Page("Evaluation", result.to_dict(), lead, [table], [one_line(note) for note in notes])
+    return Page("Evaluation", result.to_dict(), lead, [table], notes)
 
 
-_Row = tuple[tuple[str, str], str, dict[str, Cell]]
+_Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
 """Slice and scorer, rows, cells by metric."""
 
 
@@ -279,9 +281,5 @@ def _rows(result: RunResult) -> list[_Row]:
             )
     sizes = {name: cells.entry(name).get("n") for name in cells.slices}
     return [
-        (place, "" if n_folds else str(sizes[place[0]]), metrics) for place, metrics in rows.items()
+        (place, None if n_folds else sizes[place[0]], metrics) for place, metrics in rows.items()
     ]
-
-
-def _shown(cell: Cell) -> str:
-    return cell.status if cell.value is None else with_ends(cell.value, cell.low, cell.high)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from eval_toolkit._display import MISSING, Cell, Number, Page, Rows, Status, Table
 from eval_toolkit.claims import (
     Claim,
     ClaimReport,
@@ -23,8 +24,6 @@ from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.integrations.github import annotations
 from eval_toolkit.integrations.junit import junit as junit_xml
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 from eval_toolkit.runs import Run
 
 __all__ = ["gate"]
@@ -159,8 +158,9 @@ def _bounds(
 
 def _page(run_id: str, report: ClaimReport) -> Page:
     # The outcome first: no name from a file starts a line, where a runner looks for commands.
-    rows = [
-        [_outcome(claim), claim.name, *_numbers(claim), claim.message] for claim in report.claims
+    rows: Rows = [
+        [Status(_outcome(claim)), claim.name, *_numbers(claim), claim.message]
+        for claim in report.claims
     ]
     table = Table(["result", "claim", "number", "bound", "reason"], rows)
     n = len(report.claims)
@@ -170,7 +170,7 @@ def _page(run_id: str, report: ClaimReport) -> Page:
     lead += f", {failed} failed" if failed else ""
     lead += f", {warned} failed as warnings" if warned else ""
     payload = {"run_id": run_id, "passed": not report.has_failures(), **report.to_dict()}
-    return Page("Gate", payload, [one_line(lead)], [table])
+    return Page("Gate", payload, [lead], [table])
 
 
 def _outcome(claim: ClaimResult) -> str:
@@ -179,24 +179,24 @@ def _outcome(claim: ClaimResult) -> str:
     return "FAIL" if claim.severity == "error" else "warning"
 
 
-def _numbers(claim: ClaimResult) -> tuple[str, str]:
+def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
     """Return the number a claim is about and its bound, where it is about one."""
     for evidence in claim.evidence.values():
         if "threshold" in evidence:
-            return _shown(evidence.get("value")), f"{evidence['op']} {evidence['threshold']:g}"
+            return _told(evidence.get("value"), evidence["op"], evidence["threshold"])
         if "margin" in evidence:
             return _difference(evidence)
         if "lowest_bound" in evidence:
-            return _shown(evidence["lowest_bound"]), ""
-    return "", ""
+            return Number(evidence["lowest_bound"], ".6g"), MISSING
+    return MISSING, MISSING
 
 
-def _difference(evidence: Mapping[str, Any]) -> tuple[str, str]:
+def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
     """Return the end of the difference's interval that must not reach the margin."""
     if evidence["higher_is_better"]:
-        return _shown(evidence.get("ci_low")), f"> {-evidence['margin']:g}"
-    return _shown(evidence.get("ci_high")), f"< {evidence['margin']:g}"
+        return _told(evidence.get("ci_low"), ">", -evidence["margin"])
+    return _told(evidence.get("ci_high"), "<", evidence["margin"])
 
 
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+def _told(value: float | None, sign: str, bound: float) -> tuple[Cell, Cell]:
+    return Number(value, ".6g"), Number(bound, "g", bound=sign)

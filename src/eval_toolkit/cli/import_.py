@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._options import direction_options, form_options, label_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
 from eval_toolkit.integrations.importing.stated import cell_names
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["import_"]
@@ -128,15 +128,15 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def _rows(one: Imported) -> Iterator[list[str]]:
+def _rows(one: Imported) -> Iterator[list[CellLike]]:
     """Yield a line per cell and per number that the log states: most are about the same."""
     cells = dict(one.cells)
     checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
     for name in dict.fromkeys([*cells, *checked]):
         cell, found = cells.get(name), checked.get(name)
-        n = "" if cell is None or cell.n_units is None else str(cell.n_units)
-        value = "" if cell is None else with_interval(cell)
-        said = "" if found is None else _stated(found)
+        n = None if cell is None else cell.n_units
+        value = None if cell is None else with_interval(cell)
+        said = None if found is None else _stated(found)
         yield [one.log.task, one.log.model, name, value, n, said, _verdict(cell, found)]
 
 
@@ -148,9 +148,10 @@ def _verdict(cell: MetricResult | None, found: Checked | None) -> str:
     return "; ".join(said)
 
 
-def _stated(line: Checked) -> str:
-    error = "" if line.stated_stderr is None else f" ± {line.stated_stderr:.3g}"
-    return f"{line.stated:.6g}{error}"
+def _stated(line: Checked) -> CellLike:
+    if line.stated_stderr is None:
+        return Number(line.stated, ".6g")
+    return f"{line.stated:.6g} ± {line.stated_stderr:.3g}"
 
 
 def _noted(found: Sequence[Imported]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from eval_toolkit._display import Page, Table
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_page import pairs_page
@@ -19,7 +20,6 @@ from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_p
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.judges import RUBRICS, Judge, PairJudge, Panel, Rubric
 from eval_toolkit.protocols import Model
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.declared import read_tables
 from eval_toolkit.tasks.pairing import judge_pairs

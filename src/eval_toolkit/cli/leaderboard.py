@@ -6,15 +6,14 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Cell, Estimate, Interval, Number, Page, Rows, Share, Status, Table
 from eval_toolkit.analysis import Leaderboard, TaskUnits
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output
-from eval_toolkit.inference import Ranking, SystemPair
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import without_interval
+from eval_toolkit.inference import BootstrapCI, Ranking, SystemPair
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.suites.running import SUITE_FILE
@@ -128,26 +127,29 @@ def _page(board: Leaderboard) -> Page:
         ),
         f"no other is shown to beat: {', '.join(ranking.best)}",
     ]
-    rows = [
+    rows: Rows = [
         [
-            str(system.rank),
-            _range(system.rank_low, system.rank_high),
+            system.rank,
+            Interval(system.rank_low, system.rank_high, "d", plain=True),
             system.name,
-            f"{system.value:.4f}",
-            "" if system.ci is None else f"{system.ci.ci_low:.4f} to {system.ci.ci_high:.4f}",
-            f"{100 * system.p_best:.1f} %",
-            *(f"{task.values[system.name]:.4f}" for task in board.tasks if len(board.tasks) > 1),
+            *_estimate(system.value, system.ci),
+            Share(system.p_best, ".1f%"),
+            *(
+                Number(task.values[system.name], ".4f")
+                for task in board.tasks
+                if len(board.tasks) > 1
+            ),
         ]
         for system in board.systems
     ]
     header = ["rank", f"{percent} % ranks", "system", "mean", f"{percent} % interval", "best"]
     header += [task.task for task in board.tasks if len(board.tasks) > 1]
-    pairs = [
+    pairs: Rows = [
         [
             f"{pair.a} − {pair.b}",
-            f"{pair.difference:+.4f}",
-            _between(pair),
-            "" if pair.p_adjusted is None else f"{pair.p_adjusted:.3g}",
+            Number(pair.difference, "+.4f"),
+            Interval(pair.ci_low, pair.ci_high, "+.4f") or Status("no interval", _why(pair)),
+            Number(pair.p_adjusted, ".3g"),
             _verdict(pair),
         ]
         for pair in ranking.pairs
@@ -193,11 +195,14 @@ def _rule(ranking: Ranking) -> str:
     return f"{rule}, which hold all at once at {100 * ranking.confidence:g} %"
 
 
-def _between(pair: SystemPair) -> str:
-    """Return an interval of differences, or why there is none."""
-    if pair.ci_low is None or pair.ci_high is None:
-        return without_interval(pair.reason)
-    return f"{pair.ci_low:+.4f} to {pair.ci_high:+.4f}"
+def _estimate(value: float, ci: BootstrapCI | None) -> tuple[Cell, Cell]:
+    low, high = (None, None) if ci is None else (ci.ci_low, ci.ci_high)
+    return Estimate(value, low, high, ".4f").split()
+
+
+def _why(pair: SystemPair) -> str:
+    """Return why there is no interval."""
+    return pair.reason.removeprefix("no interval: ")
 
 
 def _verdict(pair: SystemPair) -> str:
@@ -208,7 +213,3 @@ def _verdict(pair: SystemPair) -> str:
         return "not tested"
     corrected = not pair.ci_low <= 0.0 <= pair.ci_high
     return "no clear difference" + (" after correction" if corrected else "")
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"

@@ -224,7 +224,7 @@ def _command(args: Sequence[str] | None) -> click.Command:
 
 
 def _one_line(error: Exception) -> str:
-    from eval_toolkit.report.words import one_line  # only what goes wrong needs it
+    from eval_toolkit._words import one_line  # only what goes wrong needs it
 
     return one_line(error)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Page, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
@@ -17,7 +18,6 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.loading import available_models
 from eval_toolkit.protocols import Model
-from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 
 __all__ = ["models"]

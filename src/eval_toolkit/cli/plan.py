@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Estimate, Page
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._plan_models import attempts, labels, variance
@@ -28,7 +29,6 @@ from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.loaders.predictions import Wanted, read_predictions
-from eval_toolkit.report.pages import Page
 
 __all__ = ["plan"]
 
@@ -276,5 +276,6 @@ def pilot(
     sd = now / (2.0 * critical_value(sampling.confidence)) * math.sqrt(units)
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
-    words = f"like these {units:,}, which give {spec.name} {ci:.3f}, to know it"
+    known = Estimate(ci.point_estimate, ci.ci_low, ci.ci_high)
+    words = f"like these {units:,}, which give {spec.name} {known}, to know it"
     answer(size, f"{words} {within(width, sampling.confidence)}", output, unit, found.rows.files)

@@ -1,17 +1,15 @@
 """``eval-toolkit plugins``: what installed packages offer by name, and what of it is broken."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import click
 
+from eval_toolkit._display import Page, Rows, Status, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._names import TARGETS
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 
 __all__ = ["found_plugins", "plugins", "plugins_table"]
 
@@ -37,8 +35,8 @@ def plugins(kinds: Sequence[str], output: Output) -> None:
         "where a name is taken",
     ]
     counts = {kind: sum(info.kind == kind for info in found) for kind in chosen}
-    rows = [
-        [kind, told.group, told.protocol, str(len(ours[kind])), str(counts[kind]), told.used_by]
+    rows: Rows = [
+        [kind, told.group, told.protocol, len(ours[kind]), counts[kind], told.used_by]
         for kind, told in PLUGIN_KINDS.items()
         if kind in chosen
     ]
@@ -59,7 +57,7 @@ def plugins(kinds: Sequence[str], output: Output) -> None:
     notes = [f"{info.kind} {info.name}: {info.problem}" for info in unusable]
     lead = [f"offered by installed packages: {len(found)}, of which {len(unusable)} cannot be used"]
     tables = [*([plugins_table(found)] if found else []), Table(header, rows)]
-    output.emit(Page("Plugins", payload, lead, tables, [one_line(note) for note in notes]))
+    output.emit(Page("Plugins", payload, lead, tables, notes))
     if any(info.state == "broken" for info in found):
         raise EvidenceSaysNo
 
@@ -71,18 +69,17 @@ def found_plugins(kinds: Sequence[str] = tuple(PLUGIN_KINDS)) -> list[PluginInfo
 
 def plugins_table(found: Sequence[PluginInfo]) -> Table:
     """Return a line per name."""
-    rows = [
+    rows: Rows = [
         [
             info.kind,
             info.name,
             f"{info.distribution} {info.version}".strip() or "unknown",
             info.place,
-            info.state,
+            Status(info.state),
         ]
         for info in found
     ]
-    plain: Any = [[one_line(cell) for cell in row] for row in rows]
-    return Table(["kind", "plugin", "package", "object", "state"], plain)
+    return Table(["kind", "plugin", "package", "object", "state"], rows)
 
 
 def _ours() -> dict[str, Collection[str]]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Estimate, Number, Page, Rows, Table
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
+from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks import PositionBias, position_bias, run_rotations
 from eval_toolkit.tasks.base import BaseTask
 
@@ -61,15 +61,17 @@ def positions(
 def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | None) -> Page:
     gap, percent = found.difference, f"{100 * found.confidence:g}"
     matter = "positions matter" if found.biased else "positions are not seen to matter"
-    between = "" if gap.ci_low is None else f" [{gap.ci_low:.3f}, {gap.ci_high:.3f}]"
-    rows = [
-        [one.label, _shown(one.picked), f"{one.expected:.3f}", _shown(one.accuracy)]
+    rows: Rows = [
+        [one.label, with_interval(one.picked), Number(one.expected), with_interval(one.accuracy)]
         for one in found.positions
     ]
-    together = [
-        ["accuracy over all positions", _shown(found.accuracy)],
-        ["same choice wherever it stands", _shown(found.consistency)],
-        [f"accuracy at {gap.best} less at {gap.worst}", f"{gap.value:.3f}{between}"],
+    together: Rows = [
+        ["accuracy over all positions", with_interval(found.accuracy)],
+        ["same choice wherever it stands", with_interval(found.consistency)],
+        [
+            f"accuracy at {gap.best} less at {gap.worst}",
+            Estimate(gap.value, gap.ci_low, gap.ci_high),
+        ],
     ]
     left = [f"{found.n_left_out} items without a pick in every position are left out"]
     return Page(
@@ -92,10 +94,3 @@ def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | No
             *([f"runs: {folder}"] if folder else []),
         ],
     )
-
-
-def _shown(cell: MetricResult) -> str:
-    if cell.value is None:
-        return cell.status
-    ends = "" if cell.ci is None else f" [{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
-    return f"{cell.value:.3f}{ends}"

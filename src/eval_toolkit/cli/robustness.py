@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import CellLike, Estimate, Number, Page, Status, Table
 from eval_toolkit.cli._names import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output
@@ -13,8 +14,6 @@ from eval_toolkit.cli.compare import refuse_nothing
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.perturbations import perturbation_name
@@ -172,7 +171,14 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
     tables = [
         Table(
             [*header, "perturbed", "difference", "interval", p, "perturbed is"],
-            [[*_row(cell, by_slice), _p_value(cell), cell.difference.verdict] for cell in cells],
+            [
+                [
+                    *_row(cell, by_slice),
+                    Number(cell.difference.p_adjusted, "p"),
+                    Status(cell.difference.verdict),
+                ]
+                for cell in cells
+            ],
         )
     ]
     if worst:
@@ -198,21 +204,14 @@ def _place(cell: RobustnessCell) -> str:
     return found.slice if found.part == WHOLE else found.part
 
 
-def _row(cell: RobustnessCell, by_slice: bool) -> list[str]:
+def _row(cell: RobustnessCell, by_slice: bool) -> list[CellLike]:
     found = cell.difference
-    low, high = found.ci_low, found.ci_high
     return [
         cell.perturbation,
         *([_place(cell)] if by_slice else []),
         found.metric,
-        str(found.n_units),
-        number(found.value_a),
-        number(found.value_b),
-        *value_and_ends(found.delta, low, high, "+"),
+        found.n_units,
+        Number(found.value_a),
+        Number(found.value_b),
+        *Estimate(found.delta, found.ci_low, found.ci_high, "+").split(),
     ]
-
-
-def _p_value(cell: RobustnessCell) -> str:
-    """Return a p-value; one that rounds to nothing is not nothing."""
-    value = cell.difference.p_adjusted
-    return "<0.001" if value is not None and value < 0.0005 else number(value)

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Page
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import (
@@ -31,7 +32,6 @@ from eval_toolkit.loaders.predictions import (
     read_predictions,
 )
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
-from eval_toolkit.report.pages import Page
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.scorecards.parts import WHOLE

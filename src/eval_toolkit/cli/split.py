@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables
+from eval_toolkit._display import Number, Page, Table
 from eval_toolkit._times import read_times
 from eval_toolkit.cli._copying import Copy, copy_rows
 from eval_toolkit.cli._data import (
@@ -33,8 +34,6 @@ from eval_toolkit.leakage import (
     TemporalLeakageCheck,
     run_leakage_checks,
 )
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import TimeSeriesSplitter, split_slice
 from eval_toolkit.text_dedup import MinHashLSHStrategy, duplicate_clusters
@@ -270,18 +269,14 @@ def _page(
     rows = [
         [
             entry["file"],
-            str(entry["n"]),
-            *(
-                ["", ""]
-                if entry["n_positive"] is None
-                else [str(entry["n_positive"]), f"{entry['positive_share']:.3f}"]
-            ),
-            "" if entry["n_groups"] is None else str(entry["n_groups"]),
+            entry["n"],
+            entry["n_positive"],
+            Number(entry["positive_share"]),
+            entry["n_groups"],
         ]
         for entry in entries
     ]
-    used = [place for place in range(len(header)) if place < 2 or any(row[place] for row in rows)]
-    table = Table([header[at] for at in used], [[row[at] for at in used] for row in rows])
+    table = Table(header, rows).without_empty(2)
     notes = [line for part, report in reports.items() for line in _stated(part, report)]
     payload = {
         "file": _tables.shown(data.file),
@@ -291,7 +286,7 @@ def _page(
             part or "parts": report.to_dict()["findings"] for part, report in reports.items()
         },
     }
-    lead = [one_line(f"{_tables.shown(data.file)}: {data.summary()}")]
+    lead = [f"{_tables.shown(data.file)}: {data.summary()}"]
     if threshold is not None:
         notes.append(
             f"kept together: texts with at least {threshold:g} of their {PIECE}-character pieces in "
@@ -301,7 +296,7 @@ def _page(
         notes.append(f"rows without a text, compared with no other: {data.n_without_text}")
     if data.label_fault:
         notes.append(f"labels not counted ({data.label_fault})")
-    return Page("Split", payload, lead, [table], [one_line(note) for note in notes])
+    return Page("Split", payload, lead, [table], notes)
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:

@@ -7,16 +7,15 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Estimate, Page, Rows, Status, Table
 from eval_toolkit.cli._asking import progress_bar
+from eval_toolkit.cli._cells import estimate
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import sandbox_option
 from eval_toolkit.cli._text import in_options, say
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number
-from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_suite, run_suite
 
 __all__ = ["suite"]
@@ -96,21 +95,26 @@ def _told(suite: Suite, settings: Mapping[str, Any]) -> Suite:
 
 
 def _page(done: SuiteRun) -> Page:
-    rows = [
+    rows: Rows = [
         [
             label,
             name,
-            number(cell.value, digits=4),
-            _interval(cell),
-            str(cell.n_units or 0),
-            str(run.n_errors),
+            *estimate(cell, ".4f").split(),
+            cell.n_units or 0,
+            run.n_errors,
         ]
         for label, run in done.runs.items()
         for name, cell in run.card.items()
     ]
-    rows += [[label, "failed", "", "", "", ""] for label in done.failures]
-    means = [
-        [name, one.method, number(one.value, digits=4), _ends(one), str(one.n_units), _remark(one)]
+    rows += [[label, Status("failed"), *[None] * 4] for label in done.failures]
+    means: Rows = [
+        [
+            name,
+            one.method,
+            *Estimate(one.value, one.ci_low, one.ci_high, ".4f").split(),
+            one.n_units,
+            Status("", _remark(one)),
+        ]
         for name, one in done.aggregates.items()
     ]
     tables = [Table(["task", "metric", "value", "interval", "items", "errors"], rows)]
@@ -148,13 +152,3 @@ def _counted(done: SuiteRun) -> str:
     n = len(done.runs) + len(done.failures)
     tasks = "1 task" if n == 1 else f"{n} tasks"
     return f"{tasks}, {len(done.failures)} not finished" if done.failures else tasks
-
-
-def _interval(cell: MetricResult) -> str:
-    return "" if cell.ci is None else f"{cell.ci.ci_low:.4f} to {cell.ci.ci_high:.4f}"
-
-
-def _ends(one: SuiteValue) -> str:
-    if one.ci_low is None or one.ci_high is None:
-        return ""
-    return f"{one.ci_low:.4f} to {one.ci_high:.4f}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from eval_toolkit._display import Page
 from eval_toolkit._files import read_document
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
 from eval_toolkit.artifacts.remote import is_remote
@@ -16,8 +17,6 @@ from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._remote import fetched
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.report.pages import Page
-from eval_toolkit.report.words import one_line
 
 __all__ = ["validate"]
 
@@ -53,7 +52,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
             for file in here.paths
         ]
     lines = [
-        one_line(f"{entry['file']}: {line}")
+        f"{entry['file']}: {line}"
         for entry in found
         for line in entry["problems"] or [f"valid {entry['schema']}" if entry["schema"] else _OTHER]
     ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._display import Table, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.runs.results import Results
@@ -109,11 +109,8 @@ class RunResult(Tabled):
         """Return one flat dict per cell, as a stored run's `Run.rows`."""
         return self.cells.rows()
 
-    def _grid(self) -> Grid:
-        return self.cells._grid()
-
-    def _notes(self) -> list[str]:
-        return self.cells._notes()
+    def _as_table(self) -> Table:
+        return self.cells._as_table()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":

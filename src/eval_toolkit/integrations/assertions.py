@@ -131,8 +131,8 @@ def _named(results: "Results", found: "ResultCell") -> str:
 
 def _table(results: "Results", found: "ResultCell") -> list[str]:
     """Return the cells of the same system and part, the one in question first."""
-    from eval_toolkit._display import text_table
-    from eval_toolkit.runs.cells import cell_grid, cell_notes
+    from eval_toolkit._display.to_text import text_table
+    from eval_toolkit.runs.cells import cell_table
 
     place = (found.slice, found.part, found.system)
     others = [
@@ -141,9 +141,8 @@ def _table(results: "Results", found: "ResultCell") -> list[str]:
         if (one.slice, one.part, one.system) == place and one.metric not in ("", found.metric)
     ]
     shown = [found.row(), *others][:_SHOWN]
-    lines = text_table(*cell_grid(shown))
     more = len(others) + 1 - len(shown)
-    return [lines, *([f"… {more} more"] if more else []), *cell_notes(shown)]
+    return [text_table(cell_table(shown)), *([f"… {more} more"] if more else [])]
 
 
 def assert_not_worse(
@@ -249,7 +248,8 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     AssertionError: there is no leakage report: no check was run, or none recorded
     """
     __tracebackhide__ = True
-    from eval_toolkit._display import text_table
+    from eval_toolkit._display import Status, Table
+    from eval_toolkit._display.to_text import text_table
     from eval_toolkit.claims.run_gates import leakage_reports
     from eval_toolkit.errors import InvalidInputError
 
@@ -263,10 +263,18 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
         raise InvalidInputError("`run` has a leakage report whose findings are no mappings")
     bad = [f for f in findings if f.get("severity") in levels and f.get("n_affected", 0)]
     if bad:
-        keys = ("code", "check_name", "severity", "n_affected", "message")
-        lines = [[str(found.get(key, "")) for key in keys] for found in bad[:_SHOWN]]
-        table = text_table(["code", "check", "severity", "affected", "found"], lines)
-        raise AssertionError(f"leakage: {len(bad)} findings\n{table}")
+        lines = [
+            [
+                str(found.get("code", "")),
+                str(found.get("check_name", "")),
+                Status(found["severity"]),
+                found["n_affected"],
+                str(found.get("message", "")),
+            ]
+            for found in bad[:_SHOWN]
+        ]
+        table = Table(["code", "check", "severity", "affected", "found"], lines)
+        raise AssertionError(f"leakage: {len(bad)} findings\n{text_table(table)}")
 
 
 def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":

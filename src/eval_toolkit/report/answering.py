@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit._words import number
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped", "unknown"]
@@ -41,20 +41,16 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     several = len(run.cells.slices) > 1 and block.slice != "all"
     on = f" on {block.slice}" if kind_of(run) == "task" or several else ""
     if len(of_all) > 1:
-        named = [f"{one.scorer} {_told(own)}" for one, own in of_all[:_SCORERS_NAMED]]
+        named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
         return f"{cell.name}{on}: {', '.join(named)}" + (f" and {more} more" if more else "")
     if cell.name.startswith("attack_success"):
         where = " on some branch" if cell.name == "attack_success_any" else ""
-        return f"The target failed in {_told(cell)} of conversations{where}"
+        return f"The target failed in {cell.shown} of conversations{where}"
     if cell.name.startswith("failed_by_turn_"):
         turn = cell.name.removeprefix("failed_by_turn_")
-        return f"The target had failed in {_told(cell)} of conversations by turn {turn}"
-    return f"{cell.name} {_told(cell)}{on}"
-
-
-def _told(cell: Cell) -> str:
-    return with_ends(cell.value, cell.low, cell.high)
+        return f"The target had failed in {cell.shown} of conversations by turn {turn}"
+    return f"{cell.name} {cell.shown}{on}"
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from eval_toolkit._display import Count, Estimate, Interval, Number, Table
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.report.cells import Block, Cell, blocks_of
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, of_folds, scored_of
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 
 __all__ = ["build"]
@@ -103,11 +102,10 @@ def _figure(one: Scored, curve: Mapping[str, Any], wanted: Wanted, at: int) -> F
 def _table(curve: Mapping[str, Any]) -> Table:
     rows = [
         [
-            f"{number(low, digits=2)} to {number(high, digits=2)}",
-            f"{n:,}",
-            number(predicted),
-            number(observed),
-            f"[{number(ci_low)}, {number(ci_high)}]",
+            Interval(low, high, ".2f", plain=True),
+            Count(n),
+            Number(predicted),
+            *Estimate(observed, ci_low, ci_high, ".3f").split(),
         ]
         for low, high, n, predicted, observed, ci_low, ci_high in zip(
             *(curve[key] for key in ("bin_lower", "bin_upper", "n_per_bin", "prob_pred")),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eval_toolkit._display import Estimate, Status
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.results import ResultCell, Results
@@ -60,6 +61,13 @@ class Cell:
     def has_value(self) -> bool:
         """Whether there is a number, and no reason against it."""
         return self.status == "ok" and self.value is not None
+
+    @property
+    def shown(self) -> Estimate | Status:
+        """The value with its interval, or how the cell stands where there is none."""
+        if self.value is None or self.status != "ok":
+            return Status(self.status)
+        return Estimate(self.value, self.low, self.high)
 
     @classmethod
     def of(cls, name: str, cell: MetricResult) -> "Cell":

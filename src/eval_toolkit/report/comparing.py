@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from eval_toolkit._display import Estimate, Number, Page, Rows, Status, Table
+from eval_toolkit._words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
@@ -217,7 +217,7 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     """Return what one cell says; the difference is stated in the winner's favour."""
     place = cell.slice if cell.part == WHOLE else cell.part
     where = whose + ("" if place in ("", WHOLE) else f" on {place}")
-    signed = with_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
+    signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
         if cell.p_value is None:
             return f"{b} - {a} = {signed} in {cell.metric}{where}, not tested"
@@ -230,7 +230,7 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     if (cell.delta or 0.0) < 0 and low is not None and high is not None:
         low, high = -high, -low
     lower = " (lower is better)" if cell.higher_is_better is False else ""
-    by = with_ends(abs(cell.delta or 0.0), low, high)
+    by = Estimate(abs(cell.delta or 0.0), low, high)
     return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
 
 
@@ -253,18 +253,18 @@ def _table(result: RunComparison) -> Table:
     header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
     header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
     header += [*(["p (Holm)"] if corrected else []), "B is"]
-    rows = [
+    rows: Rows = [
         [
             *([result.place(cell)] if by_slice else []),
             *([cell.scorer] if by_scorer else []),
             cell.metric,
-            str(cell.n_units),
-            with_ends(cell.value_a),
-            with_ends(cell.value_b),
-            *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
-            p_value(cell.p_value),
-            *([p_value(cell.p_adjusted)] if corrected else []),
-            cell.verdict,
+            cell.n_units,
+            Number(cell.value_a, ""),
+            Number(cell.value_b, ""),
+            *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+            Number(cell.p_value, "p"),
+            *([Number(cell.p_adjusted, "p")] if corrected else []),
+            Status(cell.verdict),
         ]
         for cell in cells
     ]

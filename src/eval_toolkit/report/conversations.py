@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._display import Rows, Table
 from eval_toolkit._validate import IntArray
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import main_block
 from eval_toolkit.report.conversation_cards import Scoring, conversation_card
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.picking import rollouts_of_units
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.rollouts.turns import TURNS
@@ -168,11 +168,11 @@ def _by_category(records: Records, outcome: IntArray) -> Table | None:
         return None
     header = {"failed": "failed", "error": "broke", "skipped": "cut short", "held": "held"}
     kept = [name for name in header if (outcome == name).any()]
-    rows = []
+    rows: Rows = []
     for name in sorted(set(category.tolist())):
         mine = category == name
-        counts = [f"{int((mine & (outcome == what)).sum()):,}" for what in kept]
-        rows.append([str(name) or "(none)", f"{int(mine.sum()):,}", *counts])
+        counts = [int((mine & (outcome == what)).sum()) for what in kept]
+        rows.append([str(name) or "(none)", int(mine.sum()), *counts])
     title = f"the first {MAX_CATEGORIES} of {len(rows)}" if len(rows) > MAX_CATEGORIES else ""
     return Table(
         ["category", "conversations", *(header[name] for name in kept)],

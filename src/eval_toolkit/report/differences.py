@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from eval_toolkit._display import CellLike, Estimate, Number, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 from eval_toolkit.inference import correct_p_values
 from eval_toolkit.report.comparing import answer, compared_runs, run_comparison_page
 from eval_toolkit.report.disagreeing import disagreements
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import p_value, value_and_ends
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
@@ -193,7 +192,7 @@ def _overview(
     rows = [
         [name, *_told(cell, p)]
         if cell is not None
-        else [name, *[""] * 5, "not compared" if isinstance(found, str) else "skipped"]
+        else [name, *[None] * 5, Status("not compared" if isinstance(found, str) else "skipped")]
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
     header = ["run", "metric", "difference", "interval", "p", "p (Holm)", "it is"]
@@ -222,15 +221,15 @@ def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
     return [None if one is None else next(corrected) for one in p]
 
 
-def _told(cell: RunDifference, adjusted: float | None) -> list[str]:
+def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
     place = cell.slice if cell.part == WHOLE else cell.part
     where = "" if place in ("", WHOLE) else f", {place}"
     return [
         f"{cell.metric}{where}",
-        *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
-        p_value(cell.p_value),
-        p_value(adjusted),
-        _verdict(cell, adjusted),
+        *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+        Number(cell.p_value, "p"),
+        Number(adjusted, "p"),
+        Status(_verdict(cell, adjusted)),
     ]
 
 

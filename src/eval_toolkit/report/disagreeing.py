@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from eval_toolkit._files import parse_json
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._words import number
 from eval_toolkit.analysis import RunDifference
 from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
-from eval_toolkit.report.words import number
 from eval_toolkit.responses.reasoning import CUT_OFF, split_reasoning
 from eval_toolkit.runs import Run
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from eval_toolkit._display import Estimate, Number, Page, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
@@ -184,14 +183,14 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
         return [], [f"failures by turn: {found['reason']}"]
     rows = [
         [
-            str(one["turn"]),
-            *(number(one.get(name)) for name in ("value_a", "value_b")),
+            one["turn"],
+            *(Number(one.get(name)) for name in ("value_a", "value_b")),
             delta,
-            ends or one["status"],
+            ends or Status(one["status"]),
         ]
         for one in found["turns"]
         for delta, ends in [
-            value_and_ends(one.get("delta"), one.get("ci_low"), one.get("ci_high"), "+")
+            Estimate(one.get("delta"), one.get("ci_low"), one.get("ci_high"), "+").split()
         ]
     ]
     title = (

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit import _optional
+from eval_toolkit._display import Table
 from eval_toolkit._plain import plain
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure
 
 __all__ = ["drawn", "themed"]

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit._display import CellLike, Number, Table
 from eval_toolkit._redaction import REDACTED, redact_secrets
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
@@ -275,7 +275,7 @@ def _files(manifest: Mapping[str, Any]) -> Table:
     rows = [
         [
             str(name),
-            f"{told['n_rows']:,}" if isinstance(told.get("n_rows"), int) else "",
+            told["n_rows"] if isinstance(told.get("n_rows"), int) else None,
             str(told.get("sha256") or ""),
         ]
         for name, told in (manifest.get("artifacts") or {}).items()
@@ -301,13 +301,20 @@ def imported_from(manifest: Mapping[str, Any]) -> str:
     return ", ".join([tool, *names[:_MOST_FILES], *(["…"] if names[_MOST_FILES:] else [])])
 
 
+def _stated(value: Any) -> CellLike:
+    """Return what a log states, with the digits that it has."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Number(value, "r")
+    return None if value is None else _plain(value)
+
+
 def _checked(config: Mapping[str, Any]) -> Table:
     """Return what a log states about itself against what its own samples make."""
     told = config.get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     names = ("task", "column", "name", "stated", "recomputed", "verdict")
     rows = [
-        ["" if one.get(name) is None else _plain(one[name]) for name in names]
+        [_stated(one.get(name)) for name in names]
         for one in checked or ()
         if isinstance(one, Mapping)
     ]

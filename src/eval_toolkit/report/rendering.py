@@ -9,19 +9,17 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from eval_toolkit._display import Table
+from eval_toolkit._display.to_html import html_table
+from eval_toolkit._words import number, p_value, value_and_ends, visible
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.report.meaning import meaning, numeric
-from eval_toolkit.report.pages import Table
-from eval_toolkit.report.words import number, p_value, value_and_ends, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 __all__ = ["asset", "chart_library", "content_policy", "environment", "json_script", "stylesheet"]
-
-_CLASSES = {"good": "better", "bad": "worse", "error": "status-error", "skipped": "status-skipped"}
 
 
 def asset(name: str) -> str:
@@ -88,14 +86,11 @@ def json_script(payload: Any) -> "Markup":
     return Markup(text)  # noqa: S704 - ASCII, and the three signs that HTML knows are escaped
 
 
-def numeric_columns(table: Table) -> frozenset[int]:
-    """Return the columns of a table that hold numbers, which are aligned to the right."""
-    return frozenset(at for at, number in enumerate(numeric(table)) if number)
+def _table(table: Table, sortable: bool) -> "Markup":
+    """Return a table of a page."""
+    from markupsafe import Markup
 
-
-def state_class(text: object) -> str:
-    """Return the class of a cell of words: states and verdicts look like what they are."""
-    return _CLASSES.get(meaning(str(text)), "words" if len(str(text)) > 24 else "")
+    return Markup(html_table(table, sortable=sortable))  # noqa: S704 - it escapes every text
 
 
 @functools.cache
@@ -120,7 +115,6 @@ _FILTERS: Mapping[str, Any] = {
     "value_and_ends": value_and_ends,
     "visible": visible,
     "json_script": json_script,
-    "numeric_columns": numeric_columns,
-    "state_class": state_class,
+    "table": _table,
     "count": lambda value: "" if value is None else f"{value:,}",
 }

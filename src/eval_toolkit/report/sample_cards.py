@@ -4,11 +4,11 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from eval_toolkit._words import number
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.choices import softmax
 from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.report.picking import outcomes_of_units
-from eval_toolkit.report.words import number
 from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
 from eval_toolkit.responses.reasoning import Tags

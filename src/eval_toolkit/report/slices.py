@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eval_toolkit._display import CellLike, Status, Table
+from eval_toolkit._words import number
 from eval_toolkit.report.cells import (
     Block,
     Cell,
@@ -13,9 +15,7 @@ from eval_toolkit.report.cells import (
     main_blocks,
     main_cell,
 )
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
@@ -193,20 +193,14 @@ def _drawable(row: _Row) -> dict[str, Any]:
 def _table(rows: Sequence[_Row], title: str) -> Table:
     """Every metric of every slice; a cell without a value says its state."""
     names = list(dict.fromkeys(name for row in rows for name in row.cells))
-    body = [
-        [row.name, "" if row.n is None else f"{row.n:,}", *(_shown(row, name) for name in names)]
-        for row in rows
-    ]
+    body = [[row.name, row.n, *(_shown(row, name) for name in names)] for row in rows]
     return Table(["slice", "n", *names], body, title)
 
 
-def _shown(row: _Row, name: str) -> str:
-    cell = row.cells.get(name)
-    if cell is None:
-        return "error" if row.error else ""
-    if cell.status != "ok" or cell.value is None:
-        return cell.status
-    return with_ends(cell.value, cell.low, cell.high)
+def _shown(row: _Row, name: str) -> CellLike:
+    if name in row.cells:
+        return row.cells[name].shown
+    return Status("error") if row.error else None
 
 
 def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._display import Count, Estimate, Number, Table
 from eval_toolkit._tables.sources import connection, plain_errors
 from eval_toolkit._validate import IntArray
+from eval_toolkit._words import number
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.inference import clustered_rate, wilson_interval
 from eval_toolkit.inference._survival import no_event_bound
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts.turns import TURNS
 from eval_toolkit.runs import Run
 
@@ -141,11 +141,11 @@ def _estimated(curve: Mapping[str, Any], level: str) -> str:
 def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
     rows = [
         [
-            _count(time),
-            _count(at_risk),
-            _count(events),
-            *value_and_ends(1.0 - value, 1.0 - high, 1.0 - low),
-            number(value),
+            Count(time),
+            Count(at_risk),
+            Count(events),
+            *Estimate(1.0 - value, 1.0 - high, 1.0 - low).split(),
+            Number(value),
         ]
         for time, at_risk, events, value, low, high in zip(
             *(curve[name] for name in (*_COUNTS, *_SHARES)), strict=True
@@ -155,20 +155,15 @@ def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
     return Table(header, rows, title)
 
 
-def _count(value: float) -> str:
-    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
-    return f"{value:,.2f}".removesuffix(".00")
-
-
 def _lead(curve: Mapping[str, Any]) -> str:
     """Say how many had failed after the first turn and after the last one that was seen."""
     times, held = list(curve["times"]), list(curve["survival"])
-    first = f"By turn {_count(times[0])} the target had failed in {number(1.0 - held[0])}"
+    first = f"By turn {Count(times[0])} the target had failed in {number(1.0 - held[0])}"
     if len(times) == 1:
         return f"{first} of conversations."
-    last = f"by turn {_count(times[-1])} in {number(1.0 - held[-1])} of conversations"
+    last = f"by turn {Count(times[-1])} in {number(1.0 - held[-1])} of conversations"
     half = next((time for time, share in zip(times, held, strict=True) if share <= 0.5), None)
-    median = "" if half is None else f" Half of them had failed by turn {_count(half)}."
+    median = "" if half is None else f" Half of them had failed by turn {Count(half)}."
     return f"{first}, {last}.{median}"
 
 
@@ -176,7 +171,7 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
     notes = []
     if curve.get("n_cut_short"):
         notes.append(
-            f"{_count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
+            f"{Count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
             "to where they were seen"
         )
     if curve.get("reason") and "curve" in curve["methods"]:
@@ -203,21 +198,17 @@ def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
         "empty": "n_empty",
     }
     rows = [
-        [str(turn.get("turn")), *(_cell(turn.get(key)) for key in columns.values())]
-        for turn in turns
+        [turn.get("turn"), *(_known(turn.get(key)) for key in columns.values())] for turn in turns
     ]
     header = ["turn", *columns]
-    kept = [
-        at for at in range(len(header)) if at < 2 or any(row[at] not in ("", "0") for row in rows)
-    ]
-    shown = [[row[at] for at in kept] for row in rows]
-    return [Table([header[at] for at in kept], shown, "Turn by turn, whatever happened before")]
+    table = Table(header, rows, "Turn by turn, whatever happened before")
+    told = (at for at in range(len(header)) if any(r[at].text not in ("", "0") for r in table.rows))
+    return [table.only(sorted({0, 1, *told}))]
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    return f"{value:,}" if isinstance(value, int) else number(value)
+def _known(value: Any) -> int | float | None:
+    """Return a stored number, None for anything else."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _by_attack(run: Run, confidence: float) -> list[Table]:
@@ -230,15 +221,13 @@ def _by_attack(run: Run, confidence: float) -> list[Table]:
     for name in names.tolist():
         own = attacks == name
         scored = own & (events >= 0)
-        counts = [
-            f"{int(count):,}" for count in (own.sum(), scored.sum(), (events[own] == 1).sum())
-        ]
-        share = ["", ""]
+        counts = [int(count) for count in (own.sum(), scored.sum(), (events[own] == 1).sum())]
+        share = Estimate(None)
         if scored.any():
             # Probes of one conversation are not independent.
             rate = clustered_rate(events[scored] == 1, units[scored], confidence)
-            share = [number(rate.proportion), f"[{number(rate.low)}, {number(rate.high)}]"]
-        rows.append([name or "(none)", *counts, *share])
+            share = Estimate(rate.proportion, rate.low, rate.high)
+        rows.append([name or "(none)", *counts, *share.split()])
     header = ["attack", "probes", "scored", "failed", "share that failed", "interval"]
     return [Table(header, rows, "By attack, over all turns")]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._display import Count, Number, Status, Table
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.metrics import metrics_at_threshold
-from eval_toolkit.report.pages import Table
 from eval_toolkit.report.scored import (
     MAX_SUBJECTS,
     Point,
@@ -19,7 +19,6 @@ from eval_toolkit.report.scored import (
     stored_points,
 )
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 
 __all__ = ["Grid", "build", "grid_of"]
@@ -193,13 +192,13 @@ def _table(one: Scored, thresholds: Sequence[float], points: Sequence[Point]) ->
     rows = []
     for threshold in sorted({*thresholds, *stored}):
         at = metrics_at_threshold(one.labels, one.scores, threshold)
-        rates = ["undefined" if name in at["undefined"] else number(at[name]) for name in _RATES]
-        counts = [f"{at[name]:,}" for name in ("tp", "fp", "fn", "tn")]
-        rows.append([f"{threshold:.6g}", *rates, *counts, stored.get(threshold, "")])
+        rates = [
+            Status("undefined") if name in at["undefined"] else Number(at[name]) for name in _RATES
+        ]
+        counts = [Count(at[name]) for name in ("tp", "fp", "fn", "tn")]
+        rows.append([Number(threshold, ".6g"), *rates, *counts, stored.get(threshold)])
     header = ["threshold", "precision", "recall", "FPR", "F1", "TP", "FP", "FN", "TN", "stored"]
-    if not stored:
-        header, rows = header[:-1], [row[:-1] for row in rows]
-    return Table(header, rows)
+    return Table(header, rows).without_empty(9)
 
 
 def _thinned(one: Scored, grid: Grid) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._display import Number, Table
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.report.scored import (
     MAX_SUBJECTS,
@@ -16,7 +17,6 @@ from eval_toolkit.report.scored import (
     stored_points,
 )
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "threshold_of"]
@@ -74,8 +74,7 @@ def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
             "title": f"{title} of {one.name}",
             "said": _said(len(ranked), limit, told, title.lower()),
             "wide": False,
-            "scores": ["score"],
-            "rows": _rows(run, one, ranked[:limit], [one.scores]),
+            **_shown(["score"], _rows(run, one, ranked[:limit], [one.scores])),
         }
 
 
@@ -96,12 +95,19 @@ def _rows(
         {
             "unit": unit,
             "label": int(one.labels[place]),
-            "scores": [number(float(values[place])) for values in scores],
+            "scores": [Number(float(values[place])) for values in scores],
             "parts": [f"{name}: {value}" for name, value in one.parts(int(place))],
             "text": texts.get(unit),
         }
         for unit, place in zip(units, places.tolist(), strict=True)
     ]
+
+
+def _shown(scores: Sequence[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return rows with texts as they are, and a table where there are none."""
+    cells = [[row["unit"], row["label"], *row["scores"], ", ".join(row["parts"])] for row in rows]
+    table = Table(["row", "label", *scores, "parts"], cells).without_empty(2 + len(scores))
+    return {"scores": scores, "rows": rows, "table": table}
 
 
 def _pairs(shown: Sequence[Scored]) -> Iterator[tuple[Scored, Scored]]:
@@ -130,8 +136,9 @@ def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str
         if n
         else "They give every row the same score.",
         "wide": True,
-        "scores": [one.scorer, other.scorer],
-        "rows": _rows(run, one, places[ranked], [one.scores, of_other]),
+        **_shown(
+            [one.scorer, other.scorer], _rows(run, one, places[ranked], [one.scores, of_other])
+        ),
     }
 
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from eval_toolkit._display import Grid
-from eval_toolkit._words import value_and_ends
+from eval_toolkit._display import CellLike, Estimate, Table
+from eval_toolkit._display import Status as StatusCell
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.scorecards.cells import MetricResult, Status
 
-__all__ = ["absent_cell", "cell_grid", "cell_notes", "read_cell"]
+__all__ = ["absent_cell", "cell_table", "read_cell"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
@@ -114,8 +114,8 @@ def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
     return None
 
 
-def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """Return the header and lines of a table of cells, as a person reads it.
+def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of cells; reasons that are long stand below it, each once.
 
     Parameters
     ----------
@@ -127,39 +127,20 @@ def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     >>> from eval_toolkit.runs.results import Results
     >>> cell = {"value": 0.9, "status": "ok", "n_units": 40}
     >>> results = Results.of({"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}})
-    >>> cell_grid(results.rows())[1]
+    >>> cell_table(results.rows()).texts()
     [['test', 'all', 'guard', 'pr_auc', '0.900', '', '40', '0', 'ok']]
     """
     levels = {row["confidence"] for row in rows if row["confidence"] is not None}
     percent = f"{100 * levels.pop():g} % " if len(levels) == 1 else ""
     header = [*_PLACE, "value", f"{percent}interval", "n", "errors", "status"]
-    marks = _marks(rows)
-    return header, [_line(row, marks) for row in rows]
+    return Table(header, map(_line, rows)).footnoted(_INLINE)
 
 
-def cell_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the reasons that are too long for `cell_grid`, each once, with its mark there.
-
-    Examples
-    --------
-    >>> cell_notes([{"reason": "one class"}, {"reason": "no answer " * 9}])
-    ['(1) no answer no answer no answer no answer no answer no answer no answer no answer no answer']
-    """
-    return [f"({mark}) {reason.strip()}" for reason, mark in _marks(rows).items()]
-
-
-def _marks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    long = dict.fromkeys(row["reason"] for row in rows if len(row["reason"]) > _INLINE)
-    return {reason: mark for mark, reason in enumerate(long, 1)}
-
-
-def _line(row: Mapping[str, Any], marks: Mapping[str, int]) -> list[str]:
-    value, ends = value_and_ends(row["value"], row["ci_low"], row["ci_high"])
-    mark, reason = marks.get(row["reason"]), row["reason"]
+def _line(row: Mapping[str, Any]) -> list[CellLike]:
     return [
         *(str(row[name]) for name in _PLACE),
-        *(value, ends),
-        "" if row["n_units"] is None else str(row["n_units"]),
-        str(row["n_errors"] or 0),
-        row["status"] + (f" ({mark})" if mark else f": {reason}" if reason else ""),
+        *Estimate(row["value"], row["ci_low"], row["ci_high"]).split(),
+        row["n_units"],
+        row["n_errors"] or 0,
+        StatusCell(row["status"], row["reason"]),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eval_toolkit import _tables
-from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._display import Table, Tabled
 from eval_toolkit._files import malformed, read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
@@ -239,11 +239,8 @@ class Run(Tabled):
         """Return the run's name, folder and cells in plain JSON types."""
         return {"run_id": self.run_id, "path": str(self.path), "cells": self.rows()}
 
-    def _grid(self) -> Grid:
-        return self.cells._grid()
-
-    def _notes(self) -> list[str]:
-        return self.cells._notes()
+    def _as_table(self) -> Table:
+        return self.cells._as_table()
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a further table of the run, such as ``responses.parquet``.

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.runs.addresses import Address, written
-from eval_toolkit.runs.cells import absent_cell, cell_grid, cell_notes, read_cell
+from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
 from eval_toolkit.runs.first_edition import in_one_shape
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part, parse_part
@@ -251,11 +251,9 @@ class Results(Tabled):
         """Return one flat dict per cell: the source of every table."""
         return [found.row() for found in self.cells()]
 
-    def _grid(self) -> Grid:
-        return cell_grid(self.rows())
-
-    def _notes(self) -> list[str]:
-        return [*self.fold_notes(), *cell_notes(self.rows())]
+    def _as_table(self) -> Table:
+        table = cell_table(self.rows())
+        return replace(table, notes=[*self.fold_notes(), *table.notes])
 
     def fold_notes(self) -> list[str]:
         """Say that the whole of a slice is the mean over its folds, where it is."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit._display import Displayed, Tabled
+from eval_toolkit._display import Displayed, Estimate, Table, Tabled
+from eval_toolkit._display import Status as StatusCell
 from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
@@ -99,7 +100,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     0.9
     >>> print(card.to_markdown())
     | metric | value | interval | n | status |
-    |---|---|---|---|---|
+    |---|---:|---|---|---|
     | pr_auc | 0.900 |  |  | ok |
     """
 
@@ -163,32 +164,26 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return frame
 
     def __rich__(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
+        from eval_toolkit._display.to_terminal import rich_table
 
-        header, body = self._grid()
-        table = Table(*header)
-        for line in body:
-            table.add_row(*(Text(c) for c in line))  # Text: names are never markup
-        return table
+        return rich_table(self._as_table())
 
-    def _grid(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the cells of the table every text format shows."""
+    def _as_table(self) -> Table:
         rows = self.rows()
         confidences = {row["confidence"] for row in rows if row["confidence"] is not None}
         percent = f"{100 * confidences.pop():g} % " if len(confidences) == 1 else ""
-        header = ["metric", "value", f"{percent}interval", "n", "status"]
-        body = []
-        for row in rows:
-            cells = [
+        body = [
+            [
+                row["slice"] or "all",
                 row["metric"],
-                "" if row["value"] is None else f"{row['value']:.3f}",
-                "" if row["ci_low"] is None else f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]",
-                "" if row["n_units"] is None else str(row["n_units"]),
-                row["status"] + (f": {row['reason']}" if row["reason"] else ""),
+                *Estimate(row["value"], row["ci_low"], row["ci_high"]).split(),
+                row["n_units"],
+                StatusCell(row["status"], row["reason"]),
             ]
-            body.append([row["slice"] or "all", *cells] if self.slices else cells)
-        return (["slice", *header] if self.slices else header), body
+            for row in rows
+        ]
+        table = Table(["slice", "metric", "value", f"{percent}interval", "n", "status"], body)
+        return table if self.slices else table.only(range(1, 6))
 
 
 def _row(slice_name: str, name: str, cell: MetricResult) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from eval_toolkit._words import visible
-from eval_toolkit.report.words import number
+from eval_toolkit._words import number, visible
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.listing import ListedRun
 from eval_toolkit.viewer.menus import run_menu

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eval_toolkit._words import visible
+from eval_toolkit._words import number, visible
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.report.words import number
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.browsing import SIZES
 from eval_toolkit.viewer.listing import ListedRun

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._display import Table
+from eval_toolkit._display.to_json import json_table, table_of_json
 from eval_toolkit._environment import child_environment
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.report.pages import Table
 
 __all__ = ["Statistics", "Told", "compared"]
 
@@ -42,14 +43,7 @@ class Told:
         """Return plain JSON types."""
         return {
             "lead": list(self.lead),
-            "tables": [
-                {
-                    "header": list(table.header),
-                    "rows": list(map(list, table.rows)),
-                    "title": table.title,
-                }
-                for table in self.tables
-            ],
+            "tables": list(map(json_table, self.tables)),
             "notes": list(self.notes),
             "refused": self.refused,
             "bug": self.bug,
@@ -58,7 +52,7 @@ class Told:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Told":
         """Return what `to_dict` was made of."""
-        tables = [Table(one["header"], one["rows"], one["title"]) for one in told["tables"]]
+        tables = list(map(table_of_json, told["tables"]))
         rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
         return cls(tables=tables, **rest)
 
@@ -76,8 +70,8 @@ def compared(a: Path, b: Path) -> Told:
     Told
         The page, or why there is none.
     """
+    from eval_toolkit._words import intervals_made
     from eval_toolkit.report.comparing import compared_runs, run_comparison_page
-    from eval_toolkit.report.words import intervals_made
     from eval_toolkit.runs import Run
 
     try:

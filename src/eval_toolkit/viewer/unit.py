@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._words import number
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.choices import softmax
 from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.report.conversation_cards import Scoring, scores_of
-from eval_toolkit.report.words import number
 from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile import SHORT
 
-from eval_toolkit._display import markdown_table
+from eval_toolkit._display import Table
+from eval_toolkit._display.to_markdown import markdown_table
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.cli.main import cli
 from eval_toolkit.integrations.github import SUMMARY_LIMIT, annotations, append_summary
@@ -45,8 +46,8 @@ class TestSummary:
 
     def test_what_does_not_fit_is_cut_at_a_line_and_counted(self, summary: Path) -> None:
         summary.write_bytes(b"x" * (SUMMARY_LIMIT - 400))
-        rows = [[f"ä {number}", "0.5"] for number in range(100)]
-        told = append_summary(summary, markdown_table(["metric", "value"], rows))
+        rows = [[f"ä {number}", 0.5] for number in range(100)]
+        told = append_summary(summary, markdown_table(Table(["metric", "value"], rows)))
         added = summary.read_bytes()[SUMMARY_LIMIT - 400 :].decode()
         assert summary.stat().st_size <= SUMMARY_LIMIT
         kept = [line for line in added.splitlines() if line.startswith("|")]

@@ -22,9 +22,9 @@ def test_bins_are_those_of_scikit_learn(rows_run: Run) -> None:
     assert section is not None
     for part, one in zip(section.data["parts"], scored_of(rows_run), strict=True):
         positive, predicted = calibration_curve(one.labels, one.scores, n_bins=10)
-        assert [row[3] for row in part["table"].rows] == [f"{share:.3f}" for share in positive]
-        assert [row[2] for row in part["table"].rows] == [f"{mean:.3f}" for mean in predicted]
-        assert sum(int(row[1]) for row in part["table"].rows) == len(one.labels)
+        assert [row[3] for row in part["table"].texts()] == [f"{share:.3f}" for share in positive]
+        assert [row[2] for row in part["table"].texts()] == [f"{mean:.3f}" for mean in predicted]
+        assert sum(int(row[1]) for row in part["table"].texts()) == len(one.labels)
 
 
 def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run: Run) -> None:
@@ -36,7 +36,7 @@ def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run:
         one = scored_of(run)[0]
         assert one.groups is not None
         bins = np.minimum((one.scores * 10).astype(int), 9)
-        told = {row[0]: row[4] for row in section.data["figures"][0].table.rows}
+        told = {row[0]: row[4] for row in section.data["figures"][0].table.texts()}
         narrower = 0
         for at in range(10):
             inside = bins == at
@@ -80,7 +80,7 @@ def test_the_chart_has_the_numbers_behind_it(rows_run: Run) -> None:
         "Reliability: good",
         "Reliability: bad",
     ]
-    assert all(figure.table.rows for figure in section.data["figures"])
+    assert all(figure.table.texts() for figure in section.data["figures"])
 
 
 def test_scores_that_are_no_probabilities(tmp_path: Path) -> None:

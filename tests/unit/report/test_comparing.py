@@ -137,7 +137,7 @@ def test_p_values_that_the_verdicts_go_by_are_shown() -> None:
     def table(*cells: RunDifference) -> list[list[str]]:
         result = RunComparison("A", "B", cells, "holm", 0.95, 42)
         (table,) = comparison_page(result, [], "").tables
-        return [table.header, *table.rows]
+        return [list(table.header), *table.texts()]
 
     two = cell(p_value=0.03, p_adjusted=0.06), cell("f1", p_value=0.04, p_adjusted=0.06)
     header, *rows = table(*two)

@@ -66,8 +66,8 @@ class TestChosen:
 
     def test_the_table_of_categories_adds_up(self, rollout_run: Run) -> None:
         table = section_of(rollout_run).data["by_category"]
-        assert table.header == ["category", "conversations", "failed", "broke", "held"]
-        assert table.rows == [["a", "4", "2", "1", "1"], ["b", "4", "2", "0", "2"]]
+        assert list(table.header) == ["category", "conversations", "failed", "broke", "held"]
+        assert table.texts() == [["a", "4", "2", "1", "1"], ["b", "4", "2", "0", "2"]]
 
     def test_the_rest_is_counted(self, rollout_run: Run) -> None:
         section = section_of(rollout_run, Wanted(n_samples=5))

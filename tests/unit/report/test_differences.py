@@ -48,13 +48,13 @@ class TestRows:
         (section,) = sections(rows_run, other_run)
         cells = compare_runs(rows_run, other_run, n_resamples=50).cells
         (table,) = section.data["tables"]
-        assert len(table.rows) == len(cells)
-        for row, cell in zip(table.rows, cells, strict=True):
+        assert len(table.texts()) == len(cells)
+        for row, cell in zip(table.texts(), cells, strict=True):
             told = dict(zip(table.header, row, strict=True))
             assert (told["scorer"], told["metric"]) == (cell.scorer, cell.metric)
             assert told["B - A"] == f"{cell.delta:+z.3f}"
             assert told["B is"] == cell.verdict
-        worse = [one["text"] for one in shown(section).all("td", class_="worse")]
+        worse = [one["text"] for one in shown(section).all("span", class_="worse")]
         assert worse == ["worse"] * sum(cell.verdict == "worse" for cell in cells)
 
     def test_units_that_one_run_has_right(self, rows_run: Run, other_run: Run) -> None:
@@ -148,8 +148,8 @@ class TestSeveralRuns:
         low, high = 2 * min(p), max(2 * min(p), max(p))
         adjusted = [low, high] if p[0] < p[1] else [high, low]
         shown = ["<0.001" if one < 0.001 else f"{min(1.0, one):.3f}" for one in adjusted]
-        assert [row[5] for row in table.rows] == shown
-        assert [row[0] for row in table.rows] == ["second", "dropped"]
+        assert [row[5] for row in table.texts()] == shown
+        assert [row[0] for row in table.texts()] == ["second", "dropped"]
 
     def test_runs_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
         labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
@@ -169,7 +169,7 @@ class TestRefused:
         assert "first and <alien> cannot be compared." in plain(box["text"])
         assert "bug" not in box["class"].split()
         assert not page.all("div", class_="answer")
-        assert overview.data["tables"][0].rows[0][-1] == "not compared"
+        assert overview.data["tables"][0].texts()[0][-1] == "not compared"
         assert fine.data["said"].startswith("first beats second")
 
     def test_labels_that_differ_are_no_pair(self, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_rollouts_show_failures_by_turn(tmp_path: Path) -> None:
     (section,) = sections(growling(tmp_path, "a", 1), growling(tmp_path, "b", 2))
     by_turn = section.data["tables"][1]
     assert by_turn.title.startswith("failures by turn")
-    assert [row[1:3] for row in by_turn.rows] == [
+    assert [row[1:3] for row in by_turn.texts()] == [
         ["0.250", "0.250"],
         ["0.500", "0.250"],
         ["0.750", "0.500"],

@@ -82,7 +82,7 @@ def test_code_has_no_command_and_none_is_invented(judged_run: Run, shown: Shown)
 
 
 def test_files_with_their_hashes(judged_run: Run) -> None:
-    files = {row[0]: row[1:] for row in section_of(judged_run).data["files"].rows}
+    files = {row[0]: row[1:] for row in section_of(judged_run).data["files"].texts()}
     for name, told in judged_run.manifest["artifacts"].items():
         n = told.get("n_rows")
         assert files[name] == ["" if n is None else f"{n:,}", told["sha256"]]

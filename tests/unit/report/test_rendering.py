@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eval_toolkit._display import Number, Table
+from eval_toolkit._display.to_html import html_table
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import rendering
-from eval_toolkit.report.pages import Table
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -70,24 +71,6 @@ def test_a_report_under_a_limit_of_the_address_space() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("cells", "numeric"),
-    [
-        (["0.5", "-1", "+0.021", "1,000", "<0.001", ""], True),
-        (["0.810 [0.722, 0.875]", "[0.1, 0.2]"], True),
-        (["12 %", "1e-05"], True),
-        (["0.5", "skipped"], True),  # a state stands where a number would
-        (["0.5", "small"], False),
-        (["en", "de"], False),
-        (["", ""], False),
-        (["1.2.3"], False),
-    ],
-)
-def test_columns_of_numbers(cells: list[str], numeric: bool) -> None:
-    table = Table(["x"], [[cell] for cell in cells])
-    assert rendering.numeric_columns(table) == (frozenset([0]) if numeric else frozenset())
-
-
 def test_templates_escape_and_refuse_unknown_names() -> None:
     made = rendering.environment().from_string("{{ text | visible }}")
     assert made.render(text="<b>&'\"") == "&lt;b&gt;&amp;&#39;&#34;"
@@ -97,9 +80,12 @@ def test_templates_escape_and_refuse_unknown_names() -> None:
         made.render()
 
 
-def test_an_error_and_a_skipped_cell_never_look_alike() -> None:
-    classes = {rendering.state_class(word) for word in ("error: x", "skipped: y", "ok")}
-    assert classes == {"status-error", "status-skipped", ""}
+def test_tables_are_those_of_every_page() -> None:
+    page = rendering.environment().from_string(
+        '{% import "macros.html" as m %}{{ m.plain_table(table, sortable=true) }}'
+    )
+    table = Table(["<i>", "p"], [["<b>", Number(0.00001234, "p")]], "a & b")
+    assert page.render(table=table).strip() == html_table(table, sortable=True)
 
 
 def test_a_cell_of_a_page_has_the_digits_it_needs() -> None:

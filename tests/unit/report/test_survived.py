@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.report_asked_runs import SCORER, SEEDS
 from tests.report_runs import WANTED, Page
 
+from eval_toolkit._display import Estimate
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.cells import main_block
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.report.survived import _every_turn, build
-from eval_toolkit.report.words import with_ends
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.runs import Run
@@ -35,7 +35,7 @@ def section_of(run: Run, wanted: Wanted = PLAIN) -> Section:
 def test_the_numbers_are_kaplan_meier(rollout_run: Run) -> None:
     table = section_of(rollout_run).data["tables"][0]
     # One of eight broke in turn 1 and was never seen; 2 of 7 failed at once, then 2 of 5.
-    rows = [[*row[:4], row[5]] for row in table.rows]
+    rows = [[*row[:4], row[5]] for row in table.texts()]
     assert rows == [["1", "7", "2", "0.286", "0.714"], ["2", "5", "2", "0.571", "0.429"]]
 
 
@@ -81,12 +81,12 @@ def test_the_section_shows_the_cells(tmp_path: Path, reply: str, share: float) -
     table, block = section.data["tables"][0], main_block(run)
     assert block is not None
     cells = [block.cells[f"failed_by_turn_{turn}"] for turn in (1, 2, 3)]
-    assert [row[0] for row in table.rows] == ["1", "2", "3"]
-    assert [" ".join(row[3:5]) for row in table.rows] == [
-        with_ends(cell.value, cell.low, cell.high) for cell in cells
+    assert [row[0] for row in table.texts()] == ["1", "2", "3"]
+    assert [" ".join(row[3:5]) for row in table.texts()] == [
+        str(Estimate(cell.value, cell.low, cell.high)) for cell in cells
     ]
     # Wilson's interval of 0 or 4 of 4, which needs no warning about few.
-    assert table.rows[0][4] == ("[0.510, 1.000]" if share else "[0.000, 0.490]")
+    assert table.texts()[0][4] == ("[0.510, 1.000]" if share else "[0.000, 0.490]")
     assert section.notes == []
 
 
@@ -115,14 +115,14 @@ def test_charts_bring_their_numbers(rollout_run: Run) -> None:
     figures = section.data["figures"]
     assert [figure.id for figure in figures] == ["survival", "survival-own"]
     plain = section_of(rollout_run).data["tables"][0]
-    assert figures[0].table.rows == plain.rows
+    assert figures[0].table.texts() == plain.texts()
 
 
 def test_what_happened_in_each_turn(rollout_run: Run) -> None:
     (table,) = [
         one for one in section_of(rollout_run).data["tables"] if one.title.startswith("Turn by")
     ]
-    columns = dict(zip(table.header, zip(*table.rows, strict=True), strict=True))
+    columns = dict(zip(table.header, zip(*table.texts(), strict=True), strict=True))
     assert columns["broke"] == ("1", "0")
     # Of the seven, 2 and then 4 replies have the word.
     assert columns["share that failed"] == ("0.286", "0.571")
@@ -130,12 +130,12 @@ def test_what_happened_in_each_turn(rollout_run: Run) -> None:
 
 def test_attacks_side_by_side(tree_run: Run, rollout_run: Run) -> None:
     (table,) = [one for one in section_of(tree_run).data["tables"] if "attack" in one.title]
-    assert [row[:4] for row in table.rows] == [
+    assert [row[:4] for row in table.texts()] == [
         ["role_play", "4", "4", "4"],
         ["static", "4", "4", "0"],
     ]
     # Wilson's interval of 4 of 4: from 4 / (4 + 1.96²).
-    assert [row[4:] for row in table.rows] == [
+    assert [row[4:] for row in table.texts()] == [
         ["1.000", "[0.510, 1.000]"],
         ["0.000", "[0.000, 0.490]"],
     ]

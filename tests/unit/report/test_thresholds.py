@@ -128,7 +128,7 @@ class TestSection:
     def test_without_a_script_a_table_stands_there(self, section: Section, rows_run: Run) -> None:
         one = scored_of(rows_run)[0]
         table = section.data["panels"][0]["table"]
-        tenths = [row for row in table.rows if row[-1] == ""]
+        tenths = [row for row in table.texts() if row[-1] == ""]
         assert [row[0] for row in tenths] == ["0", *(f"0.{i}" for i in range(1, 10)), "1"]
         for row in tenths:
             at = metrics_at_threshold(one.labels, one.scores, float(row[0]))

@@ -32,7 +32,7 @@ def test_errors_are_the_largest_ones(rows_run: Run) -> None:
     for one, lists in zip(scored_of(rows_run), section.data["errors"], strict=True):
         for label, listed in enumerate(lists):
             wrong = expected(one, thresholds[one.scorer], label)
-            assert [(row["unit"], row["scores"]) for row in listed["rows"]] == [
+            assert [(row["unit"], [*map(str, row["scores"])]) for row in listed["rows"]] == [
                 (unit, [f"{score:.3f}"]) for unit, score in wrong[:3]
             ]
             assert {row["label"] for row in listed["rows"]} == {label}
@@ -76,7 +76,7 @@ def test_disagreements_are_the_rows_farthest_apart(rows_run: Run) -> None:
         )
     ]
     (listed,) = section.data["disagreements"]
-    assert [(row["unit"], *row["scores"]) for row in listed["rows"]] == [
+    assert [(row["unit"], *map(str, row["scores"])) for row in listed["rows"]] == [
         gap[1:] for gap in sorted(gaps)[:6]
     ]
     assert listed["title"] == "Where good and bad disagree"

@@ -25,8 +25,8 @@ from tests.viewer_driving import (
 )
 from tests.viewer_serving import served
 
+from eval_toolkit._display import Count, Estimate, Interval, Number, Status, Table
 from eval_toolkit.cli import main
-from eval_toolkit.report.pages import Table
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
 from eval_toolkit.runner import Job, JobResult, to_columns
@@ -242,11 +242,30 @@ def test_an_exception_is_a_bug_and_not_a_page_that_never_comes(tmp_path: Path) -
     assert job.done.is_set()
 
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+CELLS = st.one_of(
+    st.none(),
+    st.text(),
+    st.builds(Count, st.integers()),
+    st.builds(Number, FINITE, st.sampled_from([".3f", "", "p"])),
+    st.builds(Interval, FINITE, FINITE),
+    st.builds(Estimate, FINITE, FINITE, FINITE),
+    st.builds(Status, st.text(), st.text(), st.none() | st.integers(1, 9)),
+)
+
+
+@st.composite
+def drawn_tables(draw: st.DrawFn) -> Table:
+    header = draw(st.lists(st.text(), max_size=4))
+    rows = draw(st.lists(st.tuples(*[CELLS] * len(header)), max_size=3))
+    return Table(header, rows, draw(st.text()), draw(st.lists(st.text(), max_size=2)))
+
+
 @settings(max_examples=30)
 @given(
     st.builds(
         Told,
-        tables=st.lists(st.builds(Table, st.lists(st.text()), st.lists(st.lists(st.text())))),
+        tables=st.lists(drawn_tables(), max_size=2),
         lead=st.lists(st.text()),
         notes=st.lists(st.text()),
         refused=st.text(),

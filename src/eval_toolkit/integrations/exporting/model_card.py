@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from eval_toolkit._display import markdown_text
+from eval_toolkit._display.to_markdown import markdown_text
 from eval_toolkit._plain import whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError

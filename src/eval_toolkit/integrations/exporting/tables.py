@@ -1,17 +1,13 @@
 """Tables of the numbers of runs: CSV, JSON, LaTeX and Markdown."""
 
-import csv
-import io
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
-from eval_toolkit import _display
-from eval_toolkit._display import markdown_text
-from eval_toolkit._plain import csv_text
+from eval_toolkit._display import Table, to_csv, to_latex, to_markdown
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.integrations.exporting.cells import ROW_FIELDS, cell_rows
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.cells import cell_grid, cell_notes
+from eval_toolkit.runs.cells import cell_table
 
 __all__ = ["csv_table", "json_table", "latex_table", "markdown_table"]
 
@@ -43,18 +39,8 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
     >>> print(csv_table(run).splitlines()[1])
     r1,test,all,'=guard,pr_auc,0.75,,,,,,,,0,0,ok,
     """
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(ROW_FIELDS)
-    for row in cell_rows(runs):
-        writer.writerow([_csv_cell(row[name]) for name in ROW_FIELDS])
-    return stream.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return "" if value is None else repr(value)
-    return csv_text(value)
+    rows = [[row[name] for name in ROW_FIELDS] for row in cell_rows(runs)]
+    return to_csv.csv_table(Table(ROW_FIELDS, rows))
 
 
 def json_table(runs: Run | Sequence[Run]) -> bytes:
@@ -112,10 +98,7 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
     |---|---|---|---|---:|---|---|---:|---|
     | test | all | a\|b | pr_auc | 0.750 |  |  | 0 | ok |
     """
-    header, body, notes = _texts(runs)
-    told = [f"- {markdown_text(note)}" for note in notes]
-    table = _display.markdown_table(header, body, align=True)
-    return "\n".join([table, *(["", *told] if told else [])]) + "\n"
+    return to_markdown.markdown_table(_table(runs)) + "\n"
 
 
 def latex_table(runs: Run | Sequence[Run]) -> str:
@@ -144,16 +127,17 @@ def latex_table(runs: Run | Sequence[Run]) -> str:
     >>> print(latex_table(run).splitlines()[4])
     test & all & \textbackslash{}input\{x\} & pr\_auc & 0.750 &  &  & 0 & ok \\
     """
-    return _display.latex_table(*_texts(runs)) + "\n"
+    return to_latex.latex_table(_table(runs)) + "\n"
 
 
-def _texts(runs: Run | Sequence[Run]) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return header, cells and notes; the run's name stands there only where there are several."""
+def _table(runs: Run | Sequence[Run]) -> Table:
+    """Return the cells of runs; the run's name stands there only where there are several."""
     rows = cell_rows(runs)
-    header, body = cell_grid(rows)
-    if isinstance(runs, Sequence) and len(runs) > 1:
-        body = [[row["run"], *line] for row, line in zip(rows, body, strict=True)]
-        header = ["run", *header]
     given = [runs] if isinstance(runs, Run) else runs
     folds = dict.fromkeys(note for run in given for note in run.cells.fold_notes())
-    return header, body, [*folds, *cell_notes(rows)]
+    table = cell_table(rows)
+    table = replace(table, notes=[*folds, *table.notes])
+    if not isinstance(runs, Sequence) or len(runs) < 2:
+        return table
+    named = [[row["run"], *cells] for row, cells in zip(rows, table.rows, strict=True)]
+    return replace(table, header=["run", *table.header], rows=named)

@@ -56,11 +56,9 @@
   }
 
   function key(cell) {
+    // A cell that holds a number says so; any other is sorted by its text.
     const given = cell.dataset.sort;
-    const text = given === undefined ? cell.textContent.trim() : given;
-    const number = parseFloat(text.replace(/^[[<>≤≥=\s]+/, "").replace(/,/g, "").replace("−", "-"));
-    if (Number.isNaN(number)) return text.toLowerCase();
-    return text.startsWith("<") ? number - 1e-9 : number; // below what it is a bound of
+    return given === undefined ? cell.textContent.trim().toLowerCase() : Number(given);
   }
 
   function sortable() {

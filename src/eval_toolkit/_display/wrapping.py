@@ -4,8 +4,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from eval_toolkit.report.meaning import inline, is_number
-
 __all__ = ["column_widths", "cut", "wrapped"]
 
 _LONG_WORD = 20
@@ -13,8 +11,17 @@ _LONG_WORD = 20
 _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Return a text as lines: words are broken only where one is too wide, numbers never.
+def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
+    """Return a text as lines: words are broken only where one is too wide.
+
+    Parameters
+    ----------
+    text : str
+        On one line.
+    width : int
+        How many columns there are.
+    whole : bool, default False
+        No word is ever broken: for numbers.
 
     Examples
     --------
@@ -22,12 +29,14 @@ def wrapped(text: str, width: int) -> list[str]:
     ['lies at', '0.5 [0.4, 0.6]', 'or so']
     >>> wrapped("toxicity/identity_hate_max", 20)
     ['toxicity/identity_', 'hate_max']
+    >>> wrapped("123456789.123456789", 10, whole=True)
+    ['123456789.123456789']
     """
     if _width(text) <= width:
         return [text]
     lines: list[str] = []
     room = 0
-    for piece in _pieces(text, width):
+    for piece in _pieces(text, width, whole):
         size = _width(piece)
         if lines and size + 1 <= room:
             lines[-1] += f" {piece}"
@@ -54,16 +63,29 @@ def cut(word: str, width: int) -> Iterator[str]:
         yield line
 
 
-def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
+def column_widths(
+    columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
+) -> list[int] | None:
     """Return how wide columns are so that all fit; None where they do not.
 
     The widest gives way first, and none below what may not be broken.
+
+    Parameters
+    ----------
+    columns : sequence of sequences of str
+        The cells of every column, each on one line.
+    room : int
+        How wide all of them may be together.
+    fixed : sequence of sequences of bool
+        Which cells may not be broken at all.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:
         return widths
     for longest in (None, _LONG_WORD):
-        least = [_least(column, longest) for column in columns]
+        least = [
+            _least(column, whole, longest) for column, whole in zip(columns, fixed, strict=True)
+        ]
         if sum(least) <= room:
             return _narrowed(widths, least, room)
     return None
@@ -91,29 +113,46 @@ def _at_level(widths: Sequence[int], least: Sequence[int], level: int) -> list[i
     return [max(low, min(width, level)) for width, low in zip(widths, least, strict=True)]
 
 
-def _least(column: Iterable[str], longest: int | None) -> int:
+def _least(column: Iterable[str], fixed: Iterable[bool], longest: int | None) -> int:
     """Return the width below which something would be broken that should not."""
-    return max([1, *(_least_of(cell, longest) for cell in column)])
+    cells = zip(column, fixed, strict=True)
+    return max(1, *(_width(cell) if whole else _least_of(cell, longest) for cell, whole in cells))
 
 
 @functools.lru_cache(maxsize=65536)  # every form of a table asks again
 def _least_of(cell: str, longest: int | None) -> int:
-    return max((_width_of(piece, longest) for piece in inline(cell)), default=0)
+    widths = [_width(piece) for piece in _together(cell)]
+    return max((min(width, longest or width) for width in widths), default=0)
 
 
-def _width_of(piece: str, longest: int | None) -> int:
-    width = _width(piece)
-    return width if longest is None or is_number(piece) else min(width, longest)
+def _together(text: str) -> list[str]:
+    """Return the words of a text; a sign stays with the word before it, and so does an interval.
+
+    Examples
+    --------
+    >>> _together("B beats A by 0.1 [0.04, 0.18], 95 % intervals")
+    ['B', 'beats', 'A', 'by', '0.1 [0.04, 0.18],', '95 %', 'intervals']
+    """
+    pieces: list[str] = []
+    opened = False
+    for word in text.split():
+        closes = opened and "]" in word
+        if pieces and (word[0] == "[" or closes or not any(map(str.isalnum, word))):
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+        opened = word[0] == "[" and "]" not in word
+    return pieces
 
 
-def _pieces(text: str, width: int) -> Iterator[str]:
+def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
     """Yield what has to stay on a line; what is too wide is broken at blanks, then within words."""
-    for piece in inline(text):
+    for piece in [text.strip()] if whole else _together(text):
         if _width(piece) <= width:
             yield piece
             continue
         for word in piece.split():
-            if _width(word) <= width or is_number(word):
+            if _width(word) <= width or whole:
                 yield word
             else:
                 yield from cut(word, width)

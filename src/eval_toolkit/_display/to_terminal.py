@@ -8,16 +8,17 @@ spread over several tables, or each row becomes a block of lines. Numbers are ne
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eval_toolkit.cli._grids import STYLES, Draft, Grid, Parts, plain
-from eval_toolkit.cli._wrapping import wrapped
-from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line
+from eval_toolkit._display.layouts import STYLES, Draft, Grid, Parts, plain
+from eval_toolkit._display.tables import Alert, Page, Table
+from eval_toolkit._display.wrapping import wrapped
+from eval_toolkit._words import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-__all__ = ["terminal_text"]
+__all__ = ["rich_table", "terminal_text"]
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
 """Terminals that say they are narrower, or have no width, are not believed."""
@@ -58,13 +59,21 @@ def terminal_text(page: Page, console: "Console | None" = None) -> str:
         if page.notes and (page.lead or laid_out):
             console.print()
         for note in page.notes:
-            _print(console, wrapped(one_line(note), width), _note_style(note))
+            style = STYLES["warning"] if isinstance(note, Alert) else "dim"
+            _print(console, wrapped(one_line(note), width), style)
     return captured.get()
 
 
-def _note_style(note: str) -> str:
-    """Return how a note looks: quiet, unless it tells of something to look into."""
-    return STYLES["warning"] if ": error: " in f": {note}" else "dim"
+def rich_table(table: Table) -> "RichTable":
+    """Return a table for a console of rich, which has its own ways with the width."""
+    from rich.table import Table as RichTable
+
+    made = RichTable()
+    for column in table.columns:
+        made.add_column(plain(one_line(column.name)), justify="right" if column.numeric else "left")
+    for row in table.texts():
+        made.add_row(*(plain(one_line(text)) for text in row))  # names are never markup
+    return made
 
 
 def _print(console: "Console", lines: Sequence[str], style: str = "") -> None:
@@ -83,10 +92,17 @@ def _print_text(console: "Console", text: "Text") -> None:
 
 def _laid_out(tables: Sequence[Table], width: int) -> list[Parts]:
     """Return every table in the same style: framed where all of them fit well, else without."""
-    drafts = [Draft.of(table) for table in tables]
-    framed = [_framed(draft, width) for draft in drafts]
+    framed = [_framed(Draft.of(table), width) for table in tables]
     whole = [parts for parts in framed if parts is not None]
-    return whole if len(whole) == len(drafts) else [_lightly(draft, width) for draft in drafts]
+    if len(whole) < len(framed):
+        return [_lightly(table, width) for table in tables]
+    return [
+        [*parts, *_below(table.notes, width)] for parts, table in zip(whole, tables, strict=True)
+    ]
+
+
+def _below(notes: Sequence[str], width: int) -> Parts:
+    return [plain(line, "dim") for note in notes for line in wrapped(one_line(note), width)]
 
 
 def _framed(draft: Draft, width: int) -> Parts | None:
@@ -100,14 +116,13 @@ def _framed(draft: Draft, width: int) -> Parts | None:
     return _stacked(framed) if light and framed and len(framed) == len(light) else None
 
 
-def _lightly(draft: Draft, width: int) -> Parts:
+def _lightly(table: Table, width: int) -> Parts:
     """Return a table without frames in the form that takes the fewest lines."""
-    whole = draft.fitted(width)
+    whole = Draft.of(table).fitted(width)
     if whole is not None and whole.height == len(whole.rows):
-        return whole.parts()
-    draft, below = draft.footnoted()
-    feet = [plain(line, "dim") for note in below for line in wrapped(note, width)]
-    return [*_best(draft, width)[1], *feet]
+        return [*whole.parts(), *_below(table.notes, width)]
+    table = table.footnoted()
+    return [*_best(Draft.of(table), width)[1], *_below(table.notes, width)]
 
 
 _Form = tuple[int, Parts] | None
@@ -121,38 +136,44 @@ def _as_it_is(draft: Draft, width: int) -> _Form:
 
 def _without_constants(draft: Draft, width: int) -> _Form:
     """Say once, below the table, what is the same in every row."""
-    rows = draft.lines[1:]
-    constants = draft.constants([rows], 1) if len(rows) > 1 else []
+    n_rows = len(draft.columns[0].cells)
+    constants = draft.constants([range(n_rows)], 1) if n_rows > 1 else []
     if not constants:
         return None
     rest = draft.without(constants)
     forms = [form for form in (_as_it_is(rest, width), _spread(rest, width)) if form]
     if not forms:
         return None
-    same = ", ".join(f"{draft.lines[0][at]} {rows[0][at].strip()}" for at in constants)
-    below = [plain(line, "dim") for line in wrapped(f"in every row: {same}", width)]
+    same = ", ".join(_said(draft, at, 0) for at in constants)
+    below = _below([f"in every row: {same}"], width)
     height, parts = min(forms, key=lambda form: form[0])
     return height + len(below), [*parts, *below]
+
+
+def _said(draft: Draft, at: int, row: int) -> str:
+    column = draft.columns[at]
+    return f"{column.name} {column.texts[row].strip()}"
 
 
 def _in_sections(draft: Draft, width: int) -> _Form:
     """Put rows of one name below that name, and beside it what is the same for all of them."""
     sections = draft.sections()
-    if len(sections) < 2 or 2 * len(sections) > len(draft.lines) or len(draft.numbers) < 3:
+    names = draft.columns[0].texts
+    if len(sections) < 2 or 2 * len(sections) > len(names) + 1 or len(draft.columns) < 3:
         return None
     constants = draft.constants(sections, 2)
     grid = draft.without([0, *constants]).fitted(width)
     if grid is None:
         return None
     parts = grid.parts(0, 1)
-    first, lines = 1, grid.height + 1
+    lines = grid.height + 1
     for rows in sections:
-        told = [f"{draft.lines[0][at]} {rows[0][at].strip()}" for at in constants if rows[0][at]]
-        name = f"{rows[0][0]} ({', '.join(told)})" if told else rows[0][0]
+        told = [_said(draft, at, rows[0]) for at in constants if draft.columns[at].texts[rows[0]]]
+        name = f"{names[rows[0]]} ({', '.join(told)})" if told else names[rows[0]]
         heading = [plain(line, "bold") for line in wrapped(name, width)]
-        parts += [plain()] if first > 1 else []
-        parts += [*heading, grid.table(first, first + len(rows))]
-        first, lines = first + len(rows), lines + len(heading) + 1
+        parts += [plain()] if rows[0] else []
+        parts += [*heading, grid.table(rows[0] + 1, rows[-1] + 2)]
+        lines += len(heading) + 1
     return lines, parts
 
 

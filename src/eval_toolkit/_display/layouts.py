@@ -5,17 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit.cli._wrapping import column_widths, wrapped
-from eval_toolkit.report.meaning import (
-    is_interval,
-    is_number,
-    meaning,
-    numeric,
-    stated,
-    value_and_interval,
-)
-from eval_toolkit.report.pages import Table
-from eval_toolkit.report.words import one_line
+from eval_toolkit._display.cells import Cell, Count, Estimate, Interval, Status
+from eval_toolkit._display.tables import Table
+from eval_toolkit._display.wrapping import column_widths, wrapped
+from eval_toolkit._words import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -46,58 +39,81 @@ def plain(text: str = "", style: str = "") -> "Text":
 
 
 @dataclass(frozen=True)
+class _Column:
+    """A column whose cells are on one line each."""
+
+    name: str
+    kind: str
+    cells: Sequence[Cell]
+    texts: Sequence[str]
+    """Of the cells, numbers below each other."""
+
+    @property
+    def numeric(self) -> bool:
+        return self.kind == "number"
+
+    @property
+    def lines(self) -> list[str]:
+        """The name and the texts."""
+        return [self.name, *self.texts]
+
+    @property
+    def fixed(self) -> list[bool]:
+        """Which of the lines may not be broken."""
+        return [False, *(cell.numeric for cell in self.cells)]
+
+    def is_dull(self, at: int) -> bool:
+        """Return whether a cell is a name or a count: no state, and no result."""
+        cell = self.cells[at]
+        if self.numeric:
+            return isinstance(cell, Count)
+        return self.kind == "text" and not isinstance(cell, Status)
+
+
+@dataclass(frozen=True)
 class Draft:
     """A table whose cells are on one line each, and what its columns hold."""
 
     title: str
-    lines: Sequence[Sequence[str]]
-    """The header and the rows."""
-    numbers: Sequence[bool]
-    states: Sequence[bool]
+    columns: Sequence[_Column]
 
     @classmethod
     def of(cls, table: Table) -> "Draft":
-        numbers = numeric(table)
-        lines = [[one_line(cell).strip() for cell in line] for line in (table.header, *table.rows)]
-        columns = [
-            [name, *(_aligned(cells) if number else cells)]
-            for (name, *cells), number in zip(zip(*lines, strict=True), numbers, strict=True)
-        ]
-        states = stated(table, numbers)
-        return cls(one_line(table.title), list(zip(*columns, strict=True)), numbers, states)
+        """Return the draft of a table; its notes are the caller's to show."""
+        columns = []
+        for at, column in enumerate(table.columns):
+            cells = [row[at] for row in table.rows]
+            texts = _aligned(cells) if column.numeric else [_flat(cell.text) for cell in cells]
+            columns.append(_Column(_flat(column.name), column.kind, cells, texts))
+        return cls(one_line(table.title), columns)
 
     def only(self, places: Sequence[int]) -> "Draft":
         """Return some of the columns."""
-        return Draft(
-            self.title,
-            [[line[at] for at in places] for line in self.lines],
-            [self.numbers[at] for at in places],
-            [self.states[at] for at in places],
-        )
+        return replace(self, columns=[self.columns[at] for at in places])
 
     def without(self, places: Sequence[int]) -> "Draft":
         """Return the other columns."""
-        return self.only([at for at in range(len(self.numbers)) if at not in places])
+        return self.only([at for at in range(len(self.columns)) if at not in places])
 
-    def sections(self) -> list[Sequence[Sequence[str]]]:
+    def sections(self) -> list[range]:
         """Return the rows, those that follow each other with the same name together."""
-        return [list(rows) for _, rows in groupby(self.lines[1:], key=lambda line: line[0])]
+        names = self.columns[0].texts
+        return [
+            range(rows[0], rows[-1] + 1)
+            for _, found in groupby(range(len(names)), key=names.__getitem__)
+            for rows in [list(found)]
+        ]
 
-    def constants(self, sections: Sequence[Sequence[Sequence[str]]], n_names: int) -> list[int]:
+    def constants(self, sections: Sequence[range], n_names: int) -> list[int]:
         """Return the names and counts that are the same in all rows of every section."""
         return [
             at
-            for at in range(n_names, len(self.numbers))
-            if self.lines[0][at]
-            and all(len({row[at] for row in rows}) == 1 for rows in sections)
-            and all(self._is_dull(rows[0][at], at) for rows in sections)
+            for at, column in enumerate(self.columns)
+            if at >= n_names
+            and column.name
+            and all(len(set(column.texts[rows[0] : rows[-1] + 1])) == 1 for rows in sections)
+            and all(column.is_dull(rows[0]) for rows in sections)
         ]
-
-    def _is_dull(self, cell: str, at: int) -> bool:
-        """Return whether a cell is a name or a count: no state, and no result."""
-        if self.numbers[at]:
-            return cell.replace(",", "").isdecimal()
-        return not self.states[at] and not meaning(cell)
 
     def fitted(self, width: int, *, framed: bool = False) -> "Grid | None":
         """Return the table at a width; None where that would cut something."""
@@ -105,38 +121,27 @@ class Draft:
         return min((grid for grid in grids if grid), key=lambda grid: grid.height, default=None)
 
     def _with_gap(self, width: int, gap: int, framed: bool) -> "Grid | None":
-        n = len(self.numbers)
+        n = len(self.columns)
         room = width - (gap * n + 1 if framed else gap * (n - 1))
-        widths = column_widths(list(zip(*self.lines, strict=True)), room)
+        columns = [column.lines for column in self.columns]
+        fixed = [column.fixed for column in self.columns]
+        widths = column_widths(columns, room, fixed)
         if widths is None:
             return None
-        rows = [
-            [wrapped(cell, size) for cell, size in zip(line, widths, strict=True)]
-            for line in self.lines
+        placed = zip(columns, fixed, widths, strict=True)
+        cells = [
+            [wrapped(line, size, whole=whole) for line, whole in zip(lines, wholes, strict=True)]
+            for lines, wholes, size in placed
         ]
-        return Grid(self, rows, widths, width, gap, framed)
-
-    def footnoted(self) -> tuple["Draft", list[str]]:
-        """Return the table with reasons behind states as numbers, and what these stand for."""
-        notes: dict[str, int] = {}
-        lines = [list(self.lines[0])]
-        for line in self.lines[1:]:
-            cells = list(line)
-            for at, cell in enumerate(line):
-                state, colon, reason = cell.strip().partition(": ")
-                if self.states[at] and colon and reason:
-                    place = notes.setdefault(reason, len(notes) + 1)
-                    cells[at] = f"{state} ({place})"
-            lines.append(cells)
-        told = [f"({place}) {reason}" for reason, place in notes.items()]
-        return replace(self, lines=lines), told
+        return Grid(self, list(zip(*cells, strict=True)), widths, width, gap, framed)
 
     def spread(self, width: int, *, framed: bool = False) -> "list[Grid] | None":
         """Return the columns spread over several tables, each with the names of the rows."""
-        n_keys = next((at for at, number in enumerate(self.numbers) if number), 0) or 1
-        keys, others = list(range(n_keys)), list(range(n_keys, len(self.numbers)))
-        if not all(self.states[at] for at in others):  # texts are easier to read in blocks
-            return None
+        numbers = (at for at, column in enumerate(self.columns) if column.numeric)
+        n_keys = next(numbers, 0) or 1
+        keys, others = list(range(n_keys)), list(range(n_keys, len(self.columns)))
+        if any(self.columns[at].kind == "text" for at in others):
+            return None  # texts are easier to read in blocks
         grids: list[Grid] = []
         while others:
             taken = 1
@@ -156,75 +161,77 @@ class Draft:
         return grids or None
 
     def _is_of_intervals(self, at: int) -> bool:
-        return any(is_interval(line[at]) for line in self.lines[1:])
+        return any(isinstance(cell, Interval) for cell in self.columns[at].cells)
 
     def blocks(self, width: int) -> list["Text"]:
         """Return every row as a name and lines of what is said about it."""
         from rich.cells import cell_len
 
-        names = self.lines[0]
-        beside = max(map(cell_len, names[1:]), default=0) + 4
+        name, *others = self.columns
+        beside = max((cell_len(column.name) for column in others), default=0) + 4
         shown = [plain(line, "bold") for line in wrapped(self.title, width) if line]
-        for row, line in enumerate(self.lines[1:]):
+        for row, title in enumerate(name.texts):
             if row or shown:
                 shown.append(plain())
-            shown += [plain(part, "bold") for part in wrapped(line[0], width)]
-            for at in range(1, len(line)):
-                if cell := line[at].strip():
-                    style = _style(cell, self.states[at])
-                    shown += _named(names[at], cell, style, beside, width)
+            shown += [plain(part, "bold") for part in wrapped(title, width)]
+            for column in others:
+                if text := column.texts[row].strip():
+                    shown += _named(column.name, text, column.cells[row], beside, width)
         return shown
 
 
-def _named(name: str, cell: str, style: str, beside: int, width: int) -> Iterator["Text"]:
+def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterator["Text"]:
     """Yield a name and what it stands for: side by side, or where that is narrow, below it."""
     from rich.cells import cell_len, set_cell_size
 
-    indent = 2
-    if beside <= width // 2 and _fits(cell, width - beside):
+    indent, style = 2, _style(cell)
+    if beside <= width // 2 and _fits(text, width - beside):
         head = set_cell_size(f"  {name}", beside)
-        for line in wrapped(cell, width - beside):
-            text = plain(head, "dim")
-            text.append(line, style or "not dim")
-            yield text
+        for line in wrapped(text, width - beside, whole=cell.numeric):
+            shown = plain(head, "dim")
+            shown.append(line, style or "not dim")
+            yield shown
             head = " " * beside
         return
     for line in wrapped(name, width - indent):
         yield plain(" " * (indent if cell_len(line) <= width - indent else 0) + line, "dim")
-    indent = 4 if _fits(cell, width - 4) else 0
-    for line in wrapped(cell, width - indent):
+    indent = 4 if _fits(text, width - 4) else 0
+    for line in wrapped(text, width - indent, whole=cell.numeric):
         yield plain(" " * indent + line, style)
 
 
-def _fits(cell: str, width: int) -> bool:
+def _fits(text: str, width: int) -> bool:
     """Return whether no word of a cell would have to be broken."""
     from rich.cells import cell_len
 
-    return all(cell_len(word) <= width for word in cell.split())
+    return all(cell_len(word) <= width for word in text.split())
 
 
-def _aligned(cells: Sequence[str]) -> list[str]:
+def _flat(text: str) -> str:
+    return one_line(text).strip()
+
+
+def _aligned(cells: Sequence[Cell]) -> list[str]:
     """Return numbers with intervals of one width each, so that they stand below each other."""
-    pairs = [value_and_interval(cell) for cell in cells]
-    if not any(pairs):
-        return list(cells)
-    both = [pair for pair in pairs if pair]
-    alone = [cell for cell, pair in zip(cells, pairs, strict=True) if not pair]
-    room = max(len(one) for one in (*(value for value, _ in both), *filter(is_number, alone)))
-    ends = max(len(interval) for _, interval in both)
+    texts = [_flat(cell.text) for cell in cells]
+    pairs = [cell.texts if isinstance(cell, Estimate) else ("", "") for cell in cells]
+    ends = max((len(interval) for _, interval in pairs), default=0)
+    if not ends:
+        return texts
+    alone = [cell.numeric and not isinstance(cell, Estimate | Interval) for cell in cells]
+    values = [text for text, is_alone in zip(texts, alone, strict=True) if is_alone]
+    room = max(len(text) for text in (*values, *(value for value, _ in pairs)))
     shown = []
-    for cell, pair in zip(cells, pairs, strict=True):
-        if pair:
-            shown.append(f"{pair[0]:>{room}} {pair[1]:>{ends}}")
-        elif is_number(cell) and not cell.endswith("]"):
-            shown.append(f"{cell:>{room}}{'':{ends + 1}}")
+    for text, (value, interval), is_alone in zip(texts, pairs, alone, strict=True):
+        if value or is_alone:
+            shown.append(f"{value or text:>{room}} {interval:>{ends}}")
         else:
-            shown.append(cell)
+            shown.append(text)
     return shown
 
 
-def _style(cell: str, state: bool) -> str:
-    return STYLES.get(meaning(cell.partition(" (")[0]), "") if state else ""
+def _style(cell: Cell) -> str:
+    return STYLES.get(cell.meaning, "") if isinstance(cell, Status) else ""
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -262,20 +269,19 @@ class Grid:
         light = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, self.gap - 1, 0, 0)}
         style: dict[str, Any] = {} if self.framed else {**light, "pad_edge": False}
         table = RichTable(**style, show_header=start == 0)
-        draft = self.draft
-        for name, width, number in zip(self.rows[0], self.widths, draft.numbers, strict=True):
+        columns = self.draft.columns
+        for name, width, column in zip(self.rows[0], self.widths, columns, strict=True):
             # Text everywhere: names from files are never markup.
-            table.add_column(plain(_set(name, width, number)), width=width, no_wrap=True)
-        chosen = slice(max(start, 1), stop)
-        for line, cells in zip(draft.lines[chosen], self.rows[chosen], strict=True):
-            styles = [_style(cell, on) for cell, on in zip(line, draft.states, strict=True)]
-            words = zip(styles, draft.numbers, strict=True)
-            quiet = any(style == "dim" and not number for style, number in words)
-            placed = zip(cells, self.widths, draft.numbers, styles, strict=True)
+            table.add_column(plain(_set(name, width, column.numeric)), width=width, no_wrap=True)
+        for at in range(max(start, 1), len(self.rows) if stop is None else stop):
+            styles = [_style(column.cells[at - 1]) for column in columns]
+            words = zip(styles, columns, strict=True)
+            quiet = any(style == "dim" and not column.numeric for style, column in words)
+            placed = zip(self.rows[at], self.widths, columns, styles, strict=True)
             table.add_row(
                 *(
-                    _styled(_set(cell, width, number), style)
-                    for cell, width, number, style in placed
+                    _styled(_set(cell, width, column.numeric), style)
+                    for cell, width, column, style in placed
                 ),
                 style="dim" if quiet else None,
             )
