@@ -8,7 +8,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
 

@@ -24,7 +24,7 @@ from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers.base import mode_of
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_notes
 from eval_toolkit.runner.counting import counts_of
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Measuring"]
