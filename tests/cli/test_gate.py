@@ -359,3 +359,64 @@ class TestBadInput:
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
         assert expected in err
+
+
+class TestWithoutAFile:
+    """Bounds of single cells, by their addresses."""
+
+    def test_bounds_decide_as_claims_do(self, command: Command, run: Path) -> None:
+        code, out, _ = command(
+            *("gate", run, "--at-least", "pr_auc @ all / guard", "0.87"),
+            *("--at-most", "pr_auc", "0.93"),
+        )
+        assert code == 1
+        lines = [line for line in out.splitlines() if "pr_auc" in line]
+        assert lines[0].startswith("pass")
+        assert lines[1].startswith("FAIL")
+        assert "run r2: 1 of 2 claims hold, 1 failed" in out
+
+    def test_beside_a_file(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("ci_low >= 0.8"))
+        code, out, _ = command("gate", run, "--claims", file, "--at-least", "pr_auc", "0.8")
+        assert (code, "2 of 2 claims hold" in out) == (0, True)
+
+    def test_a_drop_needs_a_baseline(self, command: Command, run: Path, tmp_path: Path) -> None:
+        code, out, err = command("gate", run, "--max-drop", "pr_auc", "0.1")
+        assert (code, out) == (2, "")
+        assert "is about a baseline; give one (--baseline RUN)" in err
+        better = make_run(tmp_path / "runs" / "better", lift=2.0)
+        code, _, _ = command("gate", run, "--max-drop", "pr_auc", "0.001", "--baseline", better)
+        assert code == 1
+        code, _, _ = command("gate", better, "--max-drop", "pr_auc", "0.1", "--baseline", run)
+        assert code == 0
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ((), "say what must hold: --claims FILE, or --at-least CELL NUMBER"),
+            (("--at-least", "pr_auc @ x", "0.5"), None),
+            (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it names no metric"),
+            (("--max-drop", "pr_auc", "0"), "must be a number above 0"),
+            (("--at-least", "pr_auc", "nan"), "`threshold`"),
+        ],
+    )
+    def test_what_cannot_be_asked(
+        self, command: Command, run: Path, options: tuple[str, ...], said: str | None
+    ) -> None:
+        code, out, err = command("gate", run, *options)
+        if said is None:  # a name like any other, which is not there
+            assert (code, "there is no metric 'pr_auc @ x'" in " ".join(out.split())) == (1, True)
+            return
+        assert (code, out) == (2, "")
+        assert said in err
+        assert "Traceback" not in err
+
+    def test_several_cells_of_a_name_are_listed(self, command: Command, tmp_path: Path) -> None:
+        block = {"f1": cell(0.5, 0.4, 0.6)}
+        by = {name: {"n": 9, "by_scorer": {"m": block}} for name in ("dev", "test")}
+        results = {"schema_version": "v1", "run_id": "two", "config": {}, "by_slice": by}
+        write_run(tmp_path / "two", results=results, manifest={"run_id": "two"})
+        code, out, err = command("gate", tmp_path / "two", "--at-least", "f1", "0.1")
+        assert (code, out) == (2, "")
+        assert "'f1' may be 'f1 @ slice=dev / m' or 'f1 @ slice=test / m'" in err
+        assert command("gate", tmp_path / "two", "--at-least", "f1 @ slice=dev", "0.4")[0] == 0

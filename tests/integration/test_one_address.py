@@ -303,10 +303,13 @@ def test_the_leaderboard(kind: Kind, runs: tuple[Run, Run], cell: tuple[float, .
         assert code == 2
         assert "is no mean over units" in err
         return
-    (task,) = command("leaderboard", *named, "--metric", metric)["tasks"]
+    told = command("leaderboard", *named, "--metric", metric)
+    (task,) = told["tasks"]
     assert (task["part"], task["metric"]) == (kind.part, kind.metric)
     assert task["values"]["a"] == pytest.approx(cell[0], abs=1e-12)
     assert task["values"]["b"] == pytest.approx(runs[1][kind.address].value, abs=1e-12)
+    (own,) = [one["ci"] for one in told["ranking"]["systems"] if one["name"] == "a"]
+    assert (own["ci_low"], own["ci_high"]) == pytest.approx(cell[1:], abs=1e-12)
 
 
 def test_pytest(kind: Kind, runs: tuple[Run, Run], cell: tuple[float, ...]) -> None:

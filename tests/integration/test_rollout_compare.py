@@ -23,7 +23,7 @@ from eval_toolkit.rollouts.scorers import as_text_scorer
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 
 N, ATTEMPTS, DEPTH = 60, 3, 3
 SEEDS = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", category=("x", "y")[n % 2]) for n in range(N)]

@@ -389,6 +389,37 @@ class TestLeaderboard:
         with pytest.raises(InvalidInputError, match=message):
             leaderboard(runs, **options)
 
+    def test_a_part_of_the_units_is_ranked_alone(self, tmp_path):
+        topics = ["x", "y"] * 40
+        runs = {}
+        for name, right in zip("ab", PATTERNS.T[:2], strict=True):
+            records = Records.from_columns(
+                {"right": right.astype(float)},
+                unit_id=[f"u{n:02}" for n in range(80)],
+                slices={"topic": topics},
+            )
+            block = {"right": {"value": float(right.mean()), "status": "ok", "reason": ""}}
+            results = {"schema_version": "v1", "run_id": name, "config": {}}
+            results["by_slice"] = {"quiz": {"n": 80, "by_scorer": {name: block}}}
+            runs[name] = write_run(
+                tmp_path / name,
+                results=results,
+                manifest={"run_id": name},
+                records={("quiz", name): records},
+            )
+        options = {"higher_is_better": {"right": True}, "n_draws": 100}
+        board = leaderboard(runs, metrics="right @ topic=x", **options)
+        (task,) = board.tasks
+        assert (task.part, task.metric, task.n_units) == ("topic=x", "right", 40)
+        expected = PATTERNS[::2, :2].mean(axis=0)
+        assert [task.values[name] for name in "ab"] == pytest.approx(expected.tolist())
+        by_task = leaderboard(runs, metrics={"quiz": "right @ slice=quiz&topic=x"}, **options)
+        assert by_task.to_dict() == board.to_dict()
+        with pytest.raises(InvalidInputError, match="no run has the part that `metrics` names"):
+            leaderboard(runs, metrics="right @ topic=z", **options)
+        with pytest.raises(InvalidInputError, match="every system is ranked; leave out / a"):
+            leaderboard(runs, metrics="right @ topic=x / a", **options)
+
     def test_runs_that_used_all_their_units_need_no_note(self, tmp_path):
         runs = [stored(tmp_path, "a", [1, 0]), stored(tmp_path, "b", [1, 1])]
         assert leaderboard(runs).to_dict()["notes"] == []

@@ -14,7 +14,7 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.runner import Job, JobResult
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard

@@ -202,6 +202,10 @@ def test_by_slice_is_really_typed(block, problem):
             "by_slice → dev → strata → p → by_scorer → m → f1: '1' is a number written as text",
         ),
         (
+            {"dev": {"by_scorer": {}, "parts": {"language=de": {"by_scorer": {"m": {"f1": "1"}}}}}},
+            "by_slice → dev → parts → language=de → by_scorer → m → f1: '1' is a number written as text",
+        ),
+        (
             {"dev": {"by_scorer": {}, "paired_diffs": {"b_minus_a": {"delta": "x"}}}},
             "by_slice → dev → paired_diffs → b_minus_a → delta",
         ),

@@ -30,7 +30,7 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, ResponseType
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard

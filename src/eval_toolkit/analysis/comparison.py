@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit.analysis.cut_rollouts import curve_difference
-from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
+from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.matching import MatchSpec, tools_note
@@ -52,6 +53,7 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]
 
 _Work: TypeAlias = list[tuple[Subject, list[Task]]]
+_TasksOf: TypeAlias = Callable[[Subject, Sequence[Requested] | None], list[Task]]
 
 
 def compare_runs(
@@ -174,25 +176,14 @@ def compare_runs(
     matched = matched_subjects(
         first, second, slices=slices, scorers=scorers, pairs=pairs, match=match or MatchSpec()
     )
-    known = [*first.cells.metrics, *second.cells.metrics, *(spec.name for spec in specs)]
-    known += [name for one in matched.subjects for name in one.columns]
-    requested = None if metrics is None else requested_cells(metrics, known)
-    curves = curves_of(first.manifest, second.manifest)
-
-    def tasks_of(subject: Subject, named: Sequence[Requested] | None) -> list[Task]:
-        tasks = (
-            stored_tasks(subject, specs)
-            if named is None
-            else tasks_for(subject, [one.metric for one in named], specs)
-        )
-        return [withheld(task, subject.block_a, subject.block_b, curves) for task in tasks]
-
-    work: _Work = []
-    for subject in matched.subjects:
-        own = [one for one in requested or () if one.part is None and one.is_of(subject.scorer_a)]
-        if requested is None or own:
-            work.append((subject, tasks_of(subject, own or None)))
-    _check_systems(matched, requested or ())
+    requested = None
+    if metrics is not None:
+        known = [*first.cells.metrics, *second.cells.metrics, *(spec.name for spec in specs)]
+        known += [name for one in matched.subjects for name in one.columns]
+        requested = requested_cells(metrics, known)
+        _check_systems(matched, requested)
+    tasks_of = partial(_tasks, specs=specs, curves=curves_of(first.manifest, second.manifest))
+    work = _wholes_work(matched, requested, tasks_of)
     addressed = [one for one in requested or () if one.part is not None]
     default = () if addressed else scored_by(first, second)
     for name in default if by is None else part_names(by):
@@ -306,6 +297,35 @@ def _column_names(records: Mapping[str, Records]) -> list[str]:
     return [name for one in records.values() if isinstance(one, Records) for name in one.columns]
 
 
+def _tasks(
+    subject: Subject,
+    named: Sequence[Requested] | None,
+    *,
+    specs: Sequence[MetricSpec],
+    curves: Mapping[str, CurveOf],
+) -> list[Task]:
+    """Return what is compared on a subject: the metrics that are named, else all that are stored."""
+    if named is None:
+        tasks = stored_tasks(subject, specs)
+    else:
+        tasks = tasks_for(subject, [one.metric for one in named], specs)
+    return [withheld(task, subject.block_a, subject.block_b, curves) for task in tasks]
+
+
+def _wholes_work(
+    matched: Matched, requested: Sequence[Requested] | None, tasks_of: _TasksOf
+) -> _Work:
+    """Return the work on whole slices."""
+    if requested is None:
+        return [(subject, tasks_of(subject, None)) for subject in matched.subjects]
+    everywhere = [one for one in requested if one.part is None]
+    found = [
+        (subject, [one for one in everywhere if one.is_of(subject.scorer_a)])
+        for subject in matched.subjects
+    ]
+    return [(subject, tasks_of(subject, own)) for subject, own in found if own]
+
+
 def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
     """Raise if an address names a system that is not compared."""
     have = list(dict.fromkeys(subject.scorer_a for subject in matched.subjects))
@@ -317,12 +337,7 @@ def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
             )
 
 
-def _at_address(
-    matched: Matched,
-    wanted: Requested,
-    tasks_of: Callable[[Subject, Sequence[Requested]], list[Task]],
-    run: Run,
-) -> _Work:
+def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
     """Return the work of one metric on one part, of every slice and scorer that has it."""
     pairs = wanted.part or {}
     found = [

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from eval_toolkit.analysis.subjects import Matched, Subject
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import Address
+from eval_toolkit.runs.table import part_mask
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import FOLD, SLICE, format_part, parse_part
 
@@ -132,7 +131,7 @@ def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
         del wanted[SLICE]
     if not wanted:
         return subject
-    if not any(_is_inside(records, wanted).any() for records in stored):
+    if not any(part_mask(records, wanted).any() for records in stored):
         return None
     return _part(subject, wanted)
 
@@ -172,18 +171,9 @@ def _values(records: Records, keys: Sequence[str]) -> set[tuple[str, ...]]:
     return set(zip(*columns, strict=True))
 
 
-def _is_inside(records: Records, pairs: Mapping[str, str]) -> Any:
-    inside = np.ones(len(records), dtype=np.bool_)
-    for key, value in pairs.items():
-        if key not in records.slices:
-            return np.zeros(len(records), dtype=np.bool_)
-        inside &= records.slices[key].astype(str) == value
-    return inside
-
-
 def _part(subject: Subject, pairs: Mapping[str, str]) -> Subject:
     a, b = (
-        None if records is None else records.take(_is_inside(records, pairs))
+        None if records is None else records.take(part_mask(records, pairs))
         for records in subject.sides
     )
     return replace(

@@ -117,6 +117,7 @@ def evaluate_gate(
         if isinstance(claim, ClaimSpec):
             made.append(claim)
             continue
+        _check_address(claim, candidate)
         if claim.non_inferior_by is None:
             gate = claim_gate(claim)
         elif against is None:
@@ -128,6 +129,18 @@ def evaluate_gate(
         made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
     payload = {**candidate.results, **candidate.cells.to_dict()}
     return evaluate_claims(payload, made, manifest=candidate.manifest)
+
+
+def _check_address(claim: Claim, run: Run) -> None:
+    """Raise if a claim may mean several cells; one that is not there fails, and says so."""
+    if claim.at is None or claim.form not in ("require", "non_inferior_by"):
+        return
+    try:
+        run.cells.find(claim.at)
+    except MissingColumnError:
+        return
+    except InvalidInputError as error:
+        raise InvalidInputError(f"claim {claim.name!r}: {error}") from None
 
 
 def _checked(claims: Sequence[Claim | ClaimSpec]) -> list[Claim | ClaimSpec]:

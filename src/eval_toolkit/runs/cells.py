@@ -1,15 +1,19 @@
-"""One cell as it is stored, whatever wrote it, and a table of cells as a person reads it."""
+"""Cells as they are stored, written and read, and a table of them as a person reads it."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+import numpy as np
+
 from eval_toolkit._display import CellLike, Estimate, Table
 from eval_toolkit._display import Status as StatusCell
 from eval_toolkit.inference.results import BootstrapCI
-from eval_toolkit.scorecards.cells import MetricResult, Status
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard
+from eval_toolkit.scorecards.cells import Status
+from eval_toolkit.scorecards.parts import format_part
 
-__all__ = ["absent_cell", "cell_table", "read_cell"]
+__all__ = ["absent_cell", "card_entry", "cell_table", "read_cell"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
@@ -112,6 +116,51 @@ def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
         if isinstance(block.get(state), str):
             return MetricResult(None, state, block[state])
     return None
+
+
+def card_entry(
+    system: str, records: Records, card: Scorecard, *, by: str | None = None
+) -> dict[str, Any]:
+    """Return the cells of one set of records in the shape that a slice has on disk.
+
+    Parameters
+    ----------
+    system : str
+        Who was evaluated.
+    records : Records
+        What the card is of.
+    card : Scorecard
+        Over all, with a card per part in ``slices``.
+    by : str, optional
+        What the card's parts are parts by; as the card says by default.
+
+    Returns
+    -------
+    dict
+        ``{"n": …, "by_scorer": {system: cells}, "parts": {part: {"n": …, "by_scorer": …}}}``.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> from eval_toolkit.scorecards import summarise
+    >>> records = Records.from_columns({"right": [1, 0]}, slices={"topic": ["x", "y"]})
+    >>> entry = card_entry("m", records, summarise(records, [ms.mean_of("right")], by="topic"))
+    >>> entry["by_scorer"]["m"]["right"]["value"], entry["parts"]["topic=x"]["n"]
+    (0.5, 1)
+    """
+    units, first = np.unique(records.unit_id.astype(str), return_index=True)
+    entry: dict[str, Any] = {"n": len(units), "by_scorer": {system: card.to_dict()}}
+    if card.slices:
+        key = by or card.by
+        names = records.slices[key].astype(str)[first]
+        entry["parts"] = {
+            format_part({key: name}): {
+                "n": int((names == name).sum()),
+                "by_scorer": {system: inside.to_dict()},
+            }
+            for name, inside in card.slices.items()
+        }
+    return entry
 
 
 def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -22,12 +22,12 @@ from eval_toolkit.runner import Job, JobResult, Journal, read_entries, read_outc
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import Run, run_state
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.results import card_entry
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.specs import AskSpec
 

@@ -12,17 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from eval_toolkit._display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
 from eval_toolkit.runs.first_edition import in_one_shape
-from eval_toolkit.scorecards import MetricResult, Records, Scorecard
+from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part, parse_part
 
-__all__ = ["ResultCell", "Results", "card_entry"]
+__all__ = ["ResultCell", "Results"]
 
 _SHOWN = 8
 """Names that an error lists."""
@@ -480,48 +478,3 @@ def _plain(node: Any) -> Any:
     if isinstance(node, Mapping):
         return {key: _plain(value) for key, value in node.items()}
     return node
-
-
-def card_entry(
-    system: str, records: Records, card: Scorecard, *, by: str | None = None
-) -> dict[str, Any]:
-    """Return the cells of one set of records in the shape that a slice has on disk.
-
-    Parameters
-    ----------
-    system : str
-        Who was evaluated.
-    records : Records
-        What the card is of.
-    card : Scorecard
-        Over all, with a card per part in ``slices``.
-    by : str, optional
-        What the card's parts are parts by; as the card says by default.
-
-    Returns
-    -------
-    dict
-        ``{"n": …, "by_scorer": {system: cells}, "parts": {part: {"n": …, "by_scorer": …}}}``.
-
-    Examples
-    --------
-    >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.scorecards import summarise
-    >>> records = Records.from_columns({"right": [1, 0]}, slices={"topic": ["x", "y"]})
-    >>> entry = card_entry("m", records, summarise(records, [ms.mean_of("right")], by="topic"))
-    >>> entry["by_scorer"]["m"]["right"]["value"], entry["parts"]["topic=x"]["n"]
-    (0.5, 1)
-    """
-    units, first = np.unique(records.unit_id.astype(str), return_index=True)
-    entry: dict[str, Any] = {"n": len(units), "by_scorer": {system: card.to_dict()}}
-    if card.slices:
-        key = by or card.by
-        names = records.slices[key].astype(str)[first]
-        entry["parts"] = {
-            format_part({key: name}): {
-                "n": int((names == name).sum()),
-                "by_scorer": {system: inside.to_dict()},
-            }
-            for name, inside in card.slices.items()
-        }
-    return entry

@@ -19,7 +19,7 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import parse_part
 from eval_toolkit.scorecards.records import LARGEST_VALUE, is_text
 
-__all__ = ["Layout", "from_table", "to_table", "units_of"]
+__all__ = ["Layout", "from_table", "part_mask", "to_table", "units_of"]
 
 _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
@@ -294,12 +294,29 @@ def units_of(records: Records, part: str) -> NDArray[np.bool_]:
     >>> units_of(records, "language=de").tolist()
     [True, False]
     """
-    inside = np.ones(len(records), dtype=np.bool_)
-    for key, value in parse_part(part).items():
+    pairs = parse_part(part)
+    for key in pairs:
         if key not in records.slices:
             have = ", ".join(map(repr, records.slices)) or "none"
             raise MissingColumnError(f"the records have no part {key!r}; they have {have}")
-        inside &= records.slices[key].astype(str) == value
+    inside = part_mask(records, pairs)
     if not inside.any():
         raise MissingColumnError(f"no record belongs to the part {part!r}")
+    return inside
+
+
+def part_mask(records: Records, pairs: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return which records have these values; none where they do not name such a part.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"right": [1, 0]}, slices={"language": ["de", "en"]})
+    >>> part_mask(records, {"language": "en"}).tolist(), part_mask(records, {"x": "y"}).tolist()
+    ([False, True], [False, False])
+    """
+    inside = np.ones(len(records), dtype=np.bool_)
+    for key, value in pairs.items():
+        if key not in records.slices:
+            return np.zeros(len(records), dtype=np.bool_)
+        inside &= records.slices[key].astype(str) == value
     return inside

@@ -24,7 +24,7 @@ from eval_toolkit.rollouts.measures.reporting import (
 )
 from eval_toolkit.rollouts.measures.times import survival_rows
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, summarise
 
 

@@ -13,7 +13,7 @@ from eval_toolkit.graders.base import TEXT
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs.results import card_entry
+from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import format_part
 from eval_toolkit.scorecards.policies import with_error_policies
