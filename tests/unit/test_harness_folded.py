@@ -16,7 +16,7 @@ from eval_toolkit.errors import (
     LeakageError,
     MissingColumnError,
 )
-from eval_toolkit.harness import evaluate_folded
+from eval_toolkit.harness import RunResult, evaluate_folded
 from eval_toolkit.leakage import CrossSplitLeakageCheck, GroupLeakageCheck, LeakageFinding
 from eval_toolkit.scorers import as_scorer
 from eval_toolkit.slices import EvalSlice
@@ -675,3 +675,23 @@ class TestOutOfFold:
         records = run(splitter=Pools(), eval_split_names=("test", "pool")).records["pool", "m"]
         assert len(records) == 24
         assert len(set(records.unit_id)) == 2
+
+
+def test_results_have_the_keys_and_arguments_of_the_contract():
+    """by_fold and fold_summary are arguments of RunResult and keys of to_dict, as documented."""
+    fold = {
+        "seed": 42,
+        "fold": 0,
+        "n_train": 8,
+        "by_slice": {"test": {"n": 4, "n_positive": 2, "by_scorer": {"a": {"f1": 0.5}}}},
+    }
+    mean = {"mean": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n_folds": 2, "n_failed": 0}
+    made = RunResult(
+        "r", None, {}, by_fold={"seed=42/fold=0": fold}, fold_summary={"test": {"a": {"f1": mean}}}
+    )
+    told = made.to_dict()
+    assert {"by_slice", "by_fold", "fold_summary", "claim_report"} <= told.keys()
+    assert told["fold_summary"]["test"]["a"]["f1"]["mean"] == 0.5
+    assert made["f1 @ fold=0"].value == 0.5
+    assert len(made.by_fold) == 1
+    assert RunResult.from_dict(told).to_dict() == told

@@ -11,10 +11,14 @@ from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["RunResult", "checked_run_id", "with_claim_report"]
+__all__ = ["VIEWS", "RunResult", "checked_run_id", "with_claim_report"]
 
 _SIDE = ("records", "versions", "leakage_report")
 """Kept beside the payload: they have files of their own in a run's folder."""
+
+
+VIEWS = ("by_fold", "fold_summary")
+"""Parts of `to_dict` that are made from the slices; a run's folder does not repeat them."""
 
 
 def checked_run_id(run_id: Any) -> None:
@@ -42,6 +46,10 @@ class RunResult(Tabled):
     by_slice: Mapping[str, Any] = field(default_factory=dict)
     """Slice → n, n_positive, by_scorer, paired_diffs, and ``parts`` where there are some: of a run
     over folds each fold is one, and the mean over them is the whole."""
+    by_fold: Mapping[str, Any] = field(default_factory=dict)
+    """The part that a fold is, ``fold=0`` → seed, fold, n_train and its ``by_slice``."""
+    fold_summary: Mapping[str, Any] = field(default_factory=dict)
+    """Split → scorer → metric → mean over folds with its interval; empty without folds."""
     folds: Mapping[str, Any] = field(default_factory=dict)
     """The part that a fold is, ``fold=0`` → seed, fold, n_train."""
     claim_report: Mapping[str, Any] = field(default_factory=dict)
@@ -62,8 +70,16 @@ class RunResult(Tabled):
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
-        for name in _payload_fields():
-            object.__setattr__(self, name, sanitize_for_json(getattr(self, name)))
+        if self.by_fold and not self.folds:  # as the first edition had them
+            given = {name: getattr(self, name) for name in ("by_slice", *VIEWS)}
+            self._set(Results.of(given).to_dict())
+        if self.folds:
+            self._set({"by_fold": _by_fold(self), "fold_summary": _fold_summary(self.cells)})
+        self._set({name: sanitize_for_json(getattr(self, name)) for name in _payload_fields()})
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON types: a number that is not finite becomes a skipped cell."""
@@ -75,29 +91,6 @@ class RunResult(Tabled):
     def cells(self) -> Results:
         """The cells: every slice, part, scorer and metric, looked up by address."""
         return Results(self.by_slice, self.folds)
-
-    @property
-    def by_fold(self) -> dict[str, Any]:
-        """The part that a fold is, ``fold=0`` → seed, fold, n_train and its ``by_slice``."""
-        return {
-            fold: {
-                **about,
-                "by_slice": {
-                    name: _of_fold(entry["parts"], fold) for name, entry in self.by_slice.items()
-                },
-            }
-            for fold, about in self.folds.items()
-        }
-
-    @property
-    def fold_summary(self) -> dict[str, Any]:
-        """Split → scorer → metric → mean over folds with its interval; empty without folds."""
-        summary: dict[str, Any] = {}
-        for found in self.cells if self.folds else ():
-            if found.part == WHOLE:
-                of_scorer = summary.setdefault(found.slice, {}).setdefault(found.system, {})
-                of_scorer[found.metric] = _mean(found.cell)
-        return summary
 
     def __getitem__(self, address: str) -> MetricResult:
         """Return the cell at an address, as a stored run's `Run.__getitem__`."""
@@ -133,8 +126,32 @@ class RunResult(Tabled):
         version = payload.get("schema_version", "v1")
         if version != "v1":
             raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
-        given = {name: payload[name] for name in _payload_fields() if name in payload}
+        kept = (name for name in _payload_fields() if name in payload and name not in VIEWS)
+        given = {name: payload[name] for name in kept}
         return cls(**{"git_sha": None, **given, **Results.of(payload).to_dict()})
+
+
+def _by_fold(result: RunResult) -> dict[str, Any]:
+    """Return each fold with its own slices."""
+    return {
+        fold: {
+            **about,
+            "by_slice": {
+                name: _of_fold(entry["parts"], fold) for name, entry in result.by_slice.items()
+            },
+        }
+        for fold, about in result.folds.items()
+    }
+
+
+def _fold_summary(cells: Results) -> dict[str, Any]:
+    """Return the means over folds."""
+    summary: dict[str, Any] = {}
+    for found in cells:
+        if found.part == WHOLE:
+            of_scorer = summary.setdefault(found.slice, {}).setdefault(found.system, {})
+            of_scorer[found.metric] = _mean(found.cell)
+    return summary
 
 
 def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
-from eval_toolkit.harness.result import RunResult
+from eval_toolkit.harness.result import VIEWS, RunResult
 from eval_toolkit.harness.rows import Rows, named_slices
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.protocols import EvalSliceLike
@@ -236,4 +236,5 @@ def _units(rows: Rows, records: Records | None) -> list[str]:
 def _payload(result: Any) -> dict[str, Any]:
     if not isinstance(result, RunResult):
         raise InvalidTypeError(f"`result` is a {type(result).__name__}; it must be a RunResult")
-    return result.to_dict()
+    # The folds are parts of the slices: they are stored once.
+    return {name: part for name, part in result.to_dict().items() if name not in VIEWS}
