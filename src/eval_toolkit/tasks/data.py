@@ -228,12 +228,12 @@ def _names_apart(paths: Sequence[Path]) -> list[str]:
 def _files_of_split(folder: Path, split: str) -> list[Path]:
     """Return the files of rows in a folder whose name says that they are of the split."""
     named = re.compile(rf"(.*[-_.])?{re.escape(split)}([-_.].*)?")
-    there = list(islice(folder.rglob("*"), _MOST_FILES + 1))
-    if len(there) > _MOST_FILES:
+    below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
+    if len(below) > _MOST_FILES:
         raise InvalidInputError(
             f"{folder}: holds more than {_MOST_FILES} files; name the folder of the data itself"
         )
-    files = [file for file in sorted(there) if _is_table(file)]
+    files = [file for file in sorted(below) if _is_table(file)]
     found = [
         file
         for file in files
