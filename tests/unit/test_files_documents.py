@@ -251,3 +251,18 @@ def test_no_room_is_taken_for_what_is_not_there(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 1 << 24
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [1, {"test": 2}, True])
+def test_data_that_is_no_path(tmp_path, data):
+    with pytest.raises(InvalidInputError, match="it must be a path"):
+        load_task("capitals", data=data)
+
+
+def test_a_folder_of_all_there_is_is_no_folder_of_data(tmp_path, monkeypatch):
+    """A task file may say ``data = "/"``."""
+    monkeypatch.setattr("eval_toolkit.tasks.data._MOST_FILES", 3)
+    for n in range(4):
+        (tmp_path / f"test-{n}.jsonl").write_text("{}\n")
+    with pytest.raises(InvalidInputError, match="holds more than 3 files"):
+        load_task("capitals", data=tmp_path).samples()

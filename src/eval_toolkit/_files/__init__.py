@@ -19,6 +19,7 @@ from eval_toolkit._files.regular import (
     pieces_of,
     read_regular,
     read_unpacked,
+    read_up_to,
 )
 from eval_toolkit._files.there import is_file, is_folder, is_there
 
@@ -43,6 +44,7 @@ __all__ = [
     "read_document",
     "read_regular",
     "read_unpacked",
+    "read_up_to",
     "replace_atomic",
     "sync_folder",
     "write_atomic",

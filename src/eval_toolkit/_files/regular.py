@@ -20,6 +20,7 @@ __all__ = [
     "pieces_of",
     "read_regular",
     "read_unpacked",
+    "read_up_to",
 ]
 
 _PIECE = 1 << 20
@@ -161,18 +162,31 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
     >>> read_regular(path)
     b'12345'
     """
-    parts, n = [], 0
     try:
-        with open_regular(path) as stream:  # in pieces: room for all that may be read is not there
-            while n <= most and (piece := stream.read(min(_PIECE, most + 1 - n))):
-                parts.append(piece)
-                n += len(piece)
+        with open_regular(path) as stream:
+            data = read_up_to(stream, most + 1)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if n > most:
+    if len(data) > most:
         raise ArtifactError(
             f"{path}: is longer than {_bytes(most)}, which is the most that is read"
         )
+    return data
+
+
+def read_up_to(stream: BinaryIO, most: int) -> bytes:
+    """Return what is left in a file, at most so many bytes; room is taken for what is there alone.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read_up_to(BytesIO(b"12345"), 3)
+    b'123'
+    """
+    parts, n = [], 0
+    while n < most and (piece := stream.read(min(_PIECE, most - n))):
+        parts.append(piece)
+        n += len(piece)
     return b"".join(parts)
 
 

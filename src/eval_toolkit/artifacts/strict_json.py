@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._files import parse_json, write_atomic
+from eval_toolkit._files import parse_json, read_up_to, write_atomic
 from eval_toolkit._files.limits import TEXT_BYTES
 from eval_toolkit._plain import plain, where
 from eval_toolkit.artifacts.states import skipped_metric
@@ -137,7 +137,7 @@ def read_json(path: str | Path) -> Any:
     """
     try:  # also from a pipe: a person may hand one over, and can end the wait
         with Path(path).open("rb") as stream:
-            data = stream.read(TEXT_BYTES + 1)
+            data = read_up_to(stream, TEXT_BYTES + 1)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > TEXT_BYTES:

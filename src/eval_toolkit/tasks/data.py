@@ -4,6 +4,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -227,7 +228,12 @@ def _names_apart(paths: Sequence[Path]) -> list[str]:
 def _files_of_split(folder: Path, split: str) -> list[Path]:
     """Return the files of rows in a folder whose name says that they are of the split."""
     named = re.compile(rf"(.*[-_.])?{re.escape(split)}([-_.].*)?")
-    files = [file for file in sorted(folder.rglob("*")) if _is_table(file)]
+    below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
+    if len(below) > _MOST_FILES:
+        raise InvalidInputError(
+            f"{folder}: holds more than {_MOST_FILES} files; name the folder of the data itself"
+        )
+    files = [file for file in sorted(below) if _is_table(file)]
     found = [
         file
         for file in files
@@ -248,6 +254,8 @@ def _is_table(file: Path) -> bool:
         return False
 
 
+_MOST_FILES = 20_000
+"""In a folder of data, with those below it."""
 _BUILDERS = (
     *("arrow", "audiofolder", "cache", "csv", "eval", "generator", "hdf5", "imagefolder", "json"),
     *("pandas", "parquet", "pdffolder", "spark", "sql", "text", "videofolder", "webdataset", "xml"),
