@@ -35,6 +35,7 @@ EXTRAS = {
     "dataframe": "pandas",
     "validation": "jsonschema",
     "yaml": "yaml",
+    "excel": "openpyxl",
     "remote": "fsspec",
     "llm": "aiohttp",
     "hf": "transformers",

@@ -27,11 +27,11 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.inference import (
     bootstrap_ci,
+    column_statistics,
     engine,
     paired_bootstrap_diff,
     paired_bootstrap_op_point_diff,
     refitted,
-    statistics,
 )
 from eval_toolkit.integrations import executors
 from eval_toolkit.integrations.executors import DaskExecutor, RayExecutor, open_executor
@@ -130,7 +130,7 @@ def test_the_time_of_a_call_decides_how_work_is_cut(
     """A call that takes a second makes a task of every block, and the same bits."""
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
-    monkeypatch.setattr(statistics, "time", clock)
+    monkeypatch.setattr(column_statistics, "time", clock)
     monkeypatch.setattr(refitted, "time", clock)
     with open_executor("threads", 2) as executor:
         counted = Counted(executor)
