@@ -111,7 +111,7 @@ def test_a_run_read_back_equals_the_run_written(
     with tempfile.TemporaryDirectory() as folder:
         save_run(result, Path(folder) / "r")
         opened = Run.open(Path(folder) / "r")
-        assert opened.results_full == result.to_dict()
+        assert RunResult.from_dict(opened.results_full).to_dict() == result.to_dict()
         assert sorted(opened.subjects) == sorted(result.records)
         for subject, made in result.records.items():
             stored = opened.records(*subject)
