@@ -502,6 +502,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "evaluate_folded",
         "evaluate_scorer_on_slice",
         "save_run",
+        "score_predictions",
         "with_claim_report",
         "write_run_result",
     ),

@@ -132,6 +132,7 @@ from eval_toolkit.harness import (
     evaluate_folded,
     evaluate_scorer_on_slice,
     save_run,
+    score_predictions,
     with_claim_report,
     write_run_result,
 )
@@ -1029,6 +1030,7 @@ __all__ = [
     "schema_problems",
     "score_distribution_summary",
     "score_interval",
+    "score_predictions",
     "scorecard",
     "seal_manifest",
     "select_threshold",

@@ -1,7 +1,7 @@
 """Slice and part by scorer: the cells of files and of runs, as data and as a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._display import MISSING, Alert, Cell, Page, Rows, Status, Table
-from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.parts import scored_by
 from eval_toolkit.cli import _names
@@ -17,18 +16,18 @@ from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
-from eval_toolkit.loaders.predictions import Predictions, Slice
+from eval_toolkit.harness.predictions import explained
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs import Run
-from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
+from eval_toolkit.runs import Outcome, Results, Run
+from eval_toolkit.runs.cells import read_cell
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
 __all__ = [
     "Block",
     "Blocks",
     "blocks_page",
-    "file_blocks",
-    "not_probabilities",
+    "outcome_blocks",
     "run_blocks",
     "short_names",
 ]
@@ -56,52 +55,16 @@ Blocks = dict[tuple[str, str], dict[str, Block]]
 """By slice and part, and by scorer."""
 
 
-def not_probabilities(scores: FloatArray) -> str:
-    """Say why metrics of probabilities do not exist; empty when they do."""
-    low, high = float(scores.min()), float(scores.max())
-    if low >= 0.0 and high <= 1.0:
-        return ""
-    return f"needs probabilities, but the scores reach from {low:g} to {high:g}"
-
-
-def _explained(card: Scorecard, scores: FloatArray) -> dict[str, MetricResult]:
-    """Return the cells; one that failed for want of probabilities is skipped, and says so."""
-    why = not_probabilities(scores)
-    return {
-        name: replace(cell, status="skipped", reason=why)
-        if why and cell.status == "error" and _names.needs_probability(name)
-        else cell
-        for name, cell in card.items()
-    }
-
-
-def file_blocks(
-    found: Predictions, specs: Mapping[str, Sequence[MetricSpec]], sampling: Sampling
-) -> Blocks:
-    """Score predictions and their parts; all of them and all scorers see the same seed."""
-    slices = found.slices()
+def outcome_blocks(done: Outcome) -> Blocks:
+    """Return the cells of scored predictions, by slice and part, and by scorer."""
     blocks: Blocks = {}
-    for name, rows in progress(slices, "scoring", len(slices)):
-        part = found.at(rows)
-        blocks[WHOLE, name] = {
-            scorer: _file_block(part, scorer, specs[scorer], sampling) for scorer in part.scores
-        }
+    results = Results.of(done.results)
+    for slice_name, part, scorer, block in results.blocks():
+        cells = {name: read_cell(name, stored) for name, stored in block.items()}
+        card = {name: cell for name, cell in cells.items() if cell is not None}
+        own = Block(int(block["n"]), int(block["n_positive"]), card)
+        blocks.setdefault((slice_name, part), {})[scorer] = own
     return blocks
-
-
-def _file_block(part: Slice, scorer: str, specs: Sequence[MetricSpec], sampling: Sampling) -> Block:
-    card = scorecard(
-        part.y_true,
-        part.scores[scorer],
-        metrics=specs,
-        groups=part.groups,
-        n_resamples=sampling.n_resamples,
-        confidence=sampling.confidence,
-        method=sampling.method,
-        seed=sampling.seed,
-        executor=sampling.executor,
-    )
-    return Block(len(part.y_true), part.n_positive, _explained(card, part.scores[scorer]))
 
 
 def run_blocks(
@@ -178,7 +141,7 @@ def _run_block(records: Records, card: Scorecard) -> Block:
     n = len(set(records.unit_id.tolist()))
     columns = records.columns
     n_positive = int((columns["label"] == 1.0).sum()) if "label" in columns else 0
-    cells = _explained(card, columns["score"]) if "score" in columns and n else dict(card)
+    cells = explained(card, columns["score"]) if "score" in columns and n else dict(card)
     return Block(n, n_positive, cells)
 
 

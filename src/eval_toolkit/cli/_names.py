@@ -27,7 +27,6 @@ __all__ = [
     "TARGETS",
     "metric_specs",
     "nearest",
-    "needs_probability",
     "selector",
 ]
 
@@ -64,7 +63,6 @@ _AT_THRESHOLD: dict[str, Callable[..., MetricSpec]] = {
     "net_benefit": op.op_net_benefit,
 }
 MAX_BINS = 10_000
-_PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
 
@@ -132,11 +130,6 @@ def _stored(asked: str) -> MetricSpec:
     except InvalidInputError:
         hint = nearest(asked.partition("=")[0], METRIC_NAMES)
         raise InvalidInputError(f"there is no metric {asked!r}; {hint}") from None
-
-
-def needs_probability(name: str) -> bool:
-    """Return whether the metric of that name reads scores as probabilities."""
-    return name.startswith(_PROBABILITIES)
 
 
 def selector(asked: str) -> ThresholdSelector:

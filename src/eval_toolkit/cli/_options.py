@@ -13,6 +13,7 @@ from eval_toolkit._words import intervals_made
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Executor
 from eval_toolkit.loaders.predictions import Wanted
+from eval_toolkit.runs.specs import SummarySpec
 
 __all__ = [
     "Sampling",
@@ -41,6 +42,16 @@ class Sampling:
     method: str | None = None
     executor: Executor | None = None
     """Where resamples are drawn; no number depends on it, so nothing stored names it."""
+
+    def summary(self) -> SummarySpec:
+        """Return the same for the functions that make intervals."""
+        return SummarySpec(
+            confidence=self.confidence,
+            n_resamples=self.n_resamples,
+            seed=self.seed,
+            method=self.method,
+            executor=self.executor,
+        )
 
     def made(self, of_cells: Iterable[int]) -> str:
         """Return how intervals were made, given how many resamples that of each cell has."""

@@ -15,7 +15,6 @@ from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli import _names
-from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._compared_runs import compare_folders, match_of, opened_runs, pairs_of
 from eval_toolkit.cli._options import (
     Sampling,
@@ -27,6 +26,7 @@ from eval_toolkit.cli._options import (
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.harness.predictions import needs_probability, not_probabilities
 from eval_toolkit.loaders.predictions import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page
@@ -378,7 +378,7 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
     why = not_probabilities(np.concatenate(list(pair.rows.scores.values())))
     cells = [
         replace(cell, slice=WHOLE, part=cell.slice, status="skipped", reason=why)
-        if why and cell.status == "error" and _names.needs_probability(cell.metric)
+        if why and cell.status == "error" and needs_probability(cell.metric)
         else replace(cell, slice=WHOLE, part=cell.slice)
         for part in parts
         for cell in part.cells

@@ -10,20 +10,20 @@ import click
 import numpy as np
 
 from eval_toolkit import _tables
-from eval_toolkit._display import Page
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import (
     blocks_page,
-    file_blocks,
+    outcome_blocks,
     resamples_of,
     run_blocks,
     short_names,
 )
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.harness.predictions import PredictionsKind
 from eval_toolkit.loaders.predictions import (
     HASHES,
     IDS,
@@ -32,9 +32,8 @@ from eval_toolkit.loaders.predictions import (
     read_predictions,
 )
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
-from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
-from eval_toolkit.scorecards.parts import WHOLE
+from eval_toolkit.runs import Run, drive
+from eval_toolkit.runs.driver import store
 
 __all__ = ["score"]
 
@@ -155,7 +154,6 @@ def _score_files(
         *(_names.DEFAULT_THRESHOLD_METRICS if any(p is not None for p in points.values()) else ()),
     )
     specs = {name: _names.metric_specs(names, points[name]) for name in found.scores}
-    blocks = file_blocks(found, specs, sampling)
     config = {
         "command": "score",
         "files": [files.name(file) for file in found.rows.files],
@@ -171,15 +169,25 @@ def _score_files(
         "threshold_files": [files.name(file) for file in chosen.files] if chosen else [],
         **sampling.to_dict(),
     }
-    run_id = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
-    lead = _lead(found, config, sampling.made(resamples_of(blocks)))
-    page = blocks_page(blocks, config, run_id, lead, sampling)
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
-    data = {files.name(file): file for file in inputs}
+    kind = PredictionsKind(
+        found=found,
+        specs=specs,
+        settings=config,
+        summary=sampling.summary(),
+        files={files.name(file): file for file in inputs},
+        each=lambda parts: progress(parts, "scoring", len(parts)),
+    )
+    name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
+    done = drive(kind, name=name)
+    blocks = outcome_blocks(done)
+    lead = _lead(found, config, sampling.made(resamples_of(blocks)))
     output.emit(
-        page,
+        blocks_page(blocks, config, name, lead, sampling),
         inputs=[*inputs, *([save] if save else [])],
-        first=None if save is None else partial(_save, save, found, data, page, overwrite),
+        first=None
+        if save is None
+        else partial(store, kind, done, save, found, overwrite=overwrite),
         summary=True,
     )
 
@@ -225,35 +233,6 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
         raise InvalidInputError(
             f"{folder}: --save would overwrite {inside[0]}; choose another name"
         )
-
-
-def _save(
-    folder: Path, found: Predictions, data: Mapping[str, Path], page: Page, overwrite: bool
-) -> None:
-    """Store predictions and results as a run, for `compare`, `gate` and the rest."""
-    from eval_toolkit.manifest import build_manifest
-
-    config = page.payload["config"]
-    manifest = build_manifest(
-        run_id=folder.name,
-        config=config,
-        data_files=data,
-        seeds={"bootstrap": config["seed"]},
-    )
-    about, tables = manifest.to_dict(), {}
-    if found.texts is not None:
-        stored = {WHOLE: (found.origin.tolist(), found.unit_ids().tolist(), found.texts.tolist())}
-        tables[INPUTS], about["inputs"] = inputs_table(stored, whole=WHOLE)
-    # A part's rows are rows of the whole, which name their parts.
-    records = {(WHOLE, scorer): found.records(scorer) for scorer in found.scores}
-    write_run(
-        folder,
-        results=page.payload,
-        manifest=about,
-        records=records,
-        tables=tables,
-        overwrite=overwrite,
-    )
 
 
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:

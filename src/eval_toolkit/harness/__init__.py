@@ -1,16 +1,23 @@
 """Rows in, results out: every scorer on every slice, or fold by fold, with honest intervals.
 
-`evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold.
-Both return a `RunResult`, which `save_run` stores as a run that can be read back and compared.
+`evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold;
+`score_predictions` takes predictions that are there already. `save_run` stores what the first two
+found as a run that can be read back and compared.
 """
 
-from eval_toolkit.harness.cache import ScoreCache
-from eval_toolkit.harness.cells import DEFAULT_METRICS
-from eval_toolkit.harness.evaluation import evaluate, evaluate_scorer_on_slice
-from eval_toolkit.harness.folded import evaluate_folded
-from eval_toolkit.harness.result import RunResult, with_claim_report
-from eval_toolkit.harness.saving import save_run, write_run_result
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.slices import EvalSlice
+
+if TYPE_CHECKING:
+    from eval_toolkit.harness.cache import ScoreCache
+    from eval_toolkit.harness.cells import DEFAULT_METRICS
+    from eval_toolkit.harness.evaluation import evaluate, evaluate_scorer_on_slice
+    from eval_toolkit.harness.folded import evaluate_folded
+    from eval_toolkit.harness.predictions import score_predictions
+    from eval_toolkit.harness.result import RunResult, with_claim_report
+    from eval_toolkit.harness.saving import save_run, write_run_result
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -21,6 +28,21 @@ __all__ = [
     "evaluate_folded",
     "evaluate_scorer_on_slice",
     "save_run",
+    "score_predictions",
     "with_claim_report",
     "write_run_result",
 ]
+
+# Predictions are scored without what fits and scores.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "cache": ("ScoreCache",),
+        "cells": ("DEFAULT_METRICS",),
+        "evaluation": ("evaluate", "evaluate_scorer_on_slice"),
+        "folded": ("evaluate_folded",),
+        "predictions": ("score_predictions",),
+        "result": ("RunResult", "with_claim_report"),
+        "saving": ("save_run", "write_run_result"),
+    },
+)

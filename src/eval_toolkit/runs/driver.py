@@ -30,6 +30,7 @@ from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.specs import AskSpec
+from eval_toolkit.runs.writing import write_run
 
 __all__ = [
     "Driver",
@@ -198,9 +199,11 @@ class Driver:
         """Return what was found; with a folder, store it there."""
         started = time.monotonic()
         config = config_of(self.kind)
-        if folder is None:
+        if folder is None or not self.kind.asks:
             attempts, context = self._attempts(None, None)
-            return self._outcome(attempts, context, config, self.run_id or self.name, started)
+            name = self.run_id or (self.name if folder is None else folder.resolve().name)
+            found = self._outcome(attempts, context, config, name, started)
+            return found if folder is None else store(self.kind, found, folder, attempts)
         head = self._head(config, folder)
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
@@ -238,8 +241,9 @@ class Driver:
     ) -> Outcome:
         """Grade the attempts and count what they took."""
         graded = self.kind.grade(attempts)
-        n_records = sum(len(records) for records in graded.subjects.values())
-        rate = graded.n_errors / n_records if n_records else 0.0
+        rate = 0.0
+        if graded.n_errors:
+            rate = graded.n_errors / sum(len(records) for records in graded.subjects.values())
         notes = (*self.notes, *graded.notes)
         took: dict[str, Any] = {}
         if context is not None:
@@ -306,6 +310,7 @@ class Driver:
             config=config,
             seeds=own.pop("seeds", None),
             data_revisions=own.pop("data_revisions", None),
+            data_files=own.pop("data_files", None),
         )
         made = replace(made, versioned_objects=own.pop("versioned_objects", {}))
         before: dict[str, Any] = {}
@@ -415,6 +420,22 @@ class Driver:
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
             for name, judge in found.judges.items()
         }
+
+
+def store(
+    kind: Kind[Any], found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
+) -> Outcome:
+    """Write the outcome of a kind that asks nobody: all of it is there, nothing is resumed."""
+    driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, found.notes)
+    run = write_run(
+        folder,
+        results=found.results,
+        manifest={**driver._head(found.results["config"], folder), **kind.about(attempts)},
+        records=found.subjects,
+        tables=kind.tables(attempts),
+        overwrite=overwrite,
+    )
+    return replace(found, run=run)
 
 
 def outcomes_of(run: Run) -> list[JobResult]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.runner.progress import Progress
@@ -117,6 +117,12 @@ class SummarySpec:
         Confidence level of the intervals.
     seed : int, default 42
         Seed of the resamples.
+    n_resamples : int, default 1000
+        Bootstrap resamples, where an interval is made of them.
+    method : str, optional
+        Method of the intervals, as in `summarise`.
+    executor : Executor, optional
+        Where resamples are drawn; no number depends on it.
 
     Raises
     ------
@@ -133,6 +139,9 @@ class SummarySpec:
     max_error_rate: float = 0.0
     confidence: float = DEFAULT_CONFIDENCE
     seed: int = DEFAULT_SEED
+    n_resamples: int = DEFAULT_N_RESAMPLES
+    method: str | None = None
+    executor: Any = None
 
     def __post_init__(self) -> None:
         _validate.choice(self.on_error, "on_error", ON_ERROR)

@@ -1,0 +1,280 @@
+"""`score_predictions`: stored predictions to cells with intervals, as a whole and by parts."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.analysis import metric_named
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.loaders.predictions import IDS, Predictions, Slice, Wanted, read_predictions
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.outcome import Outcome, Subject
+from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.runs.units import Unit
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard
+from eval_toolkit.scorecards.parts import WHOLE
+
+__all__ = ["PredictionsKind", "not_probabilities", "score_predictions"]
+
+_DEFAULT: tuple[MetricSpec, ...] = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
+_AT_THRESHOLD: tuple[Callable[..., MetricSpec], ...] = (
+    *(op.op_f1, op.op_precision, op.op_recall, op.op_fpr),
+)
+_PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
+
+
+def score_predictions(
+    source: Any,
+    metrics: Sequence[MetricSpec | str] | None = None,
+    *,
+    label_col: str | None = None,
+    score_cols: str | Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    group_col: str | None = None,
+    id_col: str | None = None,
+    threshold: float | None = None,
+    out: str | Path | None = None,
+    summary: SummarySpec | None = None,
+) -> Outcome:
+    """Score stored predictions: every metric with an interval, as a whole and by parts.
+
+    The command ``eval-toolkit score`` does the same.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, DataFrame, mapping of columns or sequence of mappings
+        One row per prediction, as `loaders.predictions.read_predictions` takes it.
+    metrics : sequence of MetricSpec or str, optional
+        By default PR-AUC, ROC-AUC, Brier score and log-loss; with ``threshold`` also F1, precision,
+        recall and false-positive rate.
+    label_col : str, optional
+        Column of the labels, 0 or 1; by default label, y_true, y or target.
+    score_cols : str or sequence of str, optional
+        Columns of scores; by default score, y_score, prob, probability or prob_positive.
+    by : str or sequence of str, optional
+        Columns whose values are parts, such as ``language``.
+    group_col : str, optional
+        Column of groups; rows of one group are resampled together.
+    id_col : str, optional
+        The data's own key of a row; by default unit_id, row_id or id.
+    threshold : float, optional
+        Scores at or above it count as positive.
+    out : path, optional
+        Folder to store the run in; needs rows with ids.
+    summary : SummarySpec, optional
+        Confidence level, method, number of resamples and seed of the intervals.
+
+    Returns
+    -------
+    Outcome
+        ``cards[slice, scorer]`` and ``subjects[slice, scorer]`` for every column of scores, on the
+        slice "all"; ``card`` and ``records`` where there is one.
+
+    Raises
+    ------
+    InvalidInputError, MissingColumnError
+        If a column is missing or a row cannot be read; the message lists the first bad rows.
+    ArtifactError
+        If there is a run in the folder already.
+
+    Examples
+    --------
+    >>> rows = {"label": [0, 1] * 30, "score": [0.1 * (i % 7) + 0.3 * (i % 2) for i in range(60)],
+    ...         "language": ["de"] * 30 + ["fr"] * 30}
+    >>> done = score_predictions(rows, ["roc_auc"], by="language")
+    >>> round(done.card["roc_auc"].value, 3), list(done.results["by_slice"]["all"]["parts"])
+    (0.836, ['language=de', 'language=fr'])
+    """
+    wanted = Wanted(
+        label=label_col,
+        scores=(score_cols,) if isinstance(score_cols, str) else tuple(score_cols),
+        by=(by,) if isinstance(by, str) else tuple(by),
+        group=group_col,
+        id=id_col,
+    )
+    found = read_predictions(source, wanted)
+    if out is not None and found.id is None:
+        raise InvalidInputError(
+            f"`out` needs rows with ids; none of the columns {', '.join(IDS)} is there, and a row's "
+            "number is no identity: name the column with `id_col`"
+        )
+    specs = _specs(metrics, threshold)
+    how = SummarySpec() if summary is None else summary
+    kind = PredictionsKind(
+        found=found,
+        specs=dict.fromkeys(found.scores, specs),
+        settings={
+            "files": [str(file) for file in found.rows.files],
+            "label": found.label,
+            "scores": list(found.scores),
+            "by": list(found.parts),
+            "group": group_col,
+            "id": found.id,
+            "metrics": [spec.name for spec in specs],
+            **({} if threshold is None else {"threshold": threshold}),
+            "confidence": how.confidence,
+            "n_resamples": how.n_resamples,
+            "seed": how.seed,
+            "method": how.method,
+        },
+        summary=how,
+        files={str(file): file for file in found.rows.files},
+    )
+    return drive(kind, out, name="predictions")
+
+
+def _specs(
+    metrics: Sequence[MetricSpec | str] | None, threshold: float | None
+) -> Sequence[MetricSpec]:
+    if metrics is not None:
+        return [metric_named(one) if isinstance(one, str) else one for one in metrics]
+    at = [] if threshold is None else [make(threshold) for make in _AT_THRESHOLD]
+    return [*_DEFAULT, *at]
+
+
+@dataclass(frozen=True)
+class PredictionsKind(Kind[Predictions]):
+    """Stored predictions of one or more scorers."""
+
+    found: Predictions = field(repr=False)
+    specs: Mapping[str, Sequence[MetricSpec]] = field(repr=False)
+    """The metrics of each scorer; thresholds may differ."""
+    settings: Mapping[str, Any]
+    summary: SummarySpec
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """What the rows were read from, for the manifest."""
+    each: Callable[[Sequence[Any]], Iterable[Any]] = iter
+    """Shows progress over the parts."""
+
+    name = "rows"
+    asks = False
+
+    def config(self) -> Mapping[str, Any]:
+        """Return columns, metrics and what the intervals depend on."""
+        return self.settings
+
+    def units(self) -> Sequence[Unit]:
+        """Return nothing: rows are known by their records."""
+        return ()
+
+    def produce(self, context: Any) -> Predictions:
+        """Return the predictions."""
+        return self.found
+
+    def grade(self, attempts: Predictions) -> Graded:
+        """Return the cells of the whole and of every part."""
+        whole: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
+        cards: dict[str, dict[str, Scorecard]] = {name: {} for name in attempts.scores}
+        for part, rows in self.each(attempts.slices()):
+            some = attempts.at(rows)
+            for scorer in some.scores:
+                cards[scorer][part] = self._card(some, scorer)
+            entry = _entry(some, {scorer: own[part] for scorer, own in cards.items()})
+            whole, parts = (entry, parts) if part == WHOLE else (whole, {**parts, part: entry})
+        return Graded(
+            subjects=_LazyRecords(attempts),
+            cards={
+                (WHOLE, scorer): Scorecard(dict(own.pop(WHOLE)), own)
+                for scorer, own in cards.items()
+            },
+            by_slice={WHOLE: {**whole, **({"parts": parts} if parts else {})}},
+            n_errors=0,
+        )
+
+    def _card(self, some: Slice, scorer: str) -> Scorecard:
+        how = self.summary
+        card = scorecard(
+            some.y_true,
+            some.scores[scorer],
+            metrics=self.specs[scorer],
+            groups=some.groups,
+            n_resamples=how.n_resamples,
+            confidence=how.confidence,
+            method=how.method,
+            seed=how.seed,
+            executor=how.executor,
+        )
+        return Scorecard(explained(card, some.scores[scorer]))
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the seed and the files."""
+        return {"seeds": {"bootstrap": self.summary.seed}, "data_files": dict(self.files)}
+
+    def _inputs(self) -> tuple[Any, Any]:
+        found = self.found
+        assert found.texts is not None  # noqa: S101 - the callers have looked
+        rows = (found.origin.tolist(), found.unit_ids().tolist(), found.texts.tolist())
+        return inputs_table({WHOLE: rows}, whole=WHOLE)
+
+    def tables(self, attempts: Predictions) -> Mapping[str, Any]:
+        """Return what the rows say, where a column was named for it."""
+        return {} if attempts.texts is None else {INPUTS: self._inputs()[0]}
+
+    def about(self, attempts: Predictions) -> Mapping[str, Any]:
+        """Return how the inputs are stored."""
+        return {} if attempts.texts is None else {"inputs": self._inputs()[1]}
+
+
+class _LazyRecords(Mapping[Subject, Records]):
+    """The records of each scorer, made when they are asked for: a million rows take a second."""
+
+    def __init__(self, found: Predictions) -> None:
+        self._found = found
+        self._made: dict[str, Records] = {}
+
+    def __getitem__(self, subject: Subject) -> Records:
+        place, scorer = subject
+        if place != WHOLE or scorer not in self._found.scores:
+            raise KeyError(subject)
+        if scorer not in self._made:
+            self._made[scorer] = self._found.records(scorer)
+        return self._made[scorer]
+
+    def __iter__(self) -> Iterator[Subject]:
+        return ((WHOLE, scorer) for scorer in self._found.scores)
+
+    def __len__(self) -> int:
+        return len(self._found.scores)
+
+
+def _entry(some: Slice, cards: Mapping[str, Scorecard]) -> dict[str, Any]:
+    """Return a slice or part in the shape that results have on disk."""
+    n, n_positive = len(some.y_true), some.n_positive
+    counts = {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
+    return {
+        "n": n,
+        "n_positive": n_positive,
+        "by_scorer": {scorer: {**card.to_dict(), **counts} for scorer, card in cards.items()},
+    }
+
+
+def not_probabilities(scores: FloatArray) -> str:
+    """Say why metrics of probabilities do not exist; empty when they do."""
+    low, high = float(scores.min()), float(scores.max())
+    if low >= 0.0 and high <= 1.0:
+        return ""
+    return f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+
+
+def needs_probability(name: str) -> bool:
+    """Return whether the metric of that name reads scores as probabilities."""
+    return name.startswith(_PROBABILITIES)
+
+
+def explained(card: Mapping[str, MetricResult], scores: FloatArray) -> dict[str, MetricResult]:
+    """Return the cells; one that failed for want of probabilities is skipped, and says so."""
+    why = not_probabilities(scores)
+    return {
+        name: replace(cell, status="skipped", reason=why)
+        if why and cell.status == "error" and needs_probability(name)
+        else cell
+        for name, cell in card.items()
+    }
