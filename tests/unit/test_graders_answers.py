@@ -27,7 +27,7 @@ from eval_toolkit.messages import Message
 from eval_toolkit.protocols import Grader
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks.measuring import grader_columns, measure
@@ -153,8 +153,8 @@ class TestTextColumns:
     )
     def test_what_is_kept(self, kept: Any, value: Any, status: str, reason: str) -> None:
         sample = Sample("q", NO_SUBJECT, [Message("user", "?")], "8")
-        answered = Outcome(Job("q", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
-        other = Outcome(Job("r", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
+        answered = JobResult(Job("q", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
+        other = JobResult(Job("r", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
         grader = Words(kept)
         records = measure(
             Plain(), [sample, replace(sample, id="r")], [answered, other], graders=[grader]

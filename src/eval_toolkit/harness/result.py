@@ -132,12 +132,14 @@ class RunResult(Tabled):
 
 
 def _by_fold(result: RunResult) -> dict[str, Any]:
-    """Return each fold with its own slices."""
+    """Return each fold with the slices that it has."""
     return {
         fold: {
             **about,
             "by_slice": {
-                name: _of_fold(entry["parts"], fold) for name, entry in result.by_slice.items()
+                name: _of_fold(entry["parts"], fold)
+                for name, entry in result.by_slice.items()
+                if fold in entry.get("parts", {})
             },
         }
         for fold, about in result.folds.items()

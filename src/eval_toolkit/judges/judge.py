@@ -139,7 +139,7 @@ class Judge:
     >>> steps
     ['judge:refusal']
     >>> judge.grade(answer, {steps[0]: RawCompletion("Yes.")})
-    {'refusal': Grade(value=1.0, status='ok', reason='')}
+    {'refusal': Grade(value=1.0, status='ok', reason='', text=None)}
     >>> judge.grade(answer, {steps[0]: RawCompletion("Hard to say")})["refusal"].status
     'error'
     """
