@@ -25,15 +25,15 @@ def names(ran: Page) -> dict[str, Any]:
 
 
 def test_nine_blocks_of_python(ran: Page) -> None:
-    """Nine of the guide this page grew from, and four for what came later.
+    """Nine of the guide this page grew from, and five for what came later.
 
-    Metrics, statistics of columns (two), contracts.
+    Metrics, statistics of columns (two), kinds, contracts.
     """
-    assert len(ran.printed) == 9 + 4
+    assert len(ran.printed) == 9 + 5
 
 
 def test_text_blocks_are_what_is_printed(ran: Page) -> None:
-    assert ran.n_shown == 12
+    assert ran.n_shown == 13
 
 
 def test_functional_core(ran: Page) -> None:
