@@ -8,6 +8,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import duckdb
@@ -166,19 +167,25 @@ class TestMillion:
         units = page.on.locator("table.samples tbody th a").all_inner_texts()
         return units, page.on.locator(".pager .meta").first.inner_text()
 
+    def follow(self, page: Page, link: Any) -> None:
+        """Click, and wait for the page that comes: its rows are read at once."""
+        before = page.on.url
+        link.click()
+        page.on.wait_for_url(lambda url: url != before)
+
     def test_it_pages_to_the_last_record(self, opened: Opens, large_viewer: Served) -> None:
         page = opened(large_viewer.address, allowed=[large_viewer.origin + "/"])
         page.goto(f"{large_viewer.origin}{href_of(page, 'million')}/samples")
         assert self.shown(page) == ([f"u{n:07d}" for n in range(50)], f"1–50 of {MILLION:,}")
-        page.on.locator("a[rel=next]").first.click()
+        self.follow(page, page.on.locator("a[rel=next]").first)
         assert self.shown(page)[0] == [f"u{n:07d}" for n in range(50, 100)]
-        page.on.locator(".pager a", has_text="Last").first.click()
+        self.follow(page, page.on.locator(".pager a", has_text="Last").first)
         last = [f"u{n:07d}" for n in range(MILLION - 50, MILLION)]
         assert self.shown(page) == (last, f"{MILLION - 49:,}–{MILLION:,} of {MILLION:,}")
-        page.on.locator("a[rel=prev]").first.click()
+        self.follow(page, page.on.locator("a[rel=prev]").first)
         assert self.shown(page)[0][0] == f"u{MILLION - 100:07d}"
         page.on.locator("input[name=page]").fill("12345")
-        page.on.locator("button", has_text="Go").click()
+        self.follow(page, page.on.locator("button", has_text="Go"))
         assert self.shown(page)[0][0] == f"u{12344 * 50:07d}"
         assert page.wider() == ""
 
