@@ -7,15 +7,10 @@ from eval_toolkit._words import number
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 
-__all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped", "unknown"]
+__all__ = ["bounds", "counted", "how", "notes", "said", "stopped", "unknown"]
 
 _UNITS = {"task": "samples", "rollout": "seed prompts"}
 _SCORERS_NAMED = 3
-
-
-def kind_of(run: Run) -> str:
-    """Return "task", "rollout" or "rows"."""
-    return run.kind
 
 
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:
@@ -39,7 +34,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     if cell.value is None or cell.status != "ok":
         return f"{cell.name}: {cell.status}" + (f", {cell.reason}" if cell.reason else "")
     several = len(run.cells.slices) > 1 and block.slice != "all"
-    on = f" on {block.slice}" if kind_of(run) == "task" or several else ""
+    on = f" on {block.slice}" if run.kind == "task" or several else ""
     if len(of_all) > 1:
         named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
@@ -56,7 +51,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
 def how(run: Run, cell: Cell | None, block: Block) -> str:
     """Say of what the number is, over how many, and how its interval was made."""
     config = run.manifest.get("config") or {}
-    kind = kind_of(run)
+    kind = run.kind
     parts = list(
         _of_rollouts(config) if kind == "rollout" else [f"{block.scorer} on {block.slice}"]
     )
@@ -119,7 +114,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
     lacking = cell.n_errors or details.get("censored")
     if not lacking or len(known) < 2:
         return ""
-    what = {"task": "answer", "rollout": "conversation"}.get(kind_of(run), "row")
+    what = {"task": "answer", "rollout": "conversation"}.get(run.kind, "row")
     what += "" if lacking == 1 else "s"
     cut = "was cut short" if lacking == 1 else "were cut short"
     how_ended = "broke" if cell.n_errors else cut
@@ -153,7 +148,7 @@ def stopped(results: Mapping[str, Any]) -> str:
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
     """Yield tiles of counts: how many there are, and how many broke."""
     counts = run.manifest.get("counts") or {}
-    kind = kind_of(run)
+    kind = run.kind
     if kind == "rollout":
         n, what = counts.get("n_rollouts"), "conversations"
     elif kind == "task":
@@ -178,7 +173,7 @@ def _asked(counts: Mapping[str, Any]) -> str:
 
 def notes(run: Run, block: Block) -> list[str]:
     """Return what else to know: how well judges agree with themselves or each other."""
-    if kind_of(run) != "task" or (block.slice, block.scorer) not in run.subjects:
+    if run.kind != "task" or (block.slice, block.scorer) not in run.subjects:
         return []
     records = run.records(block.slice, block.scorer)
     found = []

@@ -7,7 +7,6 @@ import numpy as np
 
 from eval_toolkit._display import Rows, Table
 from eval_toolkit._validate import IntArray
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import main_block
 from eval_toolkit.report.conversation_cards import Scoring, conversation_card
 from eval_toolkit.report.picking import rollouts_of_units
@@ -30,7 +29,7 @@ MAX_CATEGORIES = 20
 
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the section; None for a run without conversations."""
-    if kind_of(run) != "rollout" or not run.subjects or TURNS not in run.manifest["artifacts"]:
+    if run.kind != "rollout" or not run.subjects or TURNS not in run.manifest["artifacts"]:
         return None
     block = main_block(run)
     config = run.manifest.get("config") or {}

@@ -100,7 +100,7 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
     counts = list(answering.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
-    if answering.kind_of(run) == "rollout":
+    if run.kind == "rollout":
         order = [name for name in _OF_ROLLOUTS if name in block.cells]
     else:
         own = [name for name in block.cells if not name.endswith("_macro")]

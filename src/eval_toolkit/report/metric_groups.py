@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block
 from eval_toolkit.runs import Run
 
@@ -89,7 +88,7 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         Every metric is in one of them.
     """
     names = list(dict.fromkeys(name for block in blocks for name in block.cells))
-    if kind_of(run) == "rollout":
+    if run.kind == "rollout":
         return list(_of_rollouts(run, names))
     macro = [name for name in names if name.endswith("_macro") and name[:-6] in names]
     own = [name for name in names if name not in macro]

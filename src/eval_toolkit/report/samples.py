@@ -8,7 +8,6 @@ import numpy as np
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.analysis import higher_is_better
 from eval_toolkit.analysis.units import are_right, right_or_wrong
-from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell, main_block
 from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.sample_cards import cards_at
@@ -22,7 +21,7 @@ __all__ = ["build"]
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the section; None for a run that asked no model."""
     block = main_block(run)
-    if kind_of(run) != "task" or block is None:
+    if run.kind != "task" or block is None:
         return None
     if (block.slice, block.scorer) not in run.subjects:
         return None
