@@ -155,8 +155,14 @@ def scored_again(run: Run, by: Sequence[str]) -> list[Cell]:
     """
     options = [word for column in by for word in ("--by", column)]
     payload = said("score", run.path, *options, "--resamples", 200)
-    cells, stored = payload_cells(payload, Known.of(run)), set(stored_cells(run))
-    return cells if kind_of(run) == "rows" else [cell for cell in cells if cell in stored]
+    cells, stored = payload_cells(payload, Known.of(run)), set(map(_rounded, stored_cells(run)))
+    return cells if kind_of(run) == "rows" else [cell for cell in cells if _rounded(cell) in stored]
+
+
+def _rounded(cell: Cell) -> Cell:
+    """Return a cell without its last digits, which are the processor's."""
+    numbers = (None if value is None else float(f"{value:.10g}") for value in cell.numbers)
+    return Cell(*cell.place, *numbers, *cell[7:])
 
 
 def claims_held(run: Run, work: Path) -> dict[str, bool]:

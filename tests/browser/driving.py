@@ -16,7 +16,8 @@ __all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
 
 AXE = Path(__file__).resolve().parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE, DESK = 390, 1280
-_SECONDS = 60.0
+_SECONDS = 300.0
+"""How long a busy machine may take for one step."""
 _SERIOUS = ("serious", "critical")
 _WIDER = """() => {
   const page = document.documentElement, width = page.clientWidth, out = [];
@@ -108,6 +109,7 @@ class Browser:
 
         async def opened() -> tuple[Any, Any]:
             context = await self._browser.new_context(**options)
+            context.set_default_timeout(900 * _SECONDS)  # milliseconds
             return context, await context.new_page()
 
         return self.wait(opened())

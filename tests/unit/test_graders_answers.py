@@ -227,7 +227,12 @@ class TestFirstEdition:
         assert card["number_match_maj@5"].value == 0.625
         for name, cell in card.items():
             assert cell.value == stored[name]["value"], name
-            assert cell.to_dict()["ci"] == stored[name]["ci"], name
+            ci = cell.to_dict()["ci"]
+            assert ci.keys() == stored[name]["ci"].keys(), name
+            for key, wanted in stored[name]["ci"].items():
+                if isinstance(wanted, float | list):  # the last digits are the processor's
+                    wanted = pytest.approx(wanted, rel=1e-12)
+                assert ci[key] == wanted, (name, key)
 
     def test_texts_in_their_place_give_the_same_numbers(self) -> None:
         records = Run.open(FIRST).records("sums", "m")
