@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -114,25 +114,22 @@ def units_table(
     (['u1', 'u2'], 'x [… 5 more characters]', 1)
     """
     who, parts = _of_records(records or {})
-    given = [(place, unit) for place, unit in enumerate(units)]
+    given = list(units)
     if not given:
         return who, {"parts": parts}
-    lines = _lines(who, parts, given)
-    own = list(dict.fromkeys(name for _, unit in given for name in unit.more))
-    columns = {name: _objects([line[name] for line in lines]) for name in who}
-    asked = [line.get("") for line in lines]
-    texts = [None if unit is None else shown_input(unit[1].input) for unit in asked]
-    rights = [None if unit is None else shown_input(unit[1].reference) for unit in asked]
+    columns, asked = _matched(who, parts, given)
+    texts = [None if unit is None else shown_input(unit.input) for unit in asked]
+    rights = [None if unit is None else shown_input(unit.reference) for unit in asked]
     what: dict[str, list[Any]] = {
-        "row": [-1 if unit is None else unit[0] for unit in asked],
+        "row": [-1 if unit is None else unit.row for unit in asked],
         "input": [None if text is None else kept_text(text) for text in texts],
         "digest": [None if text is None else _digest(text) for text in texts],
         "reference": [None if text is None else kept_text(text) for text in rights],
     }
-    for name in own:
-        if name.lower() in {*map(str.lower, columns), *map(str.lower, what)}:
+    for name in dict.fromkeys(name for unit in given for name in unit.more):
+        if name.lower() in map(str.lower, (*columns, *what)):
             raise InvalidInputError(f"units have a column {name!r} already; choose another name")
-        what[name] = [None if unit is None else unit[1].more.get(name) for unit in asked]
+        what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
     columns |= {
         name: _typed(values)
         for name, values in what.items()
@@ -154,7 +151,8 @@ def _of_records(
         if any(np.array_equal(ids, side["unit_id"]) for ids in seen):
             continue
         if seen:  # a scorer with other units
-            new = ~np.isin(side["unit_id"].astype(str), np.concatenate(seen).astype(str))
+            known = {unit for ids in seen for unit in ids.tolist()}
+            new = [unit not in known for unit in side["unit_id"].tolist()]
             side = {name: column[new] for name, column in side.items()}
         sides.append((slice_name, side))
     names = dict.fromkeys(name for _, side in sides for name in side if name.startswith(PART))
@@ -197,30 +195,36 @@ def _first_of_each(records: Records) -> dict[str, Array]:
     return side
 
 
-def _lines(
-    who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[tuple[int, Unit]]
-) -> list[dict[str, Any]]:
-    """Return the units by line, in order; "" has the place and the unit that was given."""
-    names = list(who)
-    lines = [dict(zip(names, row, strict=True)) for row in zip(*who.values(), strict=True)]
-    left = {(line["slice"], line["unit_id"]): line for line in lines}
-    slices = list(dict.fromkeys(who["slice"].tolist()))
-    for place, unit in given:
-        about = (place if unit.row is None else unit.row, unit)
+def _matched(
+    who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
+) -> tuple[dict[str, Array], list[Unit | None]]:
+    """Return what is known of each line, and the unit that was given for it, in order."""
+    columns = {name: column.tolist() for name, column in who.items()}
+    left = {
+        key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
+    }
+    slices = list(dict.fromkeys(columns["slice"]))
+    asked: list[Unit | None] = [None] * len(left)
+    for place, unit in enumerate(given):
+        told = unit if unit.row is not None else replace(unit, row=place)
         for name in slices if unit.slice is None else [unit.slice]:
-            line = left.pop((name, unit.id), None)
-            if line is None and unit.slice is None:
-                continue
-            if line is None:
-                told = [name, unit.id, unit.content_hash, unit.group]
-                line = dict.fromkeys(names) | dict(zip(WHO, told, strict=True))
+            at = left.pop((name, unit.id), None)
+            if at is not None:
+                asked[at] = told
+            elif unit.slice is not None:
+                line = dict(zip(WHO, (name, unit.id, unit.content_hash, unit.group), strict=True))
                 line |= {parts[key]: value for key, value in unit.parts.items() if key in parts}
-                lines.append(line)
-            line[""] = about
-    return sorted(lines, key=lambda line: (line["slice"], line["unit_id"]))
+                for column, values in columns.items():
+                    values.append(line.get(column))
+                asked.append(told)
+    order = _order(columns)
+    return (
+        {name: _objects([values[at] for at in order]) for name, values in columns.items()},
+        [asked[at] for at in order],
+    )
 
 
-def _order(columns: Mapping[str, Array]) -> list[int]:
+def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
     keys = list(zip(columns["slice"], columns["unit_id"], strict=True))
     return sorted(range(len(keys)), key=keys.__getitem__)
 
