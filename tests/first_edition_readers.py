@@ -140,7 +140,7 @@ def stored_tables(run: Run) -> list[list[Any]]:
             columns = run.table(name)
             lines = zip(*(columns[key].tolist() for key in sorted(columns)), strict=True)
             found.append([name, len(next(iter(columns.values()))), digest(sorted(map(str, lines)))])
-    if run.inputs is not None:
+    if "inputs.parquet" in run.manifest["artifacts"] and run.inputs is not None:
         for slice_name, n in run.inputs.slices.items():
             texts = run.inputs.texts_at(slice_name, range(n))
             found.append([f"inputs of {slice_name}", n, digest(sorted(texts.values()))])

@@ -12,12 +12,12 @@ from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs.units import UNITS, Unit, units_table
 from eval_toolkit.scorecards import Records
 from eval_toolkit.viewer.security import session_of
 
@@ -122,18 +122,14 @@ def plain_run(folder: Path, run_id: str, value: float, **manifest: Any) -> Run:
 
 def rows_run(folder: Path, records: Records, texts: dict[str, str] | None = None) -> Run:
     """A run of rows, with inputs where texts are given."""
-    tables, more = {}, {}
-    if texts:
-        columns, about = inputs_table(
-            {"all": (range(len(texts)), list(texts), list(texts.values()))}
-        )
-        tables, more = {INPUTS: columns}, {"inputs": about}
+    units = [Unit(id=unit, input=text) for unit, text in (texts or {}).items()]
+    columns, about = units_table({("all", "model"): records}, units)
     return write_run(
         folder,
         results=results(folder.name, {"roc_auc": cell(0.75)}),
-        manifest={"run_id": folder.name, "config": {"command": "score"}, **more},
+        manifest={"run_id": folder.name, "config": {"command": "score"}, "units": about},
         records={("all", "model"): records},
-        tables=tables,
+        tables={UNITS: columns},
     )
 
 
@@ -175,13 +171,13 @@ def rollout_run(folder: Path, reply: str = "Certainly not.") -> Run:
     first = Node("", "Be rude.", reply, children=[bad, lost], scores={"toxicity": 0.1}, event=False)
     graph = Graph("Insult me", [first], "s1")
     records = Records.from_columns({"attack_success": [1.0]}, unit_id=["s1"])
+    units, _ = units_table(
+        {("seeds", "model"): records}, seed_units([SeedPrompt("Insult me", id="s1")])
+    )
     return write_run(
         folder,
         results=results(folder.name, {"attack_success": cell(1.0)}, "seeds"),
         manifest={"run_id": folder.name, "kind": "rollout", "config": {"kind": "rollout"}},
         records={("seeds", "model"): records},
-        tables={
-            TURNS: turns_table([graph]),
-            SEEDS: seeds_table([SeedPrompt("Insult me", id="s1")]),
-        },
+        tables={TURNS: turns_table([graph]), UNITS: units},
     )

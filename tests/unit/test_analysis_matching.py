@@ -12,12 +12,9 @@ from eval_toolkit._hashing import content_hash
 from eval_toolkit.analysis import MatchSpec, RunComparison, compare_runs, leaderboard
 from eval_toolkit.analysis.matching import renamed
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
-from eval_toolkit.messages import Message
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs.units import UNITS, Unit, units_table
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks import Sample
-from eval_toolkit.tasks.references import reference_tables
 
 QUESTIONS = [f"What is {n} + {n}?" for n in range(30)]
 TARGETS = [str(2 * n) for n in range(30)]
@@ -44,9 +41,8 @@ def stored(
         unit_id=[ids[at] for at in places],
         content_hash=[content_hash(asked[at], right[at]) for at in places],
     )
-    columns, about = inputs_table(
-        {task: (places, [ids[at] for at in places], [asked[at] for at in places])}
-    )
+    units = [Unit(id=ids[at], input=asked[at], reference=right[at]) for at in places]
+    columns, about = units_table({(task, name): records}, units)
     config: dict[str, Any] = {"kind": "task"} | ({"imported": {"tool": tool}} if tool else {})
     cell = {"value": float(np.mean(values)), "status": "ok", "reason": ""}
     results = {
@@ -58,14 +54,9 @@ def stored(
     return write_run(
         folder / name,
         results=results,
-        manifest={"run_id": name, "config": config, "inputs": about},
+        manifest={"run_id": name, "config": config, "units": about},
         records={(task, name): records},
-        tables={
-            INPUTS: columns,
-            **reference_tables(
-                Sample(ids[at], "", [Message("user", asked[at])], right[at]) for at in places
-            ),
-        },
+        tables={UNITS: columns},
     )
 
 
@@ -228,7 +219,7 @@ def test_a_run_of_ours_is_compared_with_a_log(tmp_path: Path) -> None:
         results={**a.results, "run_id": "own"},
         manifest={**a.manifest, "run_id": "own", "versioned_objects": versions},
         records={("sums", "a"): a.records("sums", "a")},
-        tables={INPUTS: a.table(INPUTS)},
+        tables={UNITS: a.table(UNITS)},
     )
     b = stored(tmp_path, "b", ids=[str(n) for n in range(30)], values=BETTER)
     result = compare_runs(a, b)

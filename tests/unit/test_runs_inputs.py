@@ -1,5 +1,6 @@
 """What rows say, stored beside a run: looked up by unit and by row, and nothing else changes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeErr
 from eval_toolkit.harness import RunResult, evaluate, evaluate_folded, save_run
 from eval_toolkit.leakage import NormalizedFormLeakageCheck
 from eval_toolkit.runs import Inputs, Run, run_state, write_run
-from eval_toolkit.runs.inputs import INPUTS, MAX_CHARS, inputs_table, shown_input
+from eval_toolkit.runs.units import MAX_CHARS, UNITS, Unit, shown_input, units_table
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import StratifiedGroupKFoldSplitter
 from eval_toolkit.thresholds import MaxF1Selector
@@ -29,10 +30,15 @@ class ByLength:
         return np.array([1 / (1 + len(str(x))) for x in X])
 
 
-def stored(folder: Path, slices: Any, **options: Any) -> Run:
-    columns, about = inputs_table(slices, **options)
-    manifest = {"run_id": "r1", "inputs": about}
-    return write_run(folder, results=RESULTS, manifest=manifest, tables={INPUTS: columns})
+def stored(folder: Path, slices: Any) -> Run:
+    units = [
+        Unit(id=unit, input=text, slice=name, row=row)
+        for name, (places, ids, texts) in slices.items()
+        for row, unit, text in zip(places, ids, texts, strict=True)
+    ]
+    columns, about = units_table({}, units)
+    manifest = {"run_id": "r1", "units": about}
+    return write_run(folder, results=RESULTS, manifest=manifest, tables={UNITS: columns})
 
 
 def inputs_of(run: Run) -> Inputs:
@@ -58,11 +64,11 @@ class TestLookups:
         assert inputs.texts_of("test", []) == {}
 
     @settings(max_examples=15, deadline=None)
-    @given(texts=st.lists(st.text(max_size=30) | st.none(), min_size=1, max_size=30))
+    @given(texts=st.lists(st.text(max_size=30) | st.none(), max_size=30))
     def test_every_text_comes_back(
         self, tmp_path_factory: pytest.TempPathFactory, texts: list[str | None]
     ) -> None:
-        n = len(texts)
+        n = len(texts := ["one", *texts])
         units = [f"u{row * 7 % n}~{row}" for row in range(n)]
         folder = tmp_path_factory.mktemp("run") / "r1"
         inputs = inputs_of(stored(folder, {"s": (range(n), units, texts)}))
@@ -79,9 +85,11 @@ class TestLookups:
         assert inputs.texts_at("s", range(0, n, 2)) == {row: units[row] for row in range(0, n, 2)}
 
     def test_parts_of_the_whole_share_its_inputs(self, tmp_path: Path) -> None:
-        run = stored(tmp_path / "r1", {"all": ([0], ["u1"], ["one"])}, whole="all")
-        assert inputs_of(run).text_of("language=en", "u1") == "one"
-        assert inputs_of(run).text_at("language=en", 0) == "one"
+        run = stored(tmp_path / "r1", {"all": ([0], ["u1"], ["one"])})
+        assert inputs_of(run).text_of("language=en", "u1") is None
+        first_edition = Inputs(replace(inputs_of(run).units, whole="all"))
+        assert first_edition.text_of("language=en", "u1") == "one"
+        assert first_edition.text_at("language=en", 0) == "one"
 
     def test_names_and_ids_are_data_and_no_code(self, tmp_path: Path) -> None:
         name, unit = 'it\'s "x" -- ?', "u'); DROP TABLE x; --"
@@ -94,8 +102,6 @@ class TestLookups:
             inputs.texts_of("s", "u1")
         with pytest.raises(InvalidInputError, match="at least 0"):
             inputs.text_at("s", -1)
-        with pytest.raises(InvalidInputError, match="2 rows, 1 unit ids and 1 texts"):
-            inputs_table({"s": ([0, 1], ["u1"], ["one"])})
 
 
 class TestWhatIsStored:
@@ -104,7 +110,7 @@ class TestWhatIsStored:
         run = stored(tmp_path / "r1", {"s": ([0, 1], ["a", "b"], texts)})
         assert inputs_of(run).text_at("s", 0) == texts[0]
         assert inputs_of(run).text_at("s", 1) == "y" * MAX_CHARS + " [… 1,234 more characters]"
-        assert run.manifest["inputs"] == {"max_chars": MAX_CHARS, "n_cut": 1, "whole": None}
+        assert run.manifest["units"] == {"max_chars": MAX_CHARS, "n_cut": 1, "parts": {}}
 
     def test_secrets_are_redacted_also_where_a_text_is_cut(self, tmp_path: Path) -> None:
         secret = "hf_" + "a1B2" * 10
@@ -112,7 +118,7 @@ class TestWhatIsStored:
         run = stored(tmp_path / "r1", {"s": ([0, 1], ["a", "b"], texts)})
         assert inputs_of(run).text_at("s", 0) == "my password=[redacted] and [redacted]"
         assert "hf_" not in str(inputs_of(run).text_at("s", 1))
-        data = (run.path / INPUTS).read_bytes()
+        data = (run.path / UNITS).read_bytes()
         assert b"hunter2" not in data
 
     def test_half_a_surrogate_pair_is_replaced(self, tmp_path: Path) -> None:
@@ -129,7 +135,7 @@ class TestWhatIsStored:
 
     def test_it_is_sealed_like_every_table(self, tmp_path: Path) -> None:
         run = stored(tmp_path / "r1", {"s": ([0], ["a"], ["one"])})
-        (run.path / INPUTS).write_bytes(b"PAR1")
+        (run.path / UNITS).write_bytes(b"PAR1")
         assert run_state(run.path).startswith("incomplete: ")
         with pytest.raises(ArtifactError, match="has changed since the run was written"):
             Run.open(run.path)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from eval_toolkit.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.driver import outcomes_of
-from eval_toolkit.runs.inputs import MAX_CHARS
+from eval_toolkit.runs.units import MAX_CHARS, UNITS, Unit
 from eval_toolkit.tasks import (
     BaseTask,
     ChoicesSpec,
@@ -34,11 +35,10 @@ from eval_toolkit.tasks import (
 )
 from eval_toolkit.tasks import kind as storing_module
 from eval_toolkit.tasks.references import (
-    REFERENCES,
     Reference,
     read_reference,
-    reference_tables,
     references_of,
+    sample_units,
 )
 from eval_toolkit.tasks.suites import Suite, run_suite
 
@@ -81,10 +81,11 @@ def by_length(request: Any) -> list[float]:
 def stored(run: Run | None) -> dict[str, Reference]:
     """Read the whole table, in another way than `references_of` does."""
     assert run is not None
-    table = run.table(REFERENCES)
-    assert list(table) == ["unit_id", "reference", "correct"]
+    table = run.table(UNITS)
     assert table["unit_id"].tolist() == sorted(table["unit_id"])
-    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    correct = table.get("correct", np.full(len(table["unit_id"]), None))
+    columns = (table["unit_id"], table["reference"], correct)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     found = {
         unit: Reference(text, None if correct is None else tuple(json.loads(correct)))
         for unit, text, correct in rows
@@ -93,7 +94,7 @@ def stored(run: Run | None) -> dict[str, Reference]:
     return found
 
 
-def bytes_of(run: Run | None, name: str = REFERENCES) -> bytes:
+def bytes_of(run: Run | None, name: str = UNITS) -> bytes:
     assert run is not None
     return (run.path / name).read_bytes()
 
@@ -128,10 +129,10 @@ class TestWhatIsStored:
         assert texts[4] in ("", None)
         assert {one.correct for one in found.values()} == {None}
 
-    def test_without_any_reference_there_is_no_table(self, tmp_path: Path) -> None:
+    def test_without_any_reference_there_is_no_column(self, tmp_path: Path) -> None:
         run = run_task(quiz(None, None), ScriptedModel("4"), tmp_path / "r", max_error_rate=1.0).run
         assert run is not None
-        assert REFERENCES not in run.manifest["artifacts"]
+        assert "reference" not in run.table(UNITS)
         assert references_of(run, ["0"]) == {}
 
     def test_shuffled_choices_keep_the_order_asked(self, tmp_path: Path) -> None:
@@ -167,21 +168,21 @@ class TestWhatIsStored:
 
     def test_a_reference_that_is_no_choice_claims_no_place(self) -> None:
         ask = [Message("user", "Which?")]
-        made = reference_tables([Sample("q", "", ask, "Ur", (" Rome", " Bonn"))])[REFERENCES]
-        assert (made["reference"].tolist(), made["correct"].tolist()) == (["Ur"], [None])
+        (made,) = sample_units([Sample("q", "", ask, "Ur", (" Rome", " Bonn"))])
+        assert (made.reference, made.more) == ("Ur", {"correct": None})
 
     def test_several_right_choices(self) -> None:
         ask = [Message("user", "Which?")]
         sample = Sample("q", "", ask, ["c", "a"], (" a", " b", " c"))
-        made = reference_tables([sample])[REFERENCES]
-        assert json.loads(made["reference"][0]) == [" a", " c"]
-        assert made["correct"][0] == "[0, 2]"
+        (made,) = sample_units([sample])
+        assert json.loads(made.reference) == [" a", " c"]
+        assert made.more == {"correct": "[0, 2]"}
 
     @pytest.mark.parametrize("context", [{"doc": 1, "choices": 3, "right": 7}, {"right": [0]}, 5])
     def test_contexts_of_any_kind(self, context: Any) -> None:
         ask = [Message("user", "Which?")]
         sample = Sample("q", "", ask, "b", (" a", " b"), context)
-        assert reference_tables([sample])[REFERENCES]["correct"][0] == "[1]"
+        assert sample_units([sample])[0].more == {"correct": "[1]"}
 
     def test_only_samples_that_count(self, tmp_path: Path) -> None:
         task = quiz(*(["x"] * 300))
@@ -219,7 +220,7 @@ class TestHostile:
     def test_an_altered_table_is_refused(self, tmp_path: Path) -> None:
         run = run_task(quiz("4"), ScriptedModel("4"), tmp_path / "r").run
         assert run is not None
-        path = run.path / REFERENCES
+        path = run.path / UNITS
         path.write_bytes(path.read_bytes() + b" ")
         with pytest.raises(ArtifactError, match="has changed since the run was written"):
             Run.open(run.path)
@@ -231,10 +232,11 @@ class TestNothingElseChanges:
     ) -> None:
         task = capitals(shuffle_choices=True)
         new = run_task(task, ScriptedModel(by_length), tmp_path / "new", run_id="r").run
-        monkeypatch.setattr(storing_module, "reference_tables", lambda samples: {})
+        bare = lambda samples: [Unit(id=s.id, content_hash=s.content_hash) for s in samples]  # noqa: E731
+        monkeypatch.setattr(storing_module, "sample_units", bare)
         old = run_task(task, ScriptedModel(by_length), tmp_path / "old", run_id="r").run
         assert old is not None
-        assert not (old.path / REFERENCES).exists()
+        assert references_of(old, new.records(*new.subjects[0]).unit_id) == {}
         for name in ("results.json", "records.parquet"):
             assert bytes_of(new, name) == bytes_of(old, name)
 
@@ -305,12 +307,12 @@ class TestOtherTasks:
         model = ScriptedModel("3")
         plain = run_task(task, model, tmp_path / "a").run
         loud = run_task(perturbed(task, Perturbation("upper")), model, tmp_path / "b").run
-        assert bytes_of(plain) == bytes_of(loud)
+        assert stored(plain) == stored(loud)
         assert sorted(one.text or "" for one in stored(plain).values()) == list("0123")
 
     def test_suites(self, tmp_path: Path) -> None:
         run_suite(Suite("s", [quiz("4")]), ScriptedModel("4"), tmp_path / "s")
-        (path,) = (tmp_path / "s").rglob(REFERENCES)
+        (path,) = (tmp_path / "s").rglob(UNITS)
         assert [one.text for one in stored(Run.open(path.parent)).values()] == ["4"]
 
     def test_lm_eval_choices_that_are_scored_twice(self, tmp_path: Path) -> None:
@@ -340,8 +342,8 @@ def test_places_are_those_of_the_texts(n: int, right: set[int], spaced: bool) ->
     sample = Sample(
         "q", "", [Message("user", "?")], [f"choice {at}" for at in places], tuple(choices)
     )
-    made = reference_tables([sample])[REFERENCES]
-    assert json.loads(made["correct"][0]) == places
+    (made,) = sample_units([sample])
+    assert json.loads(made.more["correct"]) == places
     texts = [choices[at] for at in places]
-    text = made["reference"][0]
+    text = made.reference
     assert text == texts[0] if len(texts) == 1 else json.loads(text) == texts

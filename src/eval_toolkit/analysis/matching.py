@@ -27,7 +27,6 @@ __all__ = [
 
 _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
-_REFERENCES = "references.parquet"
 _WORDS = {
     "content": "their input and target, as ids differ",
     "input": "their input alone, as ids or targets are written differently",
@@ -208,11 +207,9 @@ class _Units:
     @cached_property
     def targets(self) -> dict[str, str]:
         """The references of units, without what tools change about them."""
-        if _REFERENCES not in self.run.manifest["artifacts"]:
-            return {}
-        table = self.run.table(_REFERENCES)
-        told = zip(table["unit_id"], table["reference"], strict=True)
-        return {str(unit): " ".join(text.split()) for unit, text in told if text is not None}
+        units = self.run.units
+        told = {} if units is None else units.values("reference", self.ids)
+        return {unit: " ".join(text.split()) for unit, text in told.items()}
 
     def keys(self, units: str) -> list[str]:
         """Return what each unit is known by, "" where that is not stored."""

@@ -13,7 +13,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.predictions import IDS, Predictions, Slice, Wanted, read_predictions
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Outcome, Subject
 from eval_toolkit.runs.specs import SummarySpec
@@ -161,8 +160,12 @@ class PredictionsKind(Kind[Predictions]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return nothing: rows are known by their records."""
-        return ()
+        """Return what the rows say, where a column was named for it; records know the rest."""
+        found = self.found
+        if found.texts is None:
+            return ()
+        rows = zip(found.origin.tolist(), found.unit_ids().tolist(), found.texts, strict=True)
+        return [Unit(id=str(unit), input=text, slice=WHOLE, row=row) for row, unit, text in rows]
 
     def produce(self, context: Any) -> Predictions:
         """Return the predictions."""
@@ -207,20 +210,6 @@ class PredictionsKind(Kind[Predictions]):
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the seed and the files."""
         return {"seeds": {"bootstrap": self.summary.seed}, "data_files": dict(self.files)}
-
-    def _inputs(self) -> tuple[Any, Any]:
-        found = self.found
-        assert found.texts is not None  # noqa: S101 - the callers have looked
-        rows = (found.origin.tolist(), found.unit_ids().tolist(), found.texts.tolist())
-        return inputs_table({WHOLE: rows}, whole=WHOLE)
-
-    def tables(self, attempts: Predictions) -> Mapping[str, Any]:
-        """Return what the rows say, where a column was named for it."""
-        return {} if attempts.texts is None else {INPUTS: self._inputs()[0]}
-
-    def about(self, attempts: Predictions) -> Mapping[str, Any]:
-        """Return how the inputs are stored."""
-        return {} if attempts.texts is None else {"inputs": self._inputs()[1]}
 
 
 class _LazyRecords(Mapping[Subject, Records]):

@@ -13,7 +13,7 @@ from eval_toolkit.harness.rows import Rows, named_slices
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.inputs import INPUTS, inputs_table, shown_input
+from eval_toolkit.runs.units import UNITS, Unit, shown_input, units_table
 from eval_toolkit.scorecards import Records
 
 __all__ = ["compact", "save_run", "write_run_result"]
@@ -150,22 +150,21 @@ def save_run(
     made = build_manifest(run_id=result.run_id, config=config, **about)
     versions = {**result.versions, **made.versioned_objects}
     about_run = replace(made, versioned_objects=versions).to_dict()
-    tables = {}
-    if inputs is not None:
-        tables[INPUTS], about_run["inputs"] = _inputs(result, inputs)
+    units = [] if inputs is None else _units_of(result, inputs)
+    stored, about_run["units"] = units_table(result.records, units)
     return write_run(
         run_dir,
         results=compact(payload),
         results_full=payload,
         manifest=about_run,
         records=dict(result.records) or None,
-        tables=tables,
+        tables={UNITS: stored} if len(stored["unit_id"]) else {},
         overwrite=overwrite,
     )
 
 
-def _inputs(result: RunResult, inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the table of what rows say, and what the manifest says about it."""
+def _units_of(result: RunResult, inputs: Any) -> list[Unit]:
+    """Return the rows of slices with what they say."""
     try:
         named = named_slices([inputs] if isinstance(inputs, EvalSliceLike) else inputs)
     except EvalToolkitError as error:
@@ -173,14 +172,17 @@ def _inputs(result: RunResult, inputs: Any) -> tuple[dict[str, Any], dict[str, A
     first: dict[str, Records] = {}
     for (name, _), side in result.records.items():
         first.setdefault(name, side)
-    parts = {}
+    found: list[Unit] = []
     for name, source in named.items():
         rows = Rows(name, source)
         units = _units(rows, first.get(name))
         _check_scored(result, rows, units, first.get(name))
-        texts = [shown_input(value, rows.columns) for value in rows.inputs]
-        parts[name] = range(rows.n), units, texts
-    return inputs_table(parts)
+        texts = (shown_input(value, rows.columns) for value in rows.inputs)
+        found += [
+            Unit(id=unit, content_hash=digest, input=text, slice=name, row=row)
+            for row, (unit, digest, text) in enumerate(zip(units, rows.hashes, texts, strict=True))
+        ]
+    return found
 
 
 def _check_scored(

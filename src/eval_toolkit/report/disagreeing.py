@@ -202,8 +202,6 @@ def _inputs(runs: tuple[Run, Run], slice_name: str, units: Sequence[str]) -> dic
         missing = [unit for unit in units if unit not in found]
         if run.inputs is not None:
             found |= run.inputs.texts_of(slice_name, missing)
-        elif "seeds.parquet" in run.manifest["artifacts"]:
-            found |= _seeds(run, missing)
         elif "responses.parquet" in run.manifest["artifacts"]:
             found |= {unit: prompt for unit, (prompt, _) in _asked(run, missing).items()}
     return found
@@ -216,12 +214,6 @@ def _replies(run: Run, units: Sequence[str]) -> dict[str, str]:
     if "responses.parquet" not in run.manifest["artifacts"]:
         return {}
     return {unit: reply for unit, (_, reply) in _asked(run, units).items() if reply}
-
-
-def _seeds(run: Run, units: Sequence[str]) -> dict[str, str]:
-    table = run.table("seeds.parquet")
-    rows = dict(zip(table["id"].tolist(), table["prompt"].tolist(), strict=True))
-    return {unit: _spoken(rows[unit]) for unit in units if unit in rows}
 
 
 def _asked(run: Run, units: Sequence[str]) -> dict[str, tuple[str, str]]:

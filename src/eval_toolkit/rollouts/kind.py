@@ -14,7 +14,7 @@ from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
 from eval_toolkit.rollouts.scorers import asked_through, unwrapped
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import JobResult
@@ -52,7 +52,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     def units(self) -> Sequence[Unit]:
         """Return the seed prompts."""
-        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.prompts]
+        return seed_units(self.prompts)
 
     def grade(self, attempts: Graphs) -> Graded:
         """Return what was measured of the rollouts."""
@@ -64,8 +64,8 @@ class MeasuredRollouts(Kind[Graphs]):
         return {name: settings for one in asking for name, settings in one.describe().items()}
 
     def tables(self, attempts: Graphs) -> Mapping[str, Any]:
-        """Return turns and seeds."""
-        return {TURNS: turns_table(attempts), SEEDS: seeds_table(self.prompts)}
+        """Return the turns."""
+        return {TURNS: turns_table(attempts)}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return versions, seed and system."""

@@ -14,6 +14,7 @@ from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.progress import RunProgress, read_progress
 from eval_toolkit.runs.results import ResultCell, Results
+from eval_toolkit.runs.stored_units import StoredUnits
 from eval_toolkit.runs.writing import write_run
 from eval_toolkit.scorecards.parts import format_part, parse_part
 
@@ -47,6 +48,7 @@ __all__ = [
     "Results",
     "Run",
     "RunProgress",
+    "StoredUnits",
     "SummarySpec",
     "Unit",
     "drive",

@@ -30,6 +30,7 @@ from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.specs import AskSpec
+from eval_toolkit.runs.units import UNITS, Unit, units_table
 from eval_toolkit.runs.writing import write_run
 
 __all__ = [
@@ -379,15 +380,17 @@ class Driver:
         same = begun.get("config") == config and begun.get("run_id") == found.results["run_id"]
         if nothing_asked and same and holds(opened.previous, found.results, found.subjects):
             return replace(found, run=opened.previous)
-        tables = {RESPONSES: to_columns([*outcomes, *_kept(opened, outcomes)])}
+        units = self.kind.units()
+        stored, about = units_table(found.subjects, units)
+        answers = to_columns([*outcomes, *_kept(opened, outcomes)])
         manifest = {
             **head,
             "run_id": found.results["run_id"],
-            "item_set_hash": _item_set_hash(self.kind),
+            "item_set_hash": _item_set_hash(units),
+            "units": about,
             "counts": self._counts(found),
             "usage": found.usage,
             **({"judges": self._told_judges(found)} if found.judges else {}),
-            **self.kind.about(attempts),
             "notes": list(found.notes),
             "wall_clock_seconds": found.elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
         }
@@ -400,7 +403,7 @@ class Driver:
             else None,
             manifest=manifest,
             records=found.subjects,
-            tables={**tables, **self.kind.tables(attempts)},
+            tables={UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)},
         )
         return replace(found, run=run)
 
@@ -427,12 +430,13 @@ def store(
 ) -> Outcome:
     """Write the outcome of a kind that asks nobody: all of it is there, nothing is resumed."""
     driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, found.notes)
+    stored, about = units_table(found.subjects, kind.units())
     run = write_run(
         folder,
         results=found.results,
-        manifest={**driver._head(found.results["config"], folder), **kind.about(attempts)},
+        manifest={**driver._head(found.results["config"], folder), "units": about},
         records=found.subjects,
-        tables=kind.tables(attempts),
+        tables={UNITS: stored, **kind.tables(attempts)},
         overwrite=overwrite,
     )
     return replace(found, run=run)
@@ -452,9 +456,9 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
     return None if digest is None else str(digest)
 
 
-def _item_set_hash(kind: Kind[Any]) -> str:
+def _item_set_hash(units: Iterable[Unit]) -> str:
     """Return a hash of the ids and contents of all units."""
-    pairs = sorted([unit.id, unit.content_hash] for unit in kind.units())
+    pairs = sorted([unit.id, unit.content_hash] for unit in units)
     return sha256_text(canonical_json(pairs))
 
 

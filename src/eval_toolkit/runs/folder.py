@@ -21,10 +21,16 @@ from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
-from eval_toolkit.runs.inputs import INPUTS, Inputs
+from eval_toolkit.runs.inputs import Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.relied_on import manifest_problem
 from eval_toolkit.runs.results import Results
+from eval_toolkit.runs.stored_units import (
+    StoredUnits,
+    stored_units,
+    unit_files,
+    units_of_records,
+)
 from eval_toolkit.runs.table import Layout, from_table, units_of
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
@@ -135,16 +141,26 @@ class Run(Tabled):
         return self._json(RESULTS_FULL) if RESULTS_FULL in self.manifest["artifacts"] else None
 
     @cached_property
+    def units(self) -> StoredUnits | None:
+        """What was evaluated: inputs, references, groups and parts; None for results alone.
+
+        Runs of before `units.parquet` have what they stored of it, and what their records say.
+        """
+        artifacts = self.manifest["artifacts"]
+        if self.verify:
+            for name in unit_files(artifacts):
+                _check_artifact(self.path, name, artifacts[name])
+        known = None
+        if self._layout is not None:
+            slices = dict.fromkeys(name for name, _ in self.subjects)
+            known = units_of_records(self.path / RECORDS, self._layout, slices)
+        return stored_units(self.path, self.manifest, records=known)
+
+    @cached_property
     def inputs(self) -> Inputs | None:
         """What the rows say, to be looked up, or None when the run was stored without."""
-        described = self.manifest["artifacts"].get(INPUTS)
-        if described is None:
-            return None
-        if self.verify:
-            _check_artifact(self.path, INPUTS, described)
-        about = self.manifest.get("inputs")
-        whole = about.get("whole") if isinstance(about, Mapping) else None
-        return Inputs(self.path / INPUTS, None if whole is None else str(whole))
+        units = self.units
+        return None if units is None or "input" not in units.columns else Inputs(units)
 
     def _json(self, name: str) -> Any:
         data = read_regular(self.path / name)

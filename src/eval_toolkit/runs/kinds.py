@@ -112,7 +112,7 @@ class Kind(Protocol[AttemptsT]):
         ...
 
     def units(self) -> Sequence[Unit]:
-        """Return what is asked about."""
+        """Return what is asked about; the driver stores those with records in ``units.parquet``."""
         ...
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
@@ -152,10 +152,6 @@ class Kind(Protocol[AttemptsT]):
 
     def tables(self, attempts: AttemptsT) -> Mapping[str, Columns]:
         """Return further tables of the run."""
-        return {}
-
-    def about(self, attempts: AttemptsT) -> Mapping[str, Any]:
-        """Return what the manifest says about the tables."""
         return {}
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:

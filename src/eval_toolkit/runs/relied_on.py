@@ -53,7 +53,7 @@ _ANY_KIND = {
     "thresholds": {"type": ["object", "array"]},  # by scorer, or the criteria of selectors
     "higher_is_better": {"type": "object", "additionalProperties": _TRUTH},
 }
-_MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT}
+_MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT, "units": _OBJECT}
 
 
 def manifest_problem(manifest: Mapping[str, Any]) -> str:

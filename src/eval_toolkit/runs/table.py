@@ -19,12 +19,13 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import parse_part
 from eval_toolkit.scorecards.records import LARGEST_VALUE, is_text
 
-__all__ = ["Layout", "from_table", "part_mask", "to_table", "units_of"]
+__all__ = ["PART", "Layout", "from_table", "part_mask", "stored_names", "to_table", "units_of"]
 
 _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
 _MEASURED = ("", ".status", ".reason")
-_PART = "part:"
+PART = "part:"
+"""Before the name of a part, in the names of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +179,22 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
             }
             for key, side in zip(keys, sides, strict=True)
         ],
-        parts=_stored_names(parts, _PART, ("",), taken),
-        columns=_stored_names(columns, "", _MEASURED, taken),
+        parts=stored_names(parts, PART, ("",), taken),
+        columns=stored_names(columns, "", _MEASURED, taken),
         text_columns=tuple(dict.fromkeys(column for side in sides for column in side.texts)),
     )
 
 
-def _stored_names(
+def stored_names(
     names: Iterable[str], prefix: str, suffixes: tuple[str, ...], taken: set[str]
 ) -> dict[str, str]:
-    """Return a name in the table for each column; tables do not tell names apart by case."""
+    """Return a name in the table for each column; tables do not tell names apart by case.
+
+    Examples
+    --------
+    >>> stored_names(["language", "Language"], PART, ("",), set())
+    {'language': 'part:language', 'Language': 'part:Language~2'}
+    """
     stored = {}
     for name in names:
         plain = candidate = prefix + name or "_"

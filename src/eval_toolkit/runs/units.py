@@ -1,12 +1,34 @@
-"""Units: the items that an evaluation asks about, whatever its kind."""
+"""Units: the items that an evaluation asks about, and the one table that stores them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eval_toolkit._hashing import content_hash
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Unit"]
+from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json, content_hash, sha256_text
+from eval_toolkit._plain import plain, whole_text
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.runs.table import PART, stored_names
+from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import unit_starts
+
+__all__ = ["MAX_CHARS", "UNITS", "Unit", "kept_text", "shown_input", "units_table"]
+
+UNITS = "units.parquet"
+MAX_CHARS = 20_000
+"""Characters that are kept of one input or reference."""
+_MARGIN = 4_000
+"""Characters beyond those that are looked at, so that a secret at the end is known as one."""
+WHO = ("slice", "unit_id", "content_hash", "group")
+"""What records know of a unit, too; parts stand beside it."""
+WHAT = ("row", "input", "digest", "reference")
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +49,12 @@ class Unit:
         What is asked, in JSON types.
     reference : object, optional
         What would be right, in JSON types.
+    more : mapping of str to (str, int, float or None), optional
+        Columns of the kind's own in the table of units, stored as they are.
+    slice : str, optional
+        The slice that it belongs to; by default every slice with a record of it.
+    row : int, optional
+        Its place in the data, from 0; by default its place among the units.
 
     Examples
     --------
@@ -40,7 +68,226 @@ class Unit:
     parts: Mapping[str, str] = field(default_factory=dict)
     input: Any = field(default=None, repr=False)
     reference: Any = field(default=None, repr=False)
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    slice: str | None = None
+    row: int | None = None
 
     def __post_init__(self) -> None:
         if not self.content_hash:
             object.__setattr__(self, "content_hash", content_hash(self.input, self.reference))
+
+
+def units_table(
+    records: Mapping[tuple[str, str], Records] | None, units: Iterable[Unit] = ()
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return the columns of ``units.parquet``, and what the manifest says about them.
+
+    Records say which units there are, with hash, group and parts; units say what is asked about
+    them. So the table holds what was evaluated, however early a run was stopped.
+
+    Parameters
+    ----------
+    records : mapping of (slice, system) to Records
+        The run's.
+    units : iterable of Unit
+        Secrets in inputs and references are redacted, and of a longer text the first `MAX_CHARS`
+        characters are kept. A unit without a record is left out unless it names its slice, as rows
+        do that leakage was looked for in.
+
+    Returns
+    -------
+    tuple of dict
+        Columns for ``tables`` of `write_run`, by slice and unit, and the value of ``units`` in its
+        manifest. There is no column of inputs, references or the like where no unit has one.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column of the kind's own has the name of another.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"right": [1, 0]}, unit_id=["u1", "u2"])
+    >>> given = [Unit(id="u2", input="x" * 20_005), Unit(id="u1", reference="4")]
+    >>> columns, about = units_table({("quiz", "m"): records}, given)
+    >>> columns["unit_id"].tolist(), columns["input"][1][-23:], about["n_cut"]
+    (['u1', 'u2'], 'x [… 5 more characters]', 1)
+    """
+    who, parts = _of_records(records or {})
+    given = list(units)
+    if not given:
+        return who, {"parts": parts}
+    columns, asked = _matched(who, parts, given)
+    texts = [None if unit is None else shown_input(unit.input) for unit in asked]
+    rights = [None if unit is None else shown_input(unit.reference) for unit in asked]
+    what: dict[str, list[Any]] = {
+        "row": [-1 if unit is None else unit.row for unit in asked],
+        "input": [None if text is None else kept_text(text) for text in texts],
+        "digest": [None if text is None else _digest(text) for text in texts],
+        "reference": [None if text is None else kept_text(text) for text in rights],
+    }
+    for name in dict.fromkeys(name for unit in given for name in unit.more):
+        if name.lower() in map(str.lower, (*columns, *what)):
+            raise InvalidInputError(f"units have a column {name!r} already; choose another name")
+        what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
+    columns |= {
+        name: _typed(values)
+        for name, values in what.items()
+        if any(value is not None for value in values)
+    }
+    n_cut = sum(text is not None and len(text) > MAX_CHARS for text in texts)
+    return columns, {"parts": parts, "max_chars": MAX_CHARS, "n_cut": n_cut}
+
+
+def _of_records(
+    records: Mapping[tuple[str, str], Records],
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return what records know of their units, each once, and the stored names of parts."""
+    found: dict[str, list[Array]] = {name: [] for name in WHO}
+    sides: list[tuple[str, dict[str, Array]]] = []
+    for slice_name, scorer in sorted(records):
+        side = _first_of_each(records[slice_name, scorer])
+        seen = [one["unit_id"] for name, one in sides if name == slice_name]
+        if any(np.array_equal(ids, side["unit_id"]) for ids in seen):
+            continue
+        if seen:  # a scorer with other units
+            known = {unit for ids in seen for unit in ids.tolist()}
+            new = [unit not in known for unit in side["unit_id"].tolist()]
+            side = {name: column[new] for name, column in side.items()}
+        sides.append((slice_name, side))
+    names = dict.fromkeys(name for _, side in sides for name in side if name.startswith(PART))
+    parts = stored_names((name.removeprefix(PART) for name in names), PART, ("",), {*WHO, *WHAT})
+    found |= {stored: [] for stored in parts.values()}
+    for slice_name, side in sides:
+        n = len(side["unit_id"])
+        found["slice"].append(_objects([slice_name] * n))
+        for name in WHO[1:]:
+            found[name].append(side[name])
+        for name, stored in parts.items():
+            found[stored].append(side.get(PART + name, _objects([None] * n)))
+    columns = {name: np.concatenate(some) if some else _objects([]) for name, some in found.items()}
+    several = len({name for name, _ in sides}) < len(sides)
+    order = _order(columns) if several else slice(None)
+    return {name: column[order] for name, column in columns.items()}, parts
+
+
+def _first_of_each(records: Records) -> dict[str, Array]:
+    """Return units by column; a group that is the unit itself is None.
+
+    What differs between the attempts at a unit, as the number of a fold may, is no part of it.
+    """
+    ordered, ids = records, records.unit_id
+    if (ids[1:] < ids[:-1]).any():  # most are sorted, and sorting a million takes a while
+        ordered = records.take(np.argsort(ids, kind="stable"))
+    starts = unit_starts(ordered.unit_id)
+    counts = np.diff([*starts.tolist(), len(ordered)])
+    ids = ordered.unit_id[starts].astype(object)
+    groups = ordered.group[starts].astype(object)
+    groups[groups == ids] = None
+    side = {
+        "unit_id": ids,
+        "content_hash": ordered.content_hash[starts].astype(object),
+        "group": groups,
+    }
+    for name, values in ordered.slices.items():
+        if np.array_equal(np.repeat(values[starts], counts), values):
+            side[PART + name] = values[starts].astype(object)
+    return side
+
+
+def _matched(
+    who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
+) -> tuple[dict[str, Array], list[Unit | None]]:
+    """Return what is known of each line, and the unit that was given for it, in order."""
+    columns = {name: column.tolist() for name, column in who.items()}
+    left = {
+        key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
+    }
+    slices = list(dict.fromkeys(columns["slice"]))
+    asked: list[Unit | None] = [None] * len(left)
+    for place, unit in enumerate(given):
+        told = unit if unit.row is not None else replace(unit, row=place)
+        for name in slices if unit.slice is None else [unit.slice]:
+            at = left.pop((name, unit.id), None)
+            if at is not None:
+                asked[at] = told
+            elif unit.slice is not None:
+                line = dict(zip(WHO, (name, unit.id, unit.content_hash, unit.group), strict=True))
+                line |= {parts[key]: value for key, value in unit.parts.items() if key in parts}
+                for column, values in columns.items():
+                    values.append(line.get(column))
+                asked.append(told)
+    order = _order(columns)
+    return (
+        {name: _objects([values[at] for at in order]) for name, values in columns.items()},
+        [asked[at] for at in order],
+    )
+
+
+def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
+    keys = list(zip(columns["slice"], columns["unit_id"], strict=True))
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def _typed(values: Sequence[Any]) -> Array:
+    """Return a column: of whole numbers, of numbers, or of texts with None where there is none."""
+    if all(type(value) is int for value in values):
+        return np.array(values, dtype=np.int64)
+    if all(value is None or type(value) in (int, float) for value in values):
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return _objects([None if value is None else whole_text(str(value)) for value in values])
+
+
+def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
+    """Return an input as people read it: a text as it is, several features as "name: value".
+
+    Parameters
+    ----------
+    value : object
+        A text, a number, or a list of features; anything else as JSON.
+    names : sequence of str
+        Of the features.
+
+    Returns
+    -------
+    str or None
+        None where the input is missing.
+
+    Examples
+    --------
+    >>> shown_input("hello"), shown_input([3, "red", None], ["size", "colour", "weight"])
+    ('hello', 'size: 3, colour: red, weight: –')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) == len(names) > 0:
+        parts = zip(names, (shown_input(part) for part in value), strict=True)
+        return ", ".join(f"{name}: {'–' if text is None else text}" for name, text in parts)
+    if isinstance(value, (list, tuple, Mapping, np.ndarray)):
+        return canonical_json(plain(value))
+    return None if _validate.is_missing(value) else str(value)
+
+
+def kept_text(text: str) -> str:
+    """Return a text as it is stored: it can be written down, has no secrets and is not too long.
+
+    Examples
+    --------
+    >>> kept_text("my password=hunter2")
+    'my password=[redacted]'
+    """
+    safe: str = redact_secrets(whole_text(text[: MAX_CHARS + _MARGIN]))
+    if len(text) <= MAX_CHARS:
+        return safe
+    return f"{safe[:MAX_CHARS]} [… {len(text) - MAX_CHARS:,} more characters]"
+
+
+def _digest(text: str) -> str:
+    """Return the hash of a text without what tools change about it: white space, Unicode form."""
+    return sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

@@ -9,7 +9,6 @@ from typing import Any
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.judges.asking import AskingGrader, apart, judge_jobs, judge_of
-from eval_toolkit.messages import Role
 from eval_toolkit.protocols import Model
 from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner import Job, JobResult, JobResults
@@ -18,7 +17,6 @@ from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import outcomes_of
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
 from eval_toolkit.runs.units import Unit
@@ -27,7 +25,7 @@ from eval_toolkit.tasks.ended import Ended, asked_until
 from eval_toolkit.tasks.grading import Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.measuring import built_responses
-from eval_toolkit.tasks.references import reference_tables
+from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.tasks.watching import Watch
 
@@ -114,7 +112,7 @@ class TaskKind(Kind[Answers]):
 
     def units(self) -> Sequence[Unit]:
         """Return the samples."""
-        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.samples]
+        return sample_units(self.samples)
 
     def n_planned(self) -> int:
         """Return the number of requests about samples."""
@@ -181,18 +179,6 @@ class TaskKind(Kind[Answers]):
         """Return what decides the verdicts of each judge."""
         return {judge.name: dict(judge.describe()) for judge in self.measuring.judges}
 
-    def tables(self, attempts: Answers) -> Mapping[str, Any]:
-        """Return references and questions."""
-        samples = self._counted(attempts)
-        return {**reference_tables(samples), INPUTS: _questions(self.task.NAME, samples)[0]}
-
-    def about(self, attempts: Answers) -> Mapping[str, Any]:
-        """Return how questions are stored."""
-        return {"inputs": _questions(self.task.NAME, self._counted(attempts))[1]}
-
-    def _counted(self, attempts: Answers) -> Sequence[Sample]:
-        return self.samples if attempts.ended is None else attempts.ended.samples
-
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return versions, seed, data revision and model."""
         task = config["task"]
@@ -258,22 +244,6 @@ class StoredAnswers(TaskKind):
             self._verdicts(context, self.samples, answers, self.waiting)
         context.verdicts += [one for one in verdicts if judge_of(one.job.step) not in names]
         return Answers([*context.outcomes, *context.verdicts], self.ended)
-
-
-def _questions(task: str, samples: Sequence[Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the items ask as a table of the run, and what the manifest says about it.
-
-    Runs of other tools have other ids, hashes and prompts for an item, but not another question.
-    """
-    units = [sample.id for sample in samples]
-    places = [sample.index for sample in samples]
-    return inputs_table({task: (places, units, [_asked(one) for one in samples])})
-
-
-def _asked(sample: Sample) -> str | None:
-    """Return what a sample asks: as the data has it, or else as the last turn of the user does."""
-    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
-    return sample.question if sample.question is not None else next(turns, None)
 
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:

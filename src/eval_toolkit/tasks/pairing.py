@@ -31,6 +31,7 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import n_failed
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.measuring import answered, grades_by
+from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.rescoring import opened_task_run
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
@@ -211,7 +212,7 @@ class PairsKind(Kind[list[JobResult]]):
 
     def units(self) -> Sequence[Unit]:
         """Return the samples."""
-        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.samples]
+        return sample_units(self.samples)
 
     def n_planned(self) -> int | None:
         """Return None: the models are not asked."""

@@ -1,26 +1,20 @@
-"""``references.parquet``: what the right answer to each sample of a run was, for people to read."""
+"""What the samples of a run asked, and what the right answer to each was, for people to read."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eval_toolkit import _tables
-from eval_toolkit._tables.reading import RowPick
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.choices import right_choices
+from eval_toolkit.messages import Role
 from eval_toolkit.responses import Loglikelihood
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.inputs import inputs_table
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["REFERENCES", "Reference", "read_reference", "reference_tables", "references_of"]
+__all__ = ["Reference", "read_reference", "references_of", "sample_units"]
 
-REFERENCES = "references.parquet"
-COLUMNS = ("unit_id", "reference", "correct")
 _OF_CHOICES = frozenset({"doc", "choices", "right"})
 """What a context holds that says itself which choices are right, by their places."""
 
@@ -41,8 +35,10 @@ class Reference:
     """Places of the right choices, from 0 in the order asked; None where nothing tells them."""
 
 
-def reference_tables(samples: Iterable[Sample]) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the references of samples as a table of a run.
+def sample_units(samples: Iterable[Sample]) -> list[Unit]:
+    """Return the samples of a task as units: the question, and what is right.
+
+    Runs of other tools have other ids, hashes and prompts for an item, but not another question.
 
     Parameters
     ----------
@@ -51,28 +47,36 @@ def reference_tables(samples: Iterable[Sample]) -> dict[str, dict[str, NDArray[A
 
     Returns
     -------
-    dict of file name to columns
-        For ``tables`` of `write_run`: a row per sample, by unit. Secrets are redacted and long
-        texts cut as those of ``inputs.parquet`` are. Empty where no sample has a reference.
+    list of Unit
+        "correct" has the places of the right choices, as a JSON list.
 
     Examples
     --------
     >>> from eval_toolkit.messages import Message
     >>> ask = [Message("user", "Capital of Italy?")]
-    >>> made = reference_tables([Sample("q", "", ask, "Rome", (" Bonn", " Rome"))])
-    >>> [column.tolist() for column in made["references.parquet"].values()]
-    [['q'], [' Rome'], ['[1]']]
+    >>> (unit,) = sample_units([Sample("q", "", ask, "Rome", (" Bonn", " Rome"))])
+    >>> unit.input, unit.reference, unit.more
+    ('Capital of Italy?', ' Rome', {'correct': '[1]'})
     """
-    ordered = sorted(samples, key=lambda sample: sample.id)
-    found = [_reference(sample) for sample in ordered]
-    if all(one.text is None for one in found):
-        return {}
-    units, texts = [sample.id for sample in ordered], [one.text for one in found]
-    kept, _ = inputs_table({"": (range(len(units)), units, texts)})
-    correct = np.empty(len(found), dtype=object)
-    correct[:] = [None if one.correct is None else json.dumps(one.correct) for one in found]
-    columns = (kept["unit_id"], kept["text"], correct)
-    return {REFERENCES: dict(zip(COLUMNS, columns, strict=True))}
+    return [_unit(sample, _reference(sample)) for sample in samples]
+
+
+def _unit(sample: Sample, right: Reference) -> Unit:
+    return Unit(
+        id=sample.id,
+        content_hash=sample.content_hash,
+        group=sample.group,
+        input=_asked(sample),
+        reference=right.text,
+        more={"correct": None if right.correct is None else json.dumps(right.correct)},
+        row=sample.index,
+    )
+
+
+def _asked(sample: Sample) -> str | None:
+    """Return what a sample asks: as the data has it, or else as the last turn of the user does."""
+    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
+    return sample.question if sample.question is not None else next(turns, None)
 
 
 def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
@@ -106,23 +110,15 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
     >>> [one.text for one in references_of(done.run, done.records.unit_id).values()]
     ['4']
     """
-    wanted = sorted(set(map(str, unit_ids)))
-    if not wanted or not is_stored(run):
+    units = run.units
+    if units is None or "reference" not in units.columns:
         return {}
-    pick = RowPick(where={"unit_id": wanted})
-    read = _tables.read_table(run.path / REFERENCES, texts=COLUMNS, pick=pick)
-    rows = zip(*(read[name].tolist() for name in COLUMNS), strict=True)
-    return {str(unit): read_reference(text, correct) for unit, text, correct in rows}
+    columns = [name for name in ("reference", "correct") if name in units.columns]
+    found = units.rows(columns, sorted(map(str, unit_ids)))
+    return {unit: read_reference(*cells) for unit, cells in found.items()}
 
 
-def is_stored(run: Run) -> bool:
-    """Return whether a run says that it has a table of references."""
-    described = run.manifest["artifacts"].get(REFERENCES)
-    texts = described.get("texts") if isinstance(described, Mapping) else None
-    return isinstance(texts, Sequence) and set(COLUMNS) <= set(texts)
-
-
-def read_reference(text: Any, correct: Any) -> Reference:
+def read_reference(text: Any, correct: Any = None) -> Reference:
     """Return a stored reference; places that are none count as not known.
 
     Parameters

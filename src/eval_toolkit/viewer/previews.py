@@ -1,10 +1,11 @@
 """The first words of what each record is about, for a page of a list."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from eval_toolkit.runs.inputs import INPUTS
-from eval_toolkit.viewer.records import RESPONSES, SEEDS, Record, Shape, inside_json
+from eval_toolkit.runs.stored_units import PARQUET
+from eval_toolkit.viewer.records import RESPONSES, Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["previews"]
@@ -15,7 +16,7 @@ _SCATTERED_AT_MOST = 200_000
 
 
 def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int, str]:
-    """Return a text for every record that has one: its input, its seed prompt, or its answer.
+    """Return a text for every record that has one: its input, or its answer.
 
     Of a large run only neighbours have them: fetched from all over the table, they would cost
     more time than the rest of the page.
@@ -39,17 +40,17 @@ def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int
     scattered = max(rows, default=0) - min(rows, default=0) >= 2 * len(rows)
     if not units or (scattered and shape.n_rows > _SCATTERED_AT_MOST):
         return {}
-    if shape.tables.get(INPUTS, frozenset()) >= {"slice", "unit_id", "text"}:
-        texts = _by_key(store, shape, INPUTS, "slice, unit_id", "text", "unit_id", units)
-        return _of(found, texts, lambda record: (_place(shape, record.slice), record.unit_id))
-    if shape.tables.get(SEEDS, frozenset()) >= {"id", "prompt"}:
-        said = f"coalesce({inside_json('prompt', '$')}, prompt)"
-        texts = _by_key(store, shape, SEEDS, "id", said, "id", units)
-        return _of(found, texts, lambda record: (record.unit_id,))
+    stored = shape.units
+    if stored is not None and "input" in stored.columns:
+        texts = _by_key(
+            store, stored.files, stored.sql, "slice, unit_id", "input", "unit_id", units
+        )
+        return _of(found, texts, lambda one: (stored.slice_with("input", one.slice), one.unit_id))
     if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "attempt", "step", "response"}:
         said = inside_json("response", "$.text")
         own = "step = '' AND unit_id"  # judges and testers have steps with names
-        texts = _by_key(store, shape, RESPONSES, "unit_id, attempt", said, own, units)
+        files = (shape.path.parent / RESPONSES,)
+        texts = _by_key(store, files, PARQUET, "unit_id, attempt", said, own, units)
         return _of(found, texts, lambda record: (record.unit_id, record.attempt))
     return {}
 
@@ -62,13 +63,9 @@ def _of(
     return {record.row: texts[key(record)] for record in found if key(record) in texts}
 
 
-def _place(shape: Shape, slice_name: str) -> str | None:
-    return slice_name if slice_name in shape.input_slices else shape.whole
-
-
 def _by_key(
     store: Store,
-    shape: Shape,
+    files: Sequence[Path],
     table: str,
     key: str,
     text: str,
@@ -76,12 +73,11 @@ def _by_key(
     units: Sequence[str],
 ) -> dict[tuple[Any, ...], str]:
     """Return texts by key; every name in here is our own, never one of the data."""
-    path = shape.path.parent / table
     rows = store.query(
-        path,
-        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM read_parquet(?, hive_partitioning = false) "  # noqa: S608
+        files[0],
+        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM {table} "  # noqa: S608
         f"WHERE {unit} IN ({', '.join('?' * len(units))})",
-        [pattern(path), *units],
+        [*map(pattern, files), *units],
     )
     return {tuple(row[:-1]): _cut(str(row[-1])) for row in rows if row[-1]}
 

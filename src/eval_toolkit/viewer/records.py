@@ -13,7 +13,7 @@ from eval_toolkit._tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS
-from eval_toolkit.runs.inputs import INPUTS
+from eval_toolkit.runs.stored_units import StoredUnits, stored_units
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
 
 RESPONSES = "responses.parquet"
 TURNS = "turns.parquet"
-SEEDS = "seeds.parquet"
 _VALUES_AT_MOST = 200
 """Of a part with more values than this, none are listed to choose from."""
 VALUE_CHARS = 200
@@ -55,8 +54,7 @@ class Shape:
     """Of a slice, scorer or part what it can be; empty where there are too many, or long ones."""
     tables: Mapping[str, frozenset[str]]
     """Further tables of the run and their columns."""
-    input_slices: Sequence[str] = ()
-    whole: str | None = None
+    units: StoredUnits | None = None
     texts: frozenset[str] = frozenset()
     """Measured columns that hold texts."""
 
@@ -146,10 +144,9 @@ def shape_of(store: Store, path: Path) -> Shape:
     parts = _known(described.get("parts"), there, ("",))
     tables = {
         name: frozenset(store.columns_of(path / name))
-        for name in (INPUTS, RESPONSES, TURNS, SEEDS)
+        for name in (RESPONSES, TURNS)
         if name in run.manifest["artifacts"] and (path / name).is_file()
     }
-    inputs = run.inputs if INPUTS in tables else None
     return Shape(
         table,
         store.query(
@@ -164,10 +161,17 @@ def shape_of(store: Store, path: Path) -> Shape:
             for name, stored in {"slice": "slice", "scorer": "scorer", **_marked(parts)}.items()
         },
         tables,
-        tuple(inputs.slices) if inputs is not None else (),
-        inputs.whole if inputs is not None else None,
+        _units(store, run),
         frozenset(texts),
     )
+
+
+def _units(store: Store, run: Run) -> StoredUnits | None:
+    """Return the run's units; None where they cannot be read, as the rest can be shown."""
+    try:
+        return stored_units(run.path, run.manifest, store.columns_of)
+    except ArtifactError:
+        return None
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:
@@ -299,14 +303,15 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     found = [_contains(quoted(name)) for name in own]
     parameters: list[Any] = [q] * len(own)
     folder = shape.path.parent
-    if shape.tables.get(INPUTS, frozenset()) >= {"slice", "unit_id", "text"}:
+    units = shape.units
+    if units is not None and "input" in units.columns:
         # A slice without inputs of its own is a part of the whole.
         place = "CASE WHEN list_contains(?, slice) THEN slice ELSE ? END"
         found.append(
             f"({place} || chr(31) || unit_id) IN (SELECT slice || chr(31) || unit_id "  # noqa: S608
-            f"FROM read_parquet(?, hive_partitioning = false) WHERE {_contains('text')})"
+            f"FROM {units.sql} WHERE {_contains('input')})"
         )
-        parameters += [list(shape.input_slices), shape.whole, pattern(folder / INPUTS), q]
+        parameters += [list(units.counts("input")), units.whole, *map(pattern, units.files), q]
     if shape.tables.get(RESPONSES, frozenset()) >= _ASKED:
         asked = pattern(folder / RESPONSES)
         answers = ["response", "error"]
@@ -320,14 +325,13 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
             f"{_contains('prompt')} OR {_contains('prompt')}) OR {' OR '.join(map(_contains, answers))})"
         )
         parameters += [asked, asked, q, escaped, *[json.dumps(q)[1:-1]] * 2, *[q] * len(told)]
-    for name, columns in ((TURNS, ("unit_id", "probe", "response")), (SEEDS, ("id", "prompt"))):
-        if shape.tables.get(name, frozenset()) >= set(columns):
-            # Texts that are no plain ones are stored as JSON.
-            inside = [_contains(column) for column in columns[1:] for _ in range(2)]
-            found.append(
-                f"unit_id IN (SELECT {columns[0]} FROM read_parquet(?, hive_partitioning = false) WHERE {' OR '.join(inside)})"  # noqa: S608
-            )
-            parameters += [pattern(folder / name), *[q, escaped] * len(columns[1:])]
+    if shape.tables.get(TURNS, frozenset()) >= {"unit_id", "probe", "response"}:
+        # Texts that are no plain ones are stored as JSON.
+        inside = [_contains(column) for column in ("probe", "response") for _ in range(2)]
+        found.append(
+            f"unit_id IN (SELECT unit_id FROM read_parquet(?, hive_partitioning = false) WHERE {' OR '.join(inside)})"  # noqa: S608
+        )
+        parameters += [pattern(folder / TURNS), *[q, escaped] * 2]
     return f"({' OR '.join(found)})", parameters
 
 

@@ -19,9 +19,9 @@ from eval_toolkit.rollouts.turns import TURN_COLUMNS, read_turns
 from eval_toolkit.runner.jobs import JobResult
 from eval_toolkit.runner.stored import COLUMNS, read_outcomes
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.inputs import INPUTS
+from eval_toolkit.runs.stored_units import stored_units
 from eval_toolkit.tasks.joining import PART
-from eval_toolkit.tasks.references import REFERENCES, Reference, is_stored, read_reference
+from eval_toolkit.tasks.references import Reference, read_reference
 from eval_toolkit.viewer.records import RESPONSES, TURNS, Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
@@ -117,22 +117,24 @@ class Talk:
 
 
 def input_of(run: Run, shape: Shape, record: Record) -> str | None:
-    """Return what a row says, or None where the run was stored without."""
-    if INPUTS not in shape.tables or run.inputs is None:
+    """Return what a unit says, None where it is not stored or a conversation begins with it."""
+    if shape.units is None or TURNS in shape.tables:
         return None
-    return run.inputs.text_of(record.slice, record.unit_id)
+    texts = shape.units.values("input", [record.unit_id], slice_name=record.slice)
+    return texts.get(record.unit_id)
 
 
 def reference_of(store: Store, run: Run, record: Record) -> Reference | None:
     """Return what was right about a unit, or None where the run was stored without."""
-    if not is_stored(run):
-        return None
-    path = run.path / REFERENCES
     try:
+        units = stored_units(run.path, run.manifest, store.columns_of)
+        if units is None or "reference" not in units.columns:
+            return None
+        correct = "correct" if "correct" in units.columns else "NULL"
         rows = store.query(
-            path,
-            "SELECT reference, correct FROM read_parquet(?, hive_partitioning = false) WHERE unit_id = ? LIMIT 1",
-            [pattern(path), record.unit_id],
+            units.files[0],
+            f"SELECT reference, {correct} FROM {units.sql} WHERE unit_id = ? LIMIT 1",  # noqa: S608
+            [*map(pattern, units.files), record.unit_id],
         )
     except ArtifactError:  # what was asked and answered is there all the same
         return None

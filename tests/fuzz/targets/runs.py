@@ -223,8 +223,8 @@ def _journal(folder: Path, name: str) -> None:
 
 
 _SCORED = ("odd/manifest.json", "odd/results.json", "odd/records.cells.json")
-_ANSWERED = (*_SCORED, "odd/responses.cells.json", "odd/inputs.cells.json")
-_ROLLED = (*_SCORED, "odd/turns.cells.json", "odd/seeds.cells.json")
+_ANSWERED = (*_SCORED, "odd/responses.cells.json", "odd/units.cells.json")
+_ROLLED = (*_SCORED, "odd/turns.cells.json", "odd/units.cells.json")
 TARGETS = (
     Target("scored_run", "runs of rows: compare, gate, score", _compared, two_runs, _SCORED),
     Target("asked_run", "runs of tasks: compare, export, resume", _asked, _asked_runs, _ANSWERED),

@@ -271,7 +271,7 @@ class TestRollouts:
         assert (first.probe, first.response, first.scores) == ("Hi", "Hello", {"toxicity": 0.25})
         assert (second.status, second.unscored) == ("error", {"toxicity": "skipped: no reply"})
         assert run.manifest["config"]["depth"] == 2
-        assert run.table("seeds.parquet")["content_hash"].tolist() == (
+        assert run.table("units.parquet")["content_hash"].tolist() == (
             run.records("goals", "m").content_hash[::2].tolist()
         )
         assert write_report([run], tmp_path / "report.html").exists()

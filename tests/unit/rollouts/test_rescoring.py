@@ -20,10 +20,12 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
-from eval_toolkit.rollouts.seeds.tables import read_seeds, seeds_table
+from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.runner import read_entries, read_outcomes
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.units import UNITS, units_table
+from eval_toolkit.scorecards import Records
 
 SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n}", category="ab"[n % 2], topic=f"t{n // 2}")
          for n in range(8)]  # fmt: skip
@@ -46,7 +48,7 @@ class TestRescoring:
         done = rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b", run_id="x")
         whole = run(tmp_path / "c", IDIOT, run_id="x")
         assert (done.card["attack_success"].value, done.n_asked) == (0.25, 0)
-        for name in ("records.parquet", "turns.parquet", "results.json", "seeds.parquet"):
+        for name in ("records.parquet", "turns.parquet", "results.json", "units.parquet"):
             assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
         assert done.attempts == whole.attempts
         assert "no model was asked" in done.notes[-1]
@@ -208,14 +210,37 @@ class TestSeedTables:
             max_size=4,
         )
     )
-    def test_round_trip(self, prompts):
+    def test_round_trip(self, tmp_path_factory, prompts):
         known = seed_prompts(prompts)
-        assert read_seeds(seeds_table(known)) == known
+        assert seeds_of(stored(tmp_path_factory.mktemp("run"), seed_table(known))) == known
 
-    def test_a_damaged_table(self):
-        table = seeds_table(SEEDS)
-        with pytest.raises(ArtifactError, match="no column 'topic'"):
-            read_seeds({name: column for name, column in table.items() if name != "topic"})
-        table["prompt"][1] = '"other"'
+    def test_texts_that_cannot_be_stored_as_they_are(self, tmp_path):
+        odd = ["my password=hunter2", "half \ud83d", "z" * 20_001, "\0 and <b>"]
+        seeds = seed_prompts([SeedPrompt(text, target=text) for text in odd])
+        run = stored(tmp_path, seed_table(seeds))
+        assert seeds_of(run) == seeds
+        assert run.inputs.texts_at("seeds", [0])[0] == "my password=[redacted]"
+
+    def test_a_damaged_table(self, tmp_path):
+        table = seed_table(SEEDS)
+        less = {name: column for name, column in table.items() if name != "topic"}
+        with pytest.raises(ArtifactError, match="without seed prompts"):
+            seeds_of(stored(tmp_path / "less", less))
+        table["input"][1] = "other"
         with pytest.raises(ArtifactError, match="row 1"):
-            read_seeds(table)
+            seeds_of(stored(tmp_path / "other", table))
+
+
+def seed_table(seeds):
+    records = Records.from_columns(
+        {"x": [1.0] * len(seeds)},
+        unit_id=[one.id for one in seeds],
+        content_hash=[one.content_hash for one in seeds],
+    )
+    return units_table({("seeds", "model"): records}, seed_units(seeds))[0]
+
+
+def stored(folder, table):
+    results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+    manifest = {"run_id": "r", "kind": "rollout"}
+    return write_run(folder / "r", results=results, manifest=manifest, tables={UNITS: table})

@@ -12,8 +12,9 @@ from tests.viewer_driving import Answer, Asking
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.units import UNITS
 from eval_toolkit.tasks import ChoicesSpec, CompletionSpec, Prompt, Task, run_task
-from eval_toolkit.tasks.references import REFERENCES, Reference
+from eval_toolkit.tasks.references import Reference
 from eval_toolkit.viewer.unit import Choice, Exchange, marked
 
 CITIES = ["Rome", "Madrid", "Bonn"]
@@ -126,7 +127,7 @@ def test_runs_of_before_say_nothing_about_it(ask: Asking, runs_dir: Path) -> Non
 
 def test_a_table_that_cannot_be_read_hides_nothing_else(ask: Asking, runs_dir: Path) -> None:
     run = choices(runs_dir / "c")
-    (run.path / REFERENCES).write_bytes(b"no parquet")
+    (run.path / UNITS).write_bytes(b"no parquet")
     page = sample(ask, run)
     assert page.status == 200
     assert "Capital" in page.words

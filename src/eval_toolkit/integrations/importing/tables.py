@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,12 +18,13 @@ from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.responses.fields import Usage
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
-from eval_toolkit.tasks.references import reference_tables
+from eval_toolkit.runs.units import UNITS, Unit, units_table
+from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 
 __all__ = ["log_tables", "usage_of"]
@@ -31,13 +33,15 @@ _LONGEST_ERROR = 2_000
 _NO_USAGE = Usage(0, 0, 0.0)
 
 
-def log_tables(log: Log) -> tuple[dict[str, Any], dict[str, Any]]:
+def log_tables(log: Log, records: Records) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the tables of a run that hold what the samples say, and what its manifest says of them.
 
     Parameters
     ----------
     log : Log
         With samples.
+    records : Records
+        Made of them.
 
     Returns
     -------
@@ -49,32 +53,35 @@ def log_tables(log: Log) -> tuple[dict[str, Any], dict[str, Any]]:
     >>> sample = LoggedSample(
     ...     unit_id="1", input="2 + 2 =", target="4", values={"acc": 1.0}, prompt="2 + 2 =",
     ...     response="4")
-    >>> tables, _ = log_tables(Log(tool="t", task="sums", model="m", samples=[sample]))
-    >>> sorted(tables)
-    ['inputs.parquet', 'references.parquet', 'responses.parquet']
+    >>> records = Records.from_columns({"acc": [1.0]}, unit_id=["1"])
+    >>> tables, _ = log_tables(Log(tool="t", task="sums", model="m", samples=[sample]), records)
+    >>> sorted(tables), tables["units.parquet"]["reference"].tolist()
+    (['responses.parquet', 'units.parquet'], ['4'])
     """
-    tables: dict[str, Any] = {}
-    about: dict[str, Any] = {}
-    units = _first_of_each(log.samples)
-    if any(sample.input is not None for sample in units.values()):
-        texts = [None if one.input is None else one.input for one in units.values()]
-        stored = {log.task: (range(len(units)), list(units), texts)}
-        whole = log.task if log.kind == "rows" else None
-        tables[INPUTS], about["inputs"] = inputs_table(stored, whole=whole)
+    stored, about = units_table({(log.task, log.model): records}, _units(log))
+    tables: dict[str, Any] = {UNITS: stored}
     if log.kind == "rows":
-        return tables, about
+        return tables, {"units": about}
     answered = [sample for sample in log.samples if _is_answered(sample)]
     if answered:
         tables[RESPONSES] = _responses(log, answered)
-    if log.kind == "rollout":
-        if any(sample.turns for sample in log.samples):
-            tables[TURNS] = turns_table(map(_graph, log.samples))
-        prompts = [_seed(unit, sample) for unit, sample in units.items()]
-        if all(prompt is not None for prompt in prompts):
-            tables[SEEDS] = seeds_table(prompt for prompt in prompts if prompt is not None)
-        return tables, about
-    tables |= reference_tables(_reference(unit, sample) for unit, sample in units.items())
-    return tables, about
+    if log.kind == "rollout" and any(sample.turns for sample in log.samples):
+        tables[TURNS] = turns_table(map(_graph, log.samples))
+    return tables, {"units": about}
+
+
+def _units(log: Log) -> list[Unit]:
+    """Return what the samples ask, and what is right or what the kind adds."""
+    units = _first_of_each(log.samples)
+    asked = [Unit(id=unit, input=sample.input) for unit, sample in units.items()]
+    if log.kind == "task":
+        right = sample_units(_reference(unit, sample) for unit, sample in units.items())
+        pairs = zip(right, asked, strict=True)
+        return [replace(one, input=plain.input, row=None) for one, plain in pairs]
+    prompts = [_seed(unit, sample) for unit, sample in units.items()]
+    if log.kind == "rollout" and all(prompt is not None for prompt in prompts):
+        return seed_units(prompt for prompt in prompts if prompt is not None)
+    return asked
 
 
 def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:

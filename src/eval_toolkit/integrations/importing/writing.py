@@ -104,7 +104,7 @@ def prepared_log(read: Read, folder: str | Path) -> dict[str, Any]:
             for name, cell in read.cells.items()
             if name not in card or cell is not card[name]
         }
-    tables, about = log_tables(log)
+    tables, about = log_tables(log, records)
     manifest = {
         **_manifest(run_id, config, [read]),
         "kind": log.kind,

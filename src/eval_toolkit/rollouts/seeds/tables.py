@@ -1,26 +1,23 @@
-"""Seed prompts as the columns of ``seeds.parquet``, and back: a run says what it began with."""
+"""Seed prompts as units of a run, and back: a run says what it began with."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from eval_toolkit._files import parse_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._payloads import to_json
 from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.units import Unit, kept_text
 
-__all__ = ["SEEDS", "read_seeds", "seeds_of", "seeds_table"]
+__all__ = ["seed_units", "seeds_of"]
 
-SEEDS = "seeds.parquet"
-_TEXTS = ("id", "prompt", "topic", "category", "target", "content_hash")
-_SAFE = {None: -1, False: 0, True: 1}
+_COLUMNS = ("unit_id", "input", "topic", "category", "target", "safe", "content_hash")
+_SAFE = {-1: None, 0: False, 1: True}
 
 
-def seeds_table(prompts: Iterable[SeedPrompt]) -> dict[str, NDArray[Any]]:
-    """Return seed prompts as columns, one row each, in order.
+def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
+    """Return seed prompts as units, in order.
 
     Parameters
     ----------
@@ -29,66 +26,36 @@ def seeds_table(prompts: Iterable[SeedPrompt]) -> dict[str, NDArray[Any]]:
 
     Returns
     -------
-    dict of str to ndarray
-        Texts, and "safe" as 1, 0, or -1 where nobody says; "prompt" and "target" are JSON texts,
-        which can hold what a plain text cannot.
+    list of Unit
+        With "topic", "category", "target", and "safe" as 1, 0, or -1 where the set does not say.
+        "exact" has prompt and target as JSON where their stored texts are shorter, redacted or
+        without what a file cannot hold: rescoring needs them as they were.
 
     Examples
     --------
-    >>> seeds_table([SeedPrompt("Growl", id="s1")])["prompt"].tolist()
-    ['"Growl"']
+    >>> (unit,) = seed_units([SeedPrompt("Growl", id="s1", safe=True)])
+    >>> unit.input, unit.more["safe"], unit.more["exact"]
+    ('Growl', 1, None)
     """
-    listed = list(prompts)
-    columns: dict[str, NDArray[Any]] = {}
-    for name in _TEXTS:
-        column = np.empty(len(listed), dtype=object)
-        texts = [getattr(prompt, name) for prompt in listed]
-        column[:] = [to_json(text) if name in ("prompt", "target") else text for text in texts]
-        columns[name] = column
-    columns["safe"] = np.array([_SAFE[prompt.safe] for prompt in listed], dtype=np.int64)
-    return columns
+    return [_unit(prompt) for prompt in prompts]
 
 
-def read_seeds(columns: Mapping[str, Any]) -> list[SeedPrompt]:
-    """Return the seed prompts in stored columns.
-
-    Parameters
-    ----------
-    columns : mapping of str to sequence
-        What `seeds_table` returned, or ``Run.table("seeds.parquet")``.
-
-    Returns
-    -------
-    list of SeedPrompt
-        Equal to what was stored, in its order.
-
-    Raises
-    ------
-    ArtifactError
-        If a column is missing or a row is no seed prompt.
-
-    Examples
-    --------
-    >>> read_seeds(seeds_table([SeedPrompt("Growl", id="s1", safe=True)]))[0].safe
-    True
-    """
-    names = (*_TEXTS, "safe")
-    missing = [name for name in names if name not in columns]
-    if missing:
-        raise ArtifactError(f"stored seed prompts have no column {missing[0]!r}")
-    said = {number: word for word, number in _SAFE.items()}
-    found = []
-    cells = (np.asarray(columns[name]).tolist() for name in names)
-    for at, row in enumerate(zip(*cells, strict=True)):
-        told = dict(zip(names, row, strict=True))
-        try:
-            told |= {
-                name: parse_json(told[name], name, strict=False) for name in ("prompt", "target")
-            }
-            found.append(SeedPrompt(**{**told, "safe": said[int(told["safe"])]}))
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise ArtifactError(f"stored seed prompts, row {at}: {error}") from None
-    return found
+def _unit(seed: SeedPrompt) -> Unit:
+    shown = kept_text(seed.target)
+    whole = (kept_text(seed.prompt), shown) == (seed.prompt, seed.target)
+    return Unit(
+        id=seed.id,
+        content_hash=seed.content_hash,
+        group=seed.topic or None,
+        input=seed.prompt,
+        more={
+            "topic": seed.topic,
+            "category": seed.category,
+            "target": shown,
+            "safe": {safe: number for number, safe in _SAFE.items()}[seed.safe],
+            "exact": None if whole else to_json([seed.prompt, seed.target]),
+        },
+    )
 
 
 def seeds_of(run: Run) -> list[SeedPrompt]:
@@ -118,4 +85,23 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     >>> [seed.prompt for seed in seeds_of(done.run)]
     ['Growl', 'Purr']
     """
-    return read_seeds(run.table(SEEDS))
+    units = run.units
+    if units is None or not {*_COLUMNS} <= {*units.columns}:
+        raise ArtifactError(f"{run.path}: the run was written without seed prompts")
+    exact = ["exact"] if "exact" in units.columns else []
+    columns = units.read([*_COLUMNS, *exact])
+    cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [_read(dict(zip(columns, row, strict=True)), at) for at, row in enumerate(cells)]
+
+
+def _read(stored: dict[str, Any], at: int) -> SeedPrompt:
+    """Return a stored seed prompt; raises where it is none."""
+    texts = {name: stored[name] for name in ("topic", "category", "content_hash")}
+    prompt, target = stored["input"], stored["target"]
+    try:
+        if stored.get("exact") is not None:
+            prompt, target = parse_json(stored["exact"], "exact", strict=False)
+        safe = _SAFE[stored["safe"]]
+        return SeedPrompt(prompt, id=stored["unit_id"], safe=safe, target=target, **texts)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ArtifactError(f"stored seed prompts, row {at}: {error}") from None

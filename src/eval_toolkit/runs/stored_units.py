@@ -1,0 +1,299 @@
+"""The units of a stored run, looked up a few at a time or read as a whole."""
+
+import glob
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eval_toolkit import _tables
+from eval_toolkit._files import open_regular
+from eval_toolkit._tables.cells import without_mask
+from eval_toolkit._tables.sources import connection, literal, plain_errors, quoted
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs import three_tables
+from eval_toolkit.runs.table import Layout
+from eval_toolkit.runs.units import UNITS, WHO
+
+__all__ = ["StoredUnits", "stored_units", "unit_files", "units_of_records"]
+
+PARQUET = "read_parquet(?, hive_partitioning = false)"
+
+_AT_ONCE = 1_000
+"""Units in one query."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredUnits:
+    """The units of a run; `Run.units` has them.
+
+    A unit is known by its slice and id. The columns are ``slice``, ``unit_id``, ``content_hash``,
+    ``group`` (None for a unit that is its own), one for each part, and, where the run stores them,
+    ``row`` (the place in the data), ``input``, ``digest`` (equal for inputs that are equal apart from
+    white space), ``reference``, and what the kind of evaluation adds.
+
+    Parameters
+    ----------
+    sql : str
+        What stands behind FROM.
+    files : tuple of Path
+        The files that its question marks stand for.
+    columns : tuple of str
+        Names of its columns.
+    parts : mapping of str to str
+        Names of parts and of their columns.
+    whole : str, optional
+        The slice that every slice without units of its own is a part of.
+    records : StoredUnits, optional
+        What records know of the units, of a run whose tables of units do not say it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
+    >>> task = Task("quiz", Prompt(instruction="{q}"), CompletionSpec(answer="a"),
+    ...     rows=[{"id": "q1", "q": "2 + 2?", "a": "4"}], graders=["exact_match"])
+    >>> run = run_task(task, ScriptedModel("5"), tempfile.mkdtemp() + "/r").run
+    >>> run.units.read(["input", "reference"])
+    {'input': array(['2 + 2?'], dtype=object), 'reference': array(['4'], dtype=object)}
+    """
+
+    sql: str
+    files: tuple[Path, ...]
+    columns: tuple[str, ...]
+    parts: Mapping[str, str] = field(default_factory=dict)
+    whole: str | None = None
+    records: "StoredUnits | None" = None
+
+    def slice_with(self, column: str, slice_name: str) -> str | None:
+        """Return the slice under which a column of a slice's units is stored; None without one."""
+        place = slice_name if slice_name in self.counts(column) else self.whole
+        return place if place in self.counts(column) else None
+
+    def counts(self, column: str) -> dict[str, int]:
+        """Return the slices in which units have a value in a column, and how many rows each has.
+
+        Parameters
+        ----------
+        column : str
+            For example "input".
+
+        Returns
+        -------
+        dict of str to int
+            In the order of the names.
+        """
+        if column not in self.columns:
+            return {}
+        if column not in self._counts:
+            given = 'count(*) FILTER (WHERE "row" >= 0)' if "row" in self.columns else "count(*)"
+            found = self._query(
+                f"SELECT slice, {given} FROM {self.sql} GROUP BY slice "  # noqa: S608
+                f"HAVING count({quoted(column)}) > 0",
+                [],
+            )
+            self._counts[column] = {str(name): int(n) for name, n in sorted(found)}
+        return self._counts[column]
+
+    @cached_property
+    def _counts(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    def values(
+        self,
+        column: str,
+        keys: Iterable[Any],
+        *,
+        slice_name: str | None = None,
+        by: str = "unit_id",
+    ) -> dict[Any, Any]:
+        """Return the values of some units in a column; reads these units, not the table.
+
+        Parameters
+        ----------
+        column : str
+            For example "input".
+        keys : iterable
+            Ids of units, or what else they are known by.
+        slice_name : str, optional
+            The units' slice; by default any.
+        by : str, default "unit_id"
+            The column of the keys.
+
+        Returns
+        -------
+        dict
+            By key, in the order asked for; units without a value are left out.
+
+        Raises
+        ------
+        ArtifactError
+            If the table cannot be read.
+        """
+        found = self.rows([column], keys, slice_name=slice_name, by=by)
+        return {key: row[0] for key, row in found.items() if row[0] is not None}
+
+    def rows(
+        self,
+        columns: Sequence[str],
+        keys: Iterable[Any],
+        *,
+        slice_name: str | None = None,
+        by: str = "unit_id",
+    ) -> dict[Any, tuple[Any, ...]]:
+        """Return several columns of some units, as `values` does with one.
+
+        Returns
+        -------
+        dict of tuple
+            By key, in the order asked for; units that are not there are left out.
+        """
+        wanted = list(dict.fromkeys(keys))
+        if not wanted or not {*columns, by} <= {*self.columns}:
+            return {}
+        where, given = "", []
+        if slice_name is not None:
+            place = self.slice_with(columns[0], slice_name)
+            if place is None:
+                return {}
+            where, given = "slice = ? AND ", [place]
+        chosen = ", ".join(map(quoted, (by, *columns)))
+        found: dict[Any, tuple[Any, ...]] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            read = self._query(
+                f"SELECT {chosen} FROM {self.sql} WHERE {where}{quoted(by)} IN "  # noqa: S608
+                f"({', '.join('?' * len(some))})",
+                [*given, *some],
+            )
+            found |= {row[0]: row[1:] for row in read}
+        return {key: found[key] for key in wanted if key in found}
+
+    def read(self, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return columns of all units, by slice and place in the data.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            By default all.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Texts as objects, with None where there is none.
+
+        Raises
+        ------
+        ArtifactError
+            If the run has no such column, or the table cannot be read.
+        """
+        source = self._with_records(columns)
+        names = list(source.columns if columns is None else columns)
+        for name in names:
+            if name not in source.columns:
+                raise ArtifactError(f"{self.files[0].parent}: units were stored without {name!r}")
+        order = [name for name in ("slice", "row", "unit_id") if name in source.columns]
+        chosen = ", ".join(f"{quoted(name)} AS c{at}" for at, name in enumerate(names))
+        with connection() as con, plain_errors(self.files[0]):
+            found = con.execute(
+                f"SELECT {chosen} FROM {source.sql} ORDER BY {', '.join(order)}",  # noqa: S608
+                source._places(),
+            ).fetchnumpy()
+        return {name: without_mask(found[f"c{at}"]) for at, name in enumerate(names)}
+
+    def _with_records(self, columns: Sequence[str] | None) -> "StoredUnits":
+        """Return the units with what records know of them, where that is asked for."""
+        known = self.records
+        if known is None or (columns is not None and {*columns} <= {*self.columns}):
+            return self
+        more = tuple(name for name in known.columns if name not in self.columns)
+        chosen = ", ".join(["u.*", *(f"k.{quoted(name)}" for name in more)])
+        joined = f"(SELECT {chosen} FROM {self.sql} AS u LEFT JOIN {known.sql} AS k USING (slice, unit_id))"  # noqa: S608
+        files, names = (*self.files, *known.files), (*self.columns, *more)
+        return replace(self, sql=joined, files=files, columns=names, parts=known.parts)
+
+    def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with connection() as con, plain_errors(self.files[0]):
+            rows: list[tuple[Any, ...]] = con.execute(
+                sql, [*self._places(), *parameters]
+            ).fetchall()
+        return rows
+
+    def _places(self) -> list[str]:
+        for file in self.files:
+            open_regular(file).close()  # a pipe would block the database
+        return [glob.escape(str(file)) for file in self.files]
+
+
+def unit_files(there: Collection[str]) -> tuple[str, ...]:
+    """Return the files among those of a run that hold its units, in the edition it was written by.
+
+    Examples
+    --------
+    >>> unit_files(["manifest.json", "records.parquet", "seeds.parquet"])
+    ('seeds.parquet',)
+    """
+    return (UNITS,) if UNITS in there else tuple(n for n in three_tables.TABLES if n in there)
+
+
+def stored_units(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    columns_of: Callable[[Path], Collection[str]] = _tables.column_names,
+    records: StoredUnits | None = None,
+) -> StoredUnits | None:
+    """Return the units of a run of any edition, None where none are stored.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's.
+    manifest : mapping
+        Of the run.
+    columns_of : callable, optional
+        Returns the columns of a table.
+    records : StoredUnits, optional
+        What the run's records know of its units, for runs that were written without a table of them.
+    """
+    there = [name for name in manifest["artifacts"] if (folder / name).is_file()]
+    about, before = (_mapping(manifest.get(name)) for name in ("units", "inputs"))
+    if UNITS in there:
+        columns = tuple(columns_of(folder / UNITS))
+        named = _mapping(about.get("parts")).items()
+        parts = {str(name): stored for name, stored in named if stored in columns}
+        fits = {"slice", "unit_id"} <= {*columns}
+        return StoredUnits(PARQUET, (folder / UNITS,), columns, parts) if fits else None
+    slices = [name for name in _slices(manifest) if "=" not in name] or [""]
+    found = three_tables.units_query(folder, there, columns_of, slices[0])
+    if found is None:
+        return records
+    whole = before.get("whole")
+    return StoredUnits(*found, whole=None if whole is None else str(whole), records=records)
+
+
+def units_of_records(file: Path, layout: Layout, slices: Iterable[str]) -> StoredUnits:
+    """Return what the records of some slices know of their units."""
+    parts = dict(layout.parts)
+    same = (
+        f"CASE WHEN min({column}) = max({column}) THEN min({column}) END AS {column}"
+        for column in map(quoted, parts.values())  # folds may differ between attempts
+    )
+    told = ["slice", "unit_id", "min(content_hash) AS content_hash"]
+    told += ['nullif(min("group"), unit_id) AS "group"', *same]
+    within = ", ".join(map(literal, slices)) or "''"
+    sql = f"(SELECT {', '.join(told)} FROM {PARQUET} WHERE slice IN ({within}) GROUP BY slice, unit_id)"  # noqa: S608
+    return StoredUnits(sql, (file,), (*WHO, *parts.values()), parts)
+
+
+def _slices(manifest: Mapping[str, Any]) -> list[str]:
+    subjects = _mapping(manifest["artifacts"].get("records.parquet")).get("subjects")
+    given = subjects if isinstance(subjects, list) else []
+    return [str(one["slice"]) for one in given if isinstance(one, Mapping) and "slice" in one]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
