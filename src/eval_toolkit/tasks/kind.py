@@ -16,11 +16,14 @@ from eval_toolkit.runner import Job, JobResult, JobResults
 from eval_toolkit.runner.engine import CONCURRENCY
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
+from eval_toolkit.runs.shown import Words
+from eval_toolkit.runs.stored_units import StoredUnit
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until
@@ -28,6 +31,7 @@ from eval_toolkit.tasks.grading import Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.measuring import built_responses
 from eval_toolkit.tasks.references import reference_tables
+from eval_toolkit.tasks.showing import sample_blocks
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.tasks.watching import Watch
 
@@ -77,6 +81,26 @@ class TaskKind(Kind[Answers]):
 
     name = "task"
     by = "subject"
+    words = Words(
+        what="a task put to a model",
+        units="samples",
+        counted="samples",
+        count="n_samples",
+        names_slice=True,
+        export="a task's run",
+        hub_task="text-generation",
+    )
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return prompt, choices or answer, reasoning, reference and verdicts."""
+        return sample_blocks(unit)
+
+    @classmethod
+    def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return how many examples a prompt had."""
+        shots = (config.get("task") or {}).get("num_fewshot")
+        return [f"{shots} examples in the prompt"] if shots else []
 
     @property
     def reasoning_tags(self) -> Tags:
