@@ -165,11 +165,13 @@ def _errors(outcome: JobResult) -> list[Block]:
     return [Note(error, "error")] if error else []
 
 
-def facts_of(outcome: JobResult, extra: Iterable[tuple[str, str]] = ()) -> list[Block]:
+def facts_of(
+    outcome: JobResult, extra: Iterable[tuple[str, str]] = (), *, ended: bool = True
+) -> list[Block]:
     """Return what an answer took and how it was asked for, as far as that is known."""
     told: dict[str, Any] = {}
     if outcome.response is not None:
-        told["ended by"] = getattr(outcome.response, "finish_reason", None)
+        told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
         usage = outcome.response.usage
         counted = usage.total_tokens > 0  # the log of another tool may not say
         told |= {
@@ -206,7 +208,8 @@ def _answer(text: str) -> Block:
     if isinstance(read, str):
         return Text(read, "Answer", "answer")
     if isinstance(read, list) and read and all(map(_is_plain, read)):
-        return Table(["rank", "answer"], [[at, _told(one)] for at, one in enumerate(read, 1)])
+        ranked = [[f"{at}.", _told(one)] for at, one in enumerate(read, 1)]
+        return Table(["rank", "answer"], ranked)
     if isinstance(read, Mapping) and read and all(map(_is_plain, read.values())):
         return Table(["name", "answer"], [[str(key), _told(one)] for key, one in read.items()])
     return Text(text, "Answer", "answer")

@@ -89,7 +89,8 @@ def _answered(
     """Return what came back: choices, or reasoning and answer, and what it took."""
     if answer is None:
         return []
-    blocks: list[Block] = facts_of(answer, [("requests", f"{n:,}")] if n > 1 else [])
+    requests = [("requests", f"{n:,}")] if n > 1 else []
+    blocks: list[Block] = facts_of(answer, requests, ended=False)  # the answer's title says it
     blocks += [] if choices is None else [choices]
     error = error_of(answer)
     blocks += [Note(error, "error")] if error else []

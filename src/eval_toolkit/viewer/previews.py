@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.inputs import INPUTS
-from eval_toolkit.viewer.records import RESPONSES, SEEDS, Record, Shape, inside_json
+from eval_toolkit.viewer.records import SEEDS, Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["previews"]

@@ -90,9 +90,9 @@ def beside(a: Sequence[Block], b: Sequence[Block]) -> Iterator[Beside]:
     for title in dict.fromkeys([*groups[0], *groups[1]]):
         inside = [side.get(title, []) for side in groups]
         n = 0
-        while (
-            n < min(map(len, inside)) and _is_given(inside[0][n]) and inside[0][n] == inside[1][n]
-        ):
+        for one, other in zip(*inside, strict=False):
+            if one != other or (title and not _is_given(one)):
+                break
             n += 1
         common, (rest_a, rest_b) = inside[0][:n], (one[n:] for one in inside)
         if rest_a or rest_b:
