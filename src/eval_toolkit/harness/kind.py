@@ -26,7 +26,13 @@ class RowsKind(Kind[ScoredPart]):
     name = "rows"
     asks = False
     words = Words(
-        what="scores of rows", units="rows", attempt="row", counted="rows", count="", menu=""
+        what="scores of rows",
+        units="rows",
+        attempt="row",
+        counted="rows",
+        count="",
+        menu="",
+        export="rows",
     )
 
     def config(self) -> Mapping[str, Any]:

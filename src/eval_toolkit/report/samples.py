@@ -41,6 +41,8 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     found = kind.outcomes(records, run.manifest.get("config") or {})
     by_grade = found is None
     column = ""
+    if found is None and not records.numbers:
+        return None
     if found is None:
         column, up = _column(block, records)
         found = _by_column(records, column, up, words)

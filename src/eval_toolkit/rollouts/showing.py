@@ -32,6 +32,9 @@ _REFUSAL = "refusal"
 MAX_SCORES = 5
 """Scores beside a message."""
 _TURNS_AT_MOST = 500
+"""That a page shows."""
+_NODES_AT_MOST = 1_000_000
+"""Of a tree that a card chooses its path from."""
 _LEVELS = 6
 """Branches within branches that a page sets in; deeper ones stand below each other."""
 _ANY, _SUCCESS, _WHEN = "attack_success_any", "attack_success", "first_event_turn"
@@ -64,7 +67,8 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
         Without turns, what any kind shows.
     """
     try:
-        rows, n_rows = unit.rows(TURNS, TURN_COLUMNS, _LONG, _TURNS_AT_MOST + 1)
+        at_most = _TURNS_AT_MOST + 1 if unit.whole else _NODES_AT_MOST
+        rows, n_rows = unit.rows(TURNS, TURN_COLUMNS, _LONG, at_most)
         graphs = read_turns(_columns(rows)) if rows else []
     except ArtifactError as error:
         return [Note(str(error), "error"), *default_blocks(unit)]
@@ -72,7 +76,7 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
         return default_blocks(unit)
     scoring = Scoring.of(unit.config)
     if not unit.whole:
-        return [*_card(graphs[0], scoring), *verdicts(unit)]
+        return _card(graphs[0], scoring)
     # Not of the rows that were read, which may be the first of many.
     every, _ = unit.rows(TURNS, _SHAPE, (), n_rows)
     groups: list[Block] = [_page(graphs[0], scoring, [row for row in every if row["node_id"]])]

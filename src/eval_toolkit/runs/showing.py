@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit._display import Table
 from eval_toolkit._files import parse_json
 from eval_toolkit._words import number
-from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.runner.jobs import JobResult
 from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
 from eval_toolkit.runs.stored_units import StoredRequest, StoredUnit
@@ -62,7 +62,10 @@ def asked_of(unit: StoredUnit) -> list[StoredRequest]:
 
 def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
     """Return what a unit says, unless a prompt says it."""
-    text = unit.input
+    try:
+        text = unit.input
+    except ArtifactError as error:  # what was asked and answered is there all the same
+        return [Note(str(error), "error")]
     if text is None or any(text in said for said in _sent(unit)):
         return []
     return [Group(title, (Text(text, "input", "input"),))]

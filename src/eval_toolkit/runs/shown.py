@@ -66,7 +66,7 @@ class Words:
     """Whether the headline always says on which slice."""
     multi_turn: bool = False
     """Whether an attempt is a conversation; formats of single answers have no place for it."""
-    export: str = "rows"
+    export: str = "a run of another kind"
     """What a run is called where a format of conversations has no place for it."""
     hub_task: str = "other"
     """The kind of task on a model card."""

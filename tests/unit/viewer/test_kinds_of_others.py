@@ -9,15 +9,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.viewer_driving import Answer, Asking
+from tests.viewer_driving import Answer, Asking, rows_run
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import plugins
 from eval_toolkit.report import report_html
 from eval_toolkit.runs import Group, Kind, Note, Run, Table, Text, Unit, Words, drive
 from eval_toolkit.runs.blocks import Block, flattened
+from eval_toolkit.runs.inputs import INPUTS
 from eval_toolkit.runs.shown import BUILT_IN_KINDS, Shown, kind_named, show_unit
 from eval_toolkit.runs.stored_units import Place, StoredUnit, stored_units
+from eval_toolkit.scorecards import Records
 from eval_toolkit.viewer.unit import beside
 
 OTHERS = ("d7", "<script>alert(1)</script>")
@@ -143,6 +145,17 @@ class TestDefault:
     def test_a_kind_that_is_not_installed_is_named(self, ask: Asking, runs_dir: Path) -> None:
         made(runs_dir / "r")
         assert "The kind 'searching' is not installed here" in sample(ask).words
+
+    def test_inputs_that_cannot_be_read_hide_nothing_else(self, tmp_path: Path) -> None:
+        run = rows_run(
+            tmp_path / "r", Records.from_columns({"x": [1.0]}, unit_id=["a"]), {"a": "b"}
+        )
+        (run.path / INPUTS).write_bytes(b"no parquet")
+        (unit,) = stored_units(run, [Place(slice="all", scorer="model", unit_id="a")])
+        (told,) = show_unit(unit)
+        assert isinstance(told, Note)
+        assert told.status == "error"
+        assert INPUTS in told.text
 
 
 class TestInstalled:
