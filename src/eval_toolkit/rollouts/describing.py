@@ -49,7 +49,8 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     rule = Scoring.of(config).rule
     if isinstance((config.get("scorers") or {}).get(config.get("scored_by")), Mapping):
         yield f"it fails where {rule}"
-    system = config.get("system") or {}
+    given = config.get("system")
+    system = given if isinstance(given, Mapping) else {}
     for who in ("tester", "target"):
         speaker = system.get(who)
         if isinstance(speaker, Mapping):

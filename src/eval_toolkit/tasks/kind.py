@@ -99,7 +99,8 @@ class TaskKind(Kind[Answers]):
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
         """Return how many examples a prompt had."""
-        shots = (config.get("task") or {}).get("num_fewshot")
+        task = config.get("task")
+        shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
         return [f"{shots} examples in the prompt"] if shots else []
 
     @property
