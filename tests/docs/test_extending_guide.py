@@ -1,11 +1,15 @@
 """docs/extending.md: every block runs, in order, in one namespace, and prints what is published."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from docs._ext.blocks import Page, run_page
 from tests.docs.pages import DOCS
+
+from eval_toolkit.runs import drive
+from eval_toolkit.runs.selected_units import Place, selected_units
 
 pytest.importorskip("pandas")
 
@@ -25,11 +29,20 @@ def names(ran: Page) -> dict[str, Any]:
 
 
 def test_nine_blocks_of_python(ran: Page) -> None:
-    """Nine of the guide this page grew from, and five for what came later.
+    """Nine of the guide this page grew from, and six for what came later.
 
-    Metrics, statistics of columns (two), kinds, contracts.
+    Metrics, statistics of columns (two), kinds (two), contracts.
     """
-    assert len(ran.printed) == 9 + 5
+    assert len(ran.printed) == 9 + 6
+
+
+def test_a_kind_shows_its_units(names: dict[str, Any], tmp_path: Path) -> None:
+    kind = names["ShownRounding"]
+    run = drive(kind(round, "Python"), tmp_path / "r", name="rounding").run
+    assert run is not None
+    (unit,) = selected_units(run, [Place(slice="halves", scorer="Python", unit_id="2.5")])
+    (group,) = kind.show(unit)
+    assert [block.text for block in group.blocks] == ["2.5", "2"]
 
 
 def test_text_blocks_are_what_is_printed(ran: Page) -> None:

@@ -7,6 +7,7 @@ The package is ``examples/eval_toolkit_retrieval``. Expected numbers come from s
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -182,6 +183,30 @@ class TestReaders:
         shown = command("view", runs["good"].parent, "--export", tmp_path / "site")
         assert shown.returncode == 0, shown.stderr
         assert any("retrieval" in one.read_text() for one in (tmp_path / "site").rglob("*.html"))
+
+    def test_a_query_has_a_page_and_a_card(self, runs: dict[str, Path]) -> None:
+        pytest.importorskip("starlette")
+        from tests.viewer_driving import TOKEN, Asking
+
+        from eval_toolkit.report import report_html
+        from eval_toolkit.viewer import create_app
+        from eval_toolkit.viewer.comparing import shown
+
+        run = Run.open(runs["good"])
+        ask = Asking(create_app(runs["good"].parent, token=TOKEN))
+        keys = re.findall(r'href="/runs/([a-z0-9-]+)"', ask("/").text)
+        key = next(one for one in keys if one.startswith("good"))
+        words = ask(f"/runs/{key}/sample?row=0").words
+        records = run.records(*run.subjects[0])
+        (query,) = (one for one in queries() if one.id == records.unit_id[0])
+        ranked = " ".join(f"{at}. {one}" for at, one in enumerate(Engine(0.8)(query.text), 1))
+        assert f"input {query.text} rank answer {ranked}" in words
+        for name in ("ndcg@10", "mrr", "recall@10"):
+            assert f"{name} {shown(float(records.columns[name][0]))}" in words
+        card = re.search(r'<details class="card sample.*?</details>', report_html(run), re.DOTALL)
+        assert card is not None
+        assert "query" in card[0]
+        assert "ndcg@10" in card[0]
 
     def test_leaderboard(self, runs: dict[str, Path]) -> None:
         done = command("leaderboard", runs["good"], runs["poor"], "--metric", "mrr")

@@ -3,18 +3,22 @@
 import json
 
 import pytest
+from tests.shown_blocks import notes
+from tests.shown_blocks import text as text_of
 
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders import ExactMatch
 from eval_toolkit.judges import Judge, PairJudge
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.report.sample_cards import cards_at
 from eval_toolkit.report.writing import write_report
 from eval_toolkit.responses import RawCompletion, ResponseType, Usage
 from eval_toolkit.runner import read_outcomes
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import flattened
+from eval_toolkit.runs.selected_units import units_at
+from eval_toolkit.runs.shown import show_unit
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import read_task_file
 from eval_toolkit.tasks.pairing import judge_pairs
@@ -225,9 +229,15 @@ class TestJudges:
 class TestReports:
     def test_a_card_shows_it_apart(self, tmp_path):
         done = run_task(capitals(2), replies(REPLY, CUT), tmp_path / "r")
-        first, second = cards_at(done.run, done.records, [0, 1])
-        assert (first["text"], first["reasoning"]) == ("Rome", "Not Milan. Is it Milan? No.")
-        assert (second["text"], second["cut_off"]) == ("", True)
+        units = units_at(done.run, done.records, *done.run.subjects[0], [0, 1])
+        first, second = map(show_unit, units)
+        assert text_of(first, "answer") == "Rome"
+        reasoning = [
+            one.text for one in flattened(first) if getattr(one, "title", "") == "Reasoning"
+        ]
+        assert reasoning == ["Not Milan. Is it Milan? No."]
+        assert text_of(second, "answer") == ""
+        assert "No answer: the reply ends inside its reasoning." in notes(second, "error")
         write_report([done.run], tmp_path / "report.html")
         page = (tmp_path / "report.html").read_text(encoding="utf-8")
         assert "Reasoning, which is not graded" in page

@@ -20,7 +20,7 @@ from eval_toolkit.analysis.directions import (
     with_directions,
 )
 from eval_toolkit.analysis.matching import matched_records
-from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
+from eval_toolkit.analysis.rolled import changed_settings, cut_short_note, have_turns
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
 from eval_toolkit.analysis.units import UnitValues, right_or_wrong, shared_groups
 from eval_toolkit.errors import (
@@ -250,7 +250,7 @@ def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -
     """Raise if two systems' rollouts were made in ways that `compare_runs` refuses to compare."""
     first = entries[0].run.manifest
     for name, entry in zip(names[1:], entries[1:], strict=True):
-        if not are_rollouts(first, entry.run.manifest):
+        if not have_turns(first, entry.run.manifest):
             continue
         try:
             check_versions(first, entry.run.manifest, [], allow=False)

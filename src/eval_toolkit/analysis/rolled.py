@@ -1,16 +1,17 @@
-"""Two runs of rollouts: whether they were made alike, who took part, and what was cut short."""
+"""Two runs of conversations: whether they were made alike, who took part, what was cut short."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from eval_toolkit.analysis.differences import CurveOf, Task
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = [
-    "are_rollouts",
     "changed_settings",
     "curves_of",
     "cut_short_note",
+    "have_turns",
     "rollout_notes",
     "withheld",
 ]
@@ -31,12 +32,12 @@ _ONE_PATH = ("first", "best")
 """Policies under which a tree counts as one path."""
 
 
-def are_rollouts(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> bool:
-    """Return whether both are manifests of rollouts.
+def have_turns(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> bool:
+    """Return whether both are manifests of conversations in turns.
 
     Examples
     --------
-    >>> are_rollouts({"config": {"kind": "rollout"}}, {})
+    >>> have_turns({"config": {"kind": "rollout"}}, {})
     False
     """
     return _configs(manifest_a, manifest_b) is not None
@@ -185,9 +186,14 @@ def _counted(n: float) -> str:
 def _configs(
     manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """Return how both were made; None where one is no run of rollouts."""
+    """Return how both were made; None where one has no turns."""
     a, b = (manifest.get("config") or {} for manifest in (manifest_a, manifest_b))
-    return (a, b) if a.get("kind") == b.get("kind") == "rollout" else None
+    return (a, b) if _has_turns(a) and _has_turns(b) else None
+
+
+def _has_turns(config: Mapping[str, Any]) -> bool:
+    """Return whether attempts are conversations, as the kind that a configuration names says."""
+    return kind_named(str(config.get("kind") or "")).words.multi_turn
 
 
 def _in_both(a: Any, b: Any) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_toolkit.harness.core import Part, ScoredPart, measure_part
+from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.selected_units import StoredUnit
+from eval_toolkit.runs.showing import input_blocks
+from eval_toolkit.runs.shown import Words
 from eval_toolkit.runs.units import Unit
 
 __all__ = ["RowsKind", "graded_rows"]
@@ -21,6 +25,15 @@ class RowsKind(Kind[ScoredPart]):
 
     name = "rows"
     asks = False
+    words = Words(
+        what="scores of rows",
+        units="rows",
+        attempt="row",
+        counted="rows",
+        count="",
+        menu="",
+        export="rows",
+    )
 
     def config(self) -> Mapping[str, Any]:
         """Return what the numbers depend on."""
@@ -29,6 +42,11 @@ class RowsKind(Kind[ScoredPart]):
     def units(self) -> Sequence[Unit]:
         """Return nothing: rows are known by their records."""
         return ()
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return what the row says; label and score are among its columns."""
+        return input_blocks(unit, "What the row says")
 
     def produce(self, context: Any) -> ScoredPart:
         """Score the rows."""

@@ -6,10 +6,10 @@ from typing import Any
 from eval_toolkit._words import number
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["bounds", "counted", "how", "notes", "said", "stopped", "unknown"]
 
-_UNITS = {"task": "samples", "rollout": "seed prompts"}
 _SCORERS_NAMED = 3
 
 
@@ -34,7 +34,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     if cell.value is None or cell.status != "ok":
         return f"{cell.name}: {cell.status}" + (f", {cell.reason}" if cell.reason else "")
     several = len(run.cells.slices) > 1 and block.slice != "all"
-    on = f" on {block.slice}" if run.kind == "task" or several else ""
+    on = f" on {block.slice}" if kind_named(run.kind).words.names_slice or several else ""
     if len(of_all) > 1:
         named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
@@ -51,47 +51,25 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
 def how(run: Run, cell: Cell | None, block: Block) -> str:
     """Say of what the number is, over how many, and how its interval was made."""
     config = run.manifest.get("config") or {}
-    kind = run.kind
-    parts = list(
-        _of_rollouts(config) if kind == "rollout" else [f"{block.scorer} on {block.slice}"]
-    )
+    kind = kind_named(run.kind)
+    subject = list(kind.subject(config))
+    parts = subject or [f"{block.scorer} on {block.slice}"]
     if run.cells.folds:
         parts.append(f"mean of {len(run.cells.folds)} folds")
     if cell is not None and cell.n_units is not None:
-        parts.append(f"{cell.n_units:,} {_UNITS.get(kind, 'rows')}")
+        parts.append(f"{cell.n_units:,} {kind.words.units}")
         if cell.n_groups is not None and cell.n_groups != cell.n_units:
             worth = cell.details.get("n_groups_effective", cell.n_groups)
             unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * cell.n_groups else ""
             parts.append(f"{cell.n_groups:,} groups{unequal}")
-    if kind == "rows" and block.n_positive is not None:
+    if block.n_positive is not None:
         parts.append(f"{block.n_positive:,} positive")
-    if kind == "task":
-        shots = (config.get("task") or {}).get("num_fewshot")
-        parts += [f"{shots} examples in the prompt"] if shots else []
+    parts += kind.settings_in_words(config)
     if cell is not None and cell.confidence:
         made = f" ({cell.method})" if cell.method else ""
         parts.append(f"{100 * cell.confidence:g} % interval{made}")
     told = ", ".join(parts)
-    return told[:1].upper() + told[1:] if kind == "rollout" else told
-
-
-def _of_rollouts(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes the target fail, and who takes part."""
-    name = config.get("scored_by")
-    scorer = (config.get("scorers") or {}).get(name)
-    if isinstance(scorer, Mapping):
-        sign = "≥" if scorer.get("higher_is_worse", True) else "≤"
-        yield f"it fails where {name} {sign} {scorer.get('threshold')}"
-    system = config.get("system") or {}
-    for who in ("tester", "target"):
-        speaker = system.get(who)
-        if isinstance(speaker, Mapping):
-            # The name of a function has a hash behind it.
-            named = str(speaker.get("name"))
-            yield f"{who} {named.partition(':')[0] if speaker.get('kind') == 'function' else named}"
-    depth = config.get("depth")
-    if depth:
-        yield "1 turn" if depth == 1 else f"up to {depth} turns"
+    return told[:1].upper() + told[1:] if subject else told
 
 
 def unknown(cell: Cell | None, block: Block) -> str:
@@ -114,8 +92,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
     lacking = cell.n_errors or details.get("censored")
     if not lacking or len(known) < 2:
         return ""
-    what = {"task": "answer", "rollout": "conversation"}.get(run.kind, "row")
-    what += "" if lacking == 1 else "s"
+    what = kind_named(run.kind).words.attempt + ("" if lacking == 1 else "s")
     cut = "was cut short" if lacking == 1 else "were cut short"
     how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
@@ -148,19 +125,13 @@ def stopped(results: Mapping[str, Any]) -> str:
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
     """Yield tiles of counts: how many there are, and how many broke."""
     counts = run.manifest.get("counts") or {}
-    kind = run.kind
-    if kind == "rollout":
-        n, what = counts.get("n_rollouts"), "conversations"
-    elif kind == "task":
-        n, what = counts.get("n_samples"), "samples"
-    else:
-        n, what = block.n, "rows"
+    words = kind_named(run.kind).words
+    n = counts.get(words.count) if words.count else block.n
     if n is not None:
-        yield {"name": what, "count": n, "meaning": _asked(counts)}
+        yield {"name": words.counted, "count": n, "meaning": _asked(counts)}
     n_errors = counts.get("n_errors", cell.n_errors if cell is not None else 0)
     if n_errors:
-        said = "no outcome, see below" if kind == "rollout" else "without a grade, see below"
-        yield {"name": "broke", "count": n_errors, "meaning": said, "bug": True}
+        yield {"name": "broke", "count": n_errors, "meaning": words.broke, "bug": True}
     if counts.get("n_skipped"):
         told = "cut short, or not scored"
         yield {"name": "skipped", "count": counts["n_skipped"], "meaning": told}
@@ -173,7 +144,7 @@ def _asked(counts: Mapping[str, Any]) -> str:
 
 def notes(run: Run, block: Block) -> list[str]:
     """Return what else to know: how well judges agree with themselves or each other."""
-    if run.kind != "task" or (block.slice, block.scorer) not in run.subjects:
+    if (block.slice, block.scorer) not in run.subjects:
         return []
     records = run.records(block.slice, block.scorer)
     found = []

@@ -8,9 +8,10 @@ from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compa
 from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
+__all__ = ["answer", "compared_runs", "comparison_page", "run_comparison_page"]
 
 
 _NAMED = 8
@@ -52,10 +53,8 @@ def compared_runs(
     """
     from eval_toolkit.graders.stored import stored_metrics
 
-    if metrics is None and are_rollouts(runs):
-        from eval_toolkit.report.failures_by_turn import headline_metrics
-
-        metrics = headline_metrics(runs)
+    if metrics is None:
+        metrics = common_kind(runs).compared_metrics(runs)
     return compare_runs(
         runs[0],
         runs[1],
@@ -74,13 +73,8 @@ def compared_runs(
     )
 
 
-def are_rollouts(runs: Sequence[Run]) -> bool:
-    """Return whether all of them are runs of rollouts."""
-    return all((run.manifest.get("config") or {}).get("kind") == "rollout" for run in runs)
-
-
 def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) -> Page:
-    """Return the page of two runs; of rollouts also how many failed by each turn.
+    """Return the page of two runs, with what their kind adds to it.
 
     Parameters
     ----------
@@ -97,11 +91,7 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
         What ``eval-toolkit compare`` prints and the viewer shows.
     """
     page = comparison_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], drawn)
-    if not are_rollouts(runs):
-        return page
-    from eval_toolkit.report.failures_by_turn import with_failures_by_turn
-
-    return with_failures_by_turn(page, runs, result)
+    return common_kind(runs).comparison(page, runs, result)
 
 
 def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:

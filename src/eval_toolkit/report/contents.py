@@ -22,7 +22,6 @@ BUILDERS = (
     "survived",
     "worst",
     "samples",
-    "conversations",
     "leaks",
     "provenance",
 )

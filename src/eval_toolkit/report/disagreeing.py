@@ -1,24 +1,27 @@
 """Units on which two runs part: right in one and wrong in the other, side by side."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._files import parse_json
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit._words import number
 from eval_toolkit.analysis import RunDifference
 from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
-from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
-from eval_toolkit.responses.reasoning import CUT_OFF, split_reasoning
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened
+from eval_toolkit.runs.selected_units import Place, selected_units
+from eval_toolkit.runs.shown import show_unit
 
 __all__ = ["disagreements"]
+
+_Said = tuple[str | None, str | None]
+"""What a unit says, and what was answered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +159,10 @@ def _list(
     at = np.flatnonzero(chosen)
     ranked = at[np.lexsort((sides.units[at], -sides.gap[at]))][:limit]
     units = [str(unit) for unit in sides.units[ranked]]
-    asked = _inputs(runs, cell.slice, units)
-    said = [_replies(run, units) for run in runs]
+    said = [
+        _texts(run, cell, scorer, units)
+        for run, scorer in zip(runs, (cell.scorer, cell.scorer_b), strict=True)
+    ]
     rows = []
     for unit, place in zip(units, ranked.tolist(), strict=True):
         values = (float(sides.a[place]), float(sides.b[place]))
@@ -165,10 +170,10 @@ def _list(
             {
                 "unit": unit,
                 "label": None if sides.labels is None else int(sides.labels[place]),
-                "text": asked.get(unit),
+                "text": next((own[unit][0] for own in said if own[unit][0] is not None), None),
                 "sides": [
-                    {"name": name, "value": number(value), "text": replies.get(unit)}
-                    for name, value, replies in zip(names, values, said, strict=True)
+                    {"name": name, "value": number(value), "text": own[unit][1]}
+                    for name, value, own in zip(names, values, said, strict=True)
                 ],
             }
         )
@@ -195,81 +200,35 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
     )
 
 
-def _inputs(runs: tuple[Run, Run], slice_name: str, units: Sequence[str]) -> dict[str, str]:
-    """Return what the units say, from whichever run holds it."""
-    found: dict[str, str] = {}
-    for run in runs:
-        missing = [unit for unit in units if unit not in found]
-        if run.inputs is not None:
-            found |= run.inputs.texts_of(slice_name, missing)
-        elif "responses.parquet" in run.manifest["artifacts"]:
-            found |= {unit: prompt for unit, (prompt, _) in _asked(run, missing).items()}
+def _texts(run: Run, cell: RunDifference, scorer: str, units: Sequence[str]) -> dict[str, _Said]:
+    """Return what the units say and what was answered, as the run's kind shows it."""
+    places = [Place(slice=cell.slice, scorer=scorer, unit_id=unit) for unit in units]
+    found = {}
+    for unit in selected_units(run, places, whole=False):
+        blocks = list(flattened(show_unit(unit)))
+        asked = next(filter(None, map(_asked, blocks)), None)
+        found[unit.id] = asked, _answered(blocks)
     return found
 
 
-def _replies(run: Run, units: Sequence[str]) -> dict[str, str]:
-    """Return what a run of a task answered; runs of rows and rollouts have no one answer."""
-    if (run.manifest.get("config") or {}).get("kind") != "task":
-        return {}
-    if "responses.parquet" not in run.manifest["artifacts"]:
-        return {}
-    return {unit: reply for unit, (_, reply) in _asked(run, units).items() if reply}
-
-
-def _asked(run: Run, units: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the first prompt to each unit, and the answer to it."""
-    table = run.table("responses.parquet")
-    wanted = set(units)
-    found: dict[str, tuple[str, str]] = {}
-    for place, unit in enumerate(table["unit_id"].tolist()):
-        if unit in wanted and unit not in found:
-            row = {name: table[name][place] for name in ("prompt", "params", "response", "error")}
-            found[unit] = _spoken(row["prompt"]), _answered(row)
-    return found
-
-
-def _json(text: Any) -> Any:
-    try:
-        return parse_json(str(text), "a stored text")
-    except EvalToolkitError:
+def _asked(block: Any) -> str | None:
+    """Return what a block says that was asked; None for any other block."""
+    if getattr(block, "role", "") not in ("input", "prompt"):
         return None
+    if isinstance(block, Messages):
+        return "\n".join(f"{one.role}: {one.text}" for one in block.messages)
+    return str(block.text)
 
 
-def _spoken(stored: Any) -> str:
-    """Return a prompt as people read it; conversations are stored as JSON."""
-    text = "" if stored is None else str(stored)
-    if not text.startswith(("[", '"')):
-        return text
-    read = _json(text)
-    if isinstance(read, str):
-        return read
-    if isinstance(read, list):
-        return "\n".join(_turns(read)) or text
-    return text
-
-
-def _turns(messages: Sequence[Any]) -> Iterator[str]:
-    for message in messages:
-        if isinstance(message, list) and len(message) == 2:
-            yield f"{message[0]}: {message[1]}"
-        elif isinstance(message, Mapping):
-            yield f"{message.get('role', '')}: {message.get('content', '')}"
-
-
-def _answered(row: Mapping[str, Any]) -> str:
-    if row["error"]:
-        return f"failed: {row['error']}"
-    response, params = _json(row["response"]), _json(row["params"])
-    if not isinstance(response, Mapping):
-        return ""
-    if isinstance(response.get("text"), str):
-        parts = split_reasoning(response["text"])
-        return f"({CUT_OFF})" if parts.cut_off else parts.answer
-    likelihoods = response.get("loglikelihoods")
-    choices = params.get("continuations") if isinstance(params, Mapping) else None
-    if not (isinstance(likelihoods, list) and isinstance(choices, list)):
-        return ""
-    if not likelihoods or len(likelihoods) != len(choices):
-        return ""
-    best = max(range(len(choices)), key=lambda place: likelihoods[place])
-    return f"{choices[best]} (log-probability {likelihoods[best]:.2f}, the highest)"
+def _answered(blocks: Sequence[Any]) -> str | None:
+    """Return the answer, the likeliest choice, or why there is none."""
+    for block in blocks:
+        if isinstance(block, Choices):
+            best = max(block.choices, key=lambda one: one.share, default=None)
+            if best is not None and best.loglikelihood is not None:
+                return f"{best.text} (log-probability {best.loglikelihood:.2f}, the highest)"
+        if isinstance(block, Note) and block.status == "error":
+            return f"failed: {block.text}"
+        if getattr(block, "role", "") == "answer":
+            return str(block.text) or None
+    return None

@@ -9,6 +9,7 @@ from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["build", "main_cell"]
 
@@ -16,11 +17,6 @@ _TILES = 4
 _MOST_CONTRADICTIONS = 5
 _INLINE = 60
 """Characters of a reason that stand in the table; a longer one is a note below it."""
-_OF_ROLLOUTS = (
-    *("attack_success_own", "unprovoked_success", "unsafe_refusal", "over_refusal"),
-    *("refused_first", "refusal_rate", "probe_flagged"),
-)
-"""What people ask for next."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -100,9 +96,8 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
     counts = list(answering.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
-    if run.kind == "rollout":
-        order = [name for name in _OF_ROLLOUTS if name in block.cells]
-    else:
+    order = [name for name in kind_named(run.kind).next_metrics if name in block.cells]
+    if not kind_named(run.kind).next_metrics:
         own = [name for name in block.cells if not name.endswith("_macro")]
         order = sorted(own, key=lambda name: "@" in name or "^" in name)
     cells = [block.cells[name] for name in order if name != cell.name]

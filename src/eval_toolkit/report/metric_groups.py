@@ -1,11 +1,12 @@
 """Many metrics in an order to read: the main ones, then what tells the same in another way."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval_toolkit.report.cells import Block
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["Group", "grouped", "meaning_of"]
 
@@ -38,10 +39,6 @@ _PATTERNS = (
     (re.compile(r"failed_by_turn_(\d+)"), "it has failed by turn {}"),
     (re.compile(r"refused_turn_(\d+)"), "it refuses in turn {}"),
 )
-_BY_TURN = re.compile(r".+_turn_\d+")
-_SUCCESS = "attack_success"
-_OF_RUNS = (_SUCCESS, "attack_success_any", "attack_success_own", "unprovoked_success")
-_REFUSALS = ("over_refusal", "unsafe_refusal", "refused_first", "refusal_rate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +85,21 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         Every metric is in one of them.
     """
     names = list(dict.fromkeys(name for block in blocks for name in block.cells))
-    if run.kind == "rollout":
-        return list(_of_rollouts(run, names))
+    own = kind_named(run.kind).metric_groups(run.manifest.get("config") or {}, names)
+    if own:
+        return [
+            Group(
+                title=f"{title} ({len(inside)} metrics)" if title else "",
+                names=inside,
+                open=not title,
+            )
+            for title, inside in own
+        ]
     macro = [name for name in names if name.endswith("_macro") and name[:-6] in names]
-    own = [name for name in names if name not in macro]
-    groups = [Group(title="", names=own[:SHOWN], open=True)]
-    if own[SHOWN:]:
-        groups.append(Group(title=f"{len(own[SHOWN:])} more metrics", names=own[SHOWN:]))
+    rest = [name for name in names if name not in macro]
+    groups = [Group(title="", names=rest[:SHOWN], open=True)]
+    if rest[SHOWN:]:
+        groups.append(Group(title=f"{len(rest[SHOWN:])} more metrics", names=rest[SHOWN:]))
     if macro:
         lead = (
             "The mean of the parts' own means: each subject counts the same, however many samples "
@@ -103,25 +108,3 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         title = "Macro means: each subject counts the same"
         groups.append(Group(title=title, names=macro, lead=lead))
     return [group for group in groups if group.names]
-
-
-def _of_rollouts(run: Run, names: Sequence[str]) -> Iterator[Group]:
-    config = run.manifest.get("config") or {}
-    scorer = str(config.get("scored_by") or "")
-    told = (config.get("scorers") or {}).get(scorer) or {}
-    worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
-    asked = [name for name in names if name.startswith("asr@")]
-    one_branch = max(config.get("width") or [1]) == 1
-    order = [*_OF_RUNS, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
-    if one_branch:  # the same number by another name
-        order.remove("attack_success_any")
-    main = [name for name in order if name in names]
-    yield Group(title="", names=main or names[:SHOWN], open=True)
-    left = [name for name in names if name not in (main or names[:SHOWN])]
-    by_turn = [name for name in left if _BY_TURN.fullmatch(name)]
-    parts = [name for name in left if "/" in name]
-    rest = [name for name in left if name not in by_turn and name not in parts]
-    groups = (("Turn by turn", by_turn), ("Kinds of harm", parts), ("The rest", rest))
-    for title, inside in groups:
-        if inside:
-            yield Group(title=f"{title} ({len(inside)} metrics)", names=inside)

@@ -8,12 +8,12 @@ from eval_toolkit._display import CellLike, Number, Table
 from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["build", "imported_from"]
 
 Fact = tuple[str, str, bool]
 """What it is, what it says, and whether that is a hash or a name to copy."""
-_KINDS = {"task": "a task put to a model", "rollout": "rollouts", "rows": "scores of rows"}
 _MOST_FILES, _MOST_CHECKED = 3, 200
 _NO_COMMAND = (
     "No command line is stored: the run was made by Python code, or before command lines were "
@@ -41,7 +41,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             "facts": [
                 (title, facts)
                 for title, facts in (
-                    ("The run", list(_about_run(manifest))),
+                    ("The run", [*_about_run(manifest, run)]),
                     ("Models", list(_models(manifest))),
                     ("Data", list(_data(manifest))),
                     ("What it took", list(_usage(manifest))),
@@ -98,10 +98,9 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
         yield f"the answers are those of run {rescored.get('run_id')}, scored again"
 
 
-def _about_run(manifest: Mapping[str, Any]) -> Iterator[Fact]:
-    kind = str(manifest.get("kind") or "rows")
+def _about_run(manifest: Mapping[str, Any], run: Run) -> Iterator[Fact]:
     yield "run", str(manifest.get("run_id")), True
-    yield "kind", _KINDS.get(kind, kind), False
+    yield "kind", kind_named(run.kind).words.what or run.kind, False
     told = imported_from(manifest)
     if told:
         yield "imported from", told, False

@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from eval_toolkit._display.to_html import html_table
 from eval_toolkit._words import number, p_value, value_and_ends, visible
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.blocks import Block, Group
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,6 +94,30 @@ def _table(table: Table, sortable: bool) -> "Markup":
     return Markup(html_table(table, sortable=sortable))  # noqa: S704 - it escapes every text
 
 
+def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
+    """Return the blocks of groups without their titles; answer and reference are one line."""
+    lines: list[Block | list[Block]] = []
+    beside: list[Block] = []
+    for block in _ungrouped(blocks):
+        if getattr(block, "role", "") not in ("answer", "reference"):
+            lines.append(block)
+        elif beside:
+            beside.append(block)
+        else:
+            beside = [block]
+            lines.append(beside)
+    return lines
+
+
+def _ungrouped(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks; those of a group that is open stand for it."""
+    for block in blocks:
+        if isinstance(block, Group) and not block.folded:
+            yield from block.blocks
+        else:
+            yield block
+
+
 @functools.cache
 def environment() -> "Environment":
     """Return the templates of the report: undefined names raise, every text is escaped."""
@@ -116,5 +141,7 @@ _FILTERS: Mapping[str, Any] = {
     "visible": visible,
     "json_script": json_script,
     "table": _table,
+    "block_type": lambda block: type(block).__name__,
+    "side_by_side": _side_by_side,
     "count": lambda value: "" if value is None else f"{value:,}",
 }

@@ -1,66 +1,86 @@
-"""Samples of a task to read: wrong ones that the model was sure of, errors, and some right ones."""
+"""Single units to read: what went wrong, what broke, and some of what went right."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._display import Rows, Table
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis import higher_is_better
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.cells import Block, Cell, main_block
 from eval_toolkit.report.headline import main_cell
-from eval_toolkit.report.sample_cards import cards_at
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Choices, brief, flattened
+from eval_toolkit.runs.selected_units import units_at
+from eval_toolkit.runs.shown import Outcomes, Words, kind_named, show_unit
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import is_text
 
 __all__ = ["build"]
 
+MAX_PARTS = 20
+_BARS = "bars are each choice's share of the probability of all choices"
+_GUESSED = "the run holds no references, so the right choice is marked where grades tell it"
+_ABSENT = "the run holds no references: what the right answer was stands in the data"
+
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None for a run that asked no model."""
+    """Return the section; None for a run whose kind shows its units elsewhere."""
+    kind = kind_named(run.kind)
+    words = kind.words
     block = main_block(run)
-    if run.kind != "task" or block is None:
+    if not words.menu or not run.subjects:
         return None
-    if (block.slice, block.scorer) not in run.subjects:
+    subject = run.subjects[0] if block is None else (block.slice, block.scorer)
+    if subject not in run.subjects:
         return None
-    records = run.records(block.slice, block.scorer)
-    column, up = _column(block, records)
-    lists = _lists(records, column, up, wanted.n_samples)
-    chosen = [at for one in lists for at in one["places"]]
-    cards = dict(zip(chosen, cards_at(run, records, chosen), strict=True))
-    for one in lists:
-        one["cards"] = [cards[at] for at in one.pop("places")]
-        for card in one["cards"]:
-            card["verdict"] = one["verdict"]
-            card["main"] = next((g for g in card["grades"] if column in g["names"]), None)
-    scored = any(card["choices"] for card in cards.values())
+    records = run.records(*subject)
+    found = kind.outcomes(records, run.manifest.get("config") or {})
+    by_grade = found is None
+    column = ""
+    if found is None and not records.numbers:
+        return None
+    if found is None:
+        column, up = _column(block, records)
+        found = _by_column(records, column, up, words)
+    lists = _lists(records, found, words, wanted.n_samples)
+    _add_cards(run, subject, records, lists, column)
     return Section(
-        id="samples",
-        menu="Samples",
-        title="What was asked, and what was answered",
+        id=words.menu.lower(),
+        menu=words.menu,
+        title=words.title,
         template="samples.html",
-        lead=f"{len(records):,} answers, judged here by {column}. Those that say most come first.",
-        data={"lists": lists},
-        notes=_notes(scored, any(card["referenced"] for card in cards.values())),
+        lead=found.lead,
+        data={
+            "lists": lists,
+            "by_part": _by_part(records, found, words),
+            "unanswered": words.unanswered,
+        },
+        notes=[*found.notes, *(_notes(lists) if by_grade else ())],
     )
 
 
-def _notes(scored: bool, referenced: bool) -> list[str]:
+def _notes(lists: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what bars are, and where the right answers are where the run has none."""
-    bars = "bars are each choice's share of the probability of all choices"
-    if scored:
-        guessed = "the run holds no references, so the right choice is marked where grades tell it"
-        return [bars if referenced else f"{bars}; {guessed}"]
-    absent = "the run holds no references: what the right answer was stands in the task's data"
-    return [] if referenced else [absent]
+    cards = [card for one in lists for card in one["cards"]]
+    shown = [block for card in cards for block in flattened(card["blocks"])]
+    choices = [block for block in shown if isinstance(block, Choices)]
+    referenced = any(card["referenced"] for card in cards)
+    if choices:
+        return [_BARS if referenced else f"{_BARS}; {_GUESSED}"]
+    return [] if referenced else [_ABSENT]
 
 
-def _column(block: Block, records: Records) -> tuple[str, bool | None]:
+# --- which ones -----------------------------------------------------------------------------------
+
+
+def _column(block: Block | None, records: Records) -> tuple[str, bool | None]:
     """Return the column that answers are judged by, and whether more is better; None: not known."""
-    cells: Mapping[str, Cell] = block.cells
-    main = main_cell(block)
+    cells: Mapping[str, Cell] = {} if block is None else block.cells
+    main = None if block is None else main_cell(block)
     names = [] if main is None else [main.name]
     names += list(cells)
     # pass@k and the like are named after the column they are of.
@@ -72,10 +92,8 @@ def _column(block: Block, records: Records) -> tuple[str, bool | None]:
     return column, higher_is_better(column) if cell is None else cell.higher_is_better
 
 
-def _lists(
-    records: Records, column: str, direction: bool | None, limit: int
-) -> list[dict[str, Any]]:
-    """Return places of wrong answers, errors and right ones; few of the last are enough.
+def _by_column(records: Records, column: str, direction: bool | None, words: Words) -> Outcomes:
+    """Return right and wrong answers by one column.
 
     Where nothing says which direction is better, the lowest come in the place of the wrong ones.
     """
@@ -83,48 +101,41 @@ def _lists(
     known = status == "ok"
     up = direction is not False
     is_binary = right_or_wrong(values[known]) and direction is not None
-    sure = _sureness(records)
-    good = known & (are_right(values, up) if is_binary else values == _best(values[known], up))
+    best = None if not known.any() else values[known].max() if up else values[known].min()
+    good = known & (are_right(values, up) if is_binary else values == best)
     bad = known & ~good
-    parts = {
-        "wrong": _ranked(records, np.flatnonzero(bad), values if up else -values, -sure),
-        "errors": _ranked(records, np.flatnonzero(status == "error")),
-        "skipped": _ranked(records, np.flatnonzero(status == "skipped")),
-        "right": _ranked(records, np.flatnonzero(good), sure),
-    }
-    shares = _shares({name: len(found) for name, found in parts.items()}, limit)
-    worst = "Lowest" if up else "Highest"
-    best = "Highest" if direction is None else "Best"
+    of = status.astype(object)
+    of[good], of[bad] = "good", "bad"
+    worst, top = "Lowest" if up else "Highest", "Highest" if direction is None else "Best"
+    all_alike = f"{top} grades" if bad.any() else "Grades, all alike"
+    names = (
+        {"good": words.right, "bad": words.wrong} if is_binary else {"good": "best", "bad": "worst"}
+    )
+    sure = _sureness(records)
+    margins = "margin" in records.columns
     titles = {
-        "wrong": ("Wrong" if is_binary else f"{worst} grades", "wrong"),
-        "errors": ("No grade because something broke", "error"),
-        "skipped": ("Not graded", "skipped"),
-        "right": (
-            "Right" if is_binary else f"{best} grades" if bad.any() else "Grades, all alike",
-            "right",
+        names["bad"]: (
+            words.wrong.capitalize() if is_binary else f"{worst} grades",
+            "the surest first" if margins else "",
+        ),
+        "error": ("No grade because something broke", ""),
+        "skipped": ("Not graded", ""),
+        names["good"]: (
+            words.right.capitalize() if is_binary else all_alike,
+            "the closest first" if margins else "",
         ),
     }
-    order = {"wrong": "the surest first", "right": "the closest first"}
-    lists = []
-    for name, found in parts.items():
-        if not len(found):
-            continue
-        title, verdict = titles[name]
-        how = order.get(name, "") if "margin" in records.columns else ""
-        lists.append(
-            {
-                "title": title,
-                "verdict": verdict if is_binary or name not in order else "",
-                "said": _said(len(found), shares[name], how),
-                "places": found[: shares[name]],
-            }
-        )
-    return lists
-
-
-def _best(values: FloatArray, up: bool) -> float:
-    """Return the best grade that was seen; whether that is a good one nobody says."""
-    return float(values.max() if up else values.min())
+    # The worst grades first, among equal ones the surest; of right answers the closest.
+    order = np.lexsort((np.where(bad, -sure, sure), np.where(bad, values if up else -values, 0.0)))
+    rank = np.empty(len(records))
+    rank[order] = np.arange(len(records))
+    return Outcomes(
+        of=np.array([names.get(one, one) for one in of], dtype=object),
+        titles=titles,
+        rank=rank,
+        lead=f"{len(records):,} {words.attempt}s, judged here by {column}. Those that say most "
+        "come first.",
+    )
 
 
 def _sureness(records: Records) -> FloatArray:
@@ -135,34 +146,150 @@ def _sureness(records: Records) -> FloatArray:
     return np.where(known, np.nan_to_num(records.columns["margin"]), 0.0)
 
 
-def _ranked(records: Records, places: IntArray, *keys: FloatArray) -> list[int]:
-    """Return places by keys, then by unit: the same whatever the order they were written in.
-
-    One attempt at each unit comes before a second at any: they are often the same.
-    """
-    seen: set[str] = set()
-    first: list[int] = []
-    again: list[int] = []
-    # Records are sorted by unit and attempt, and a sort is stable.
-    for at in sorted(places.tolist(), key=lambda at: tuple(key[at] for key in keys)):
-        unit = records.unit_id[at]
-        (again if unit in seen else first).append(at)
-        seen.add(unit)
-    return [*first, *again]
+def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[dict[str, Any]]:
+    """Return places of records by what came of them, the same whatever order they were written in."""
+    places = {name: np.flatnonzero(found.of == name) for name in found.titles}
+    shares = _shares({name: len(some) for name, some in places.items()}, limit)
+    # One attempt at each unit comes before a second at any: they are often the same.
+    takes_turns = records.slices.get(found.spread, records.unit_id)
+    lists = []
+    for name, (title, order) in found.titles.items():
+        some = places[name]
+        if not len(some):
+            continue
+        verdict = name if name in ("error", "skipped", words.right, words.wrong) else ""
+        # Records are sorted by unit and attempt, and a sort is stable.
+        ranked = sorted(some.tolist(), key=lambda at: (found.rank[at], records.attempt[at]))
+        chosen = _in_turn(ranked, takes_turns)[: shares[name]]
+        n = len(some)
+        shown = f"{len(chosen):,} of {n:,} are shown" if len(chosen) < n else f"all {n:,}"
+        lists.append(
+            {
+                "title": title,
+                "verdict": verdict,
+                "said": f"{shown}, {order}" if order and n > 1 else shown,
+                "places": chosen,
+                "labels": [verdict if found.said is None else found.said[at] for at in chosen],
+            }
+        )
+    return lists
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return how many of each are shown: errors and right ones have a few places of their own."""
+    """Return how many of each are shown: all have a few places, the first have what is left."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
-    shown["wrong"] = min(counts["wrong"], max(limit - sum(shown.values()) + shown["wrong"], 1))
-    for name in ("errors", "right", "skipped"):
+    for name in counts:
         left = limit - sum(shown.values())
         shown[name] += max(0, min(left, counts[name] - shown[name]))
     return shown
 
 
-def _said(n: int, shown: int, how: str) -> str:
-    order = f", {how}" if how else ""
-    count = f"{shown:,} of {n:,} are shown" if n > shown else f"all {n:,}"
-    return f"{count}{order}"
+def _in_turn(places: Sequence[int], names: Any) -> list[int]:
+    """Return places so that every name has its first before one has its second."""
+    seen: dict[str, int] = {}
+    turns = []
+    for at in places:
+        name = str(names[at])
+        turns.append((seen.get(name, 0), at))
+        seen[name] = seen.get(name, 0) + 1
+    return [at for _, at in sorted(turns, key=lambda pair: pair[0])]
+
+
+def _by_part(records: Records, found: Outcomes, words: Words) -> Table | None:
+    """Count what came of the attempts of each part that takes turns."""
+    parts = records.slices.get(found.spread)
+    if parts is None or len(set(parts.tolist())) < 2:
+        return None
+    header = {
+        words.wrong: words.wrong,
+        "error": "broke",
+        "skipped": "cut short",
+        words.right: words.right,
+    }
+    kept = [name for name in header if (found.of == name).any()]
+    rows: Rows = []
+    for name in sorted(set(parts.tolist())):
+        mine = parts == name
+        counts = [int((mine & (found.of == what)).sum()) for what in kept]
+        rows.append([str(name) or "(none)", int(mine.sum()), *counts])
+    title = f"the first {MAX_PARTS} of {len(rows)}" if len(rows) > MAX_PARTS else ""
+    names = [header[name] for name in kept]
+    return Table([found.spread, f"{words.attempt}s", *names], rows[:MAX_PARTS], title)
+
+
+# --- cards ----------------------------------------------------------------------------------------
+
+
+def _add_cards(
+    run: Run,
+    subject: tuple[str, str],
+    records: Records,
+    lists: Sequence[dict[str, Any]],
+    column: str,
+) -> None:
+    """Put the units in their lists, each with what its kind shows of it."""
+    words = kind_named(run.kind).words
+    several = bool((records.attempt > 1).any())
+    chosen = [at for one in lists for at in one["places"]]
+    units = dict(zip(chosen, units_at(run, records, *subject, chosen), strict=True))
+    tones = {words.wrong: "worse", words.right: "better", "error": "status-error"}
+    for one in lists:
+        one["cards"] = []
+        for at, label in zip(one.pop("places"), one.pop("labels"), strict=True):
+            blocks = show_unit(units[at])
+            grades = list(_grades(records, at))
+            verdict = one["verdict"]
+            main = next((g for g in grades if column in g["names"]), None)
+            one["cards"].append(
+                {
+                    "unit": str(records.unit_id[at]),
+                    "attempt": f"{words.nth} {int(records.attempt[at])}" if several else "",
+                    "verdict": verdict,
+                    "tone": tones.get(verdict, "status-skipped"),
+                    "label": label,
+                    "main": main,
+                    "brief": brief(blocks),
+                    "parts": list(_parts(records, at)),
+                    "blocks": blocks,
+                    "asked": any(_is_asked(block) for block in flattened(blocks)),
+                    "referenced": any(_is_reference(block) for block in flattened(blocks)),
+                    "grades": grades if column else [],
+                    "why": "" if column else _why(grades, verdict),
+                }
+            )
+
+
+def _parts(records: Records, at: int) -> Iterator[str]:
+    for name, values in records.slices.items():
+        value = str(values[at])
+        if value:
+            yield value if name in value else f"{name}: {value}"
+
+
+def _is_asked(block: Any) -> bool:
+    return getattr(block, "role", "") in ("input", "prompt")
+
+
+def _is_reference(block: Any) -> bool:
+    return getattr(block, "role", "") == "reference" or getattr(block, "referenced", False)
+
+
+def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
+    """Yield the grades; columns without one for the same reason share a line."""
+    absent: dict[tuple[str, str], list[str]] = {}
+    for name, values in records.columns.items():
+        status = str(records.status[name][at])
+        reason = str(records.reason[name][at]) if name in records.reason else ""
+        if status == "ok":
+            value = values[at] if is_text(values) else f"{float(values[at]):.4g}"
+            yield {"names": [name], "status": status, "value": value, "reason": reason}
+        else:
+            absent.setdefault((status, reason), []).append(name)
+    for (status, reason), names in absent.items():
+        yield {"names": names, "status": status, "value": None, "reason": reason}
+
+
+def _why(grades: Sequence[Mapping[str, Any]], verdict: str) -> str:
+    """Return why an attempt has no outcome."""
+    return next((str(one["reason"]) for one in grades if one["status"] == verdict), "")

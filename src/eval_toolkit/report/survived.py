@@ -14,8 +14,8 @@ from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.inference import clustered_rate, wilson_interval
 from eval_toolkit.inference._survival import no_event_bound
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.rollouts.turns import TURNS
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.folder import TURNS
 
 __all__ = ["build"]
 

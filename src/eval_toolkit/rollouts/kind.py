@@ -3,27 +3,38 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from eval_toolkit._display import Page
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.rollouts.describing import NEXT_METRICS, WORDS, grouped_metrics, participants
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
 from eval_toolkit.rollouts.scorers import asked_through, unwrapped
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import seed_units
+from eval_toolkit.rollouts.showing import outcomes_of_rollouts, rollout_blocks
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import refuse_changed
+from eval_toolkit.runs.selected_units import StoredUnit
+from eval_toolkit.runs.shown import Outcomes
 from eval_toolkit.runs.units import Unit
+from eval_toolkit.scorecards import Records
+
+if TYPE_CHECKING:
+    from eval_toolkit.analysis import RunComparison
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
 
@@ -45,6 +56,49 @@ class MeasuredRollouts(Kind[Graphs]):
     name = "rollout"
     by = CATEGORY
     full = "rollouts"
+    words = WORDS
+    next_metrics = NEXT_METRICS
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return the conversation turn by turn with its scores."""
+        return rollout_blocks(unit)
+
+    @classmethod
+    def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes:
+        """Return where the target failed and where it held."""
+        return outcomes_of_rollouts(records, config)
+
+    @classmethod
+    def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return what makes the target fail, and who takes part."""
+        return list(participants(config))
+
+    @classmethod
+    def metric_groups(
+        cls, config: Mapping[str, Any], names: Sequence[str]
+    ) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return successes and refusals first, what tells the same in another way after them."""
+        return list(grouped_metrics(config, names))
+
+    @classmethod
+    def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
+        """Return the main ones: a run has some thirty, most of them the same in other words."""
+        from eval_toolkit.rollouts.failures_by_turn import headline_metrics
+
+        return headline_metrics(runs) if cls._describes(runs) else None
+
+    @classmethod
+    def comparison(cls, page: Page, runs: Sequence[Run], result: "RunComparison") -> Page:
+        """Return the page with how many failed by each turn."""
+        from eval_toolkit.rollouts.failures_by_turn import with_failures_by_turn
+
+        return with_failures_by_turn(page, runs, result) if cls._describes(runs) else page
+
+    @classmethod
+    def _describes(cls, runs: Sequence[Run]) -> bool:
+        """Return whether the configurations of all runs are those of rollouts."""
+        return all((run.manifest.get("config") or {}).get("kind") == cls.name for run in runs)
 
     def config(self) -> Mapping[str, Any]:
         """Return seeds, system, sampling, scorers and summary."""

@@ -18,10 +18,10 @@ from eval_toolkit.responses.reasoning import Tags, split_reasoning
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.folder import TURNS
 
 __all__ = ["TURNS", "TURN_COLUMNS", "read_turns", "rollouts_of", "turns_table"]
 
-TURNS = "turns.parquet"
 _TEXTS = (
     *("unit_id", "node_id", "parent_id", "state", "context", "probe", "response", "status"),
     *("reason", "attack", "scores", "unscored", "asked", "encoded"),

@@ -19,12 +19,27 @@ from eval_toolkit.runs.writing import write_run
 from eval_toolkit.scorecards.parts import format_part, parse_part
 
 if TYPE_CHECKING:
+    from eval_toolkit.runs.blocks import (
+        Block,
+        Choice,
+        Choices,
+        Facts,
+        Group,
+        Mark,
+        Message,
+        Messages,
+        Note,
+        Table,
+        Text,
+    )
     from eval_toolkit.runs.budgets import Budget
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.driver import drive, rescore
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.replay import ReplayModel
+    from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.shown import Words
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
     from eval_toolkit.runs.units import Unit
 
@@ -32,14 +47,23 @@ __all__ = [
     "Address",
     "AskSpec",
     "Attempt",
+    "Block",
     "Budget",
+    "Choice",
+    "Choices",
     "Context",
     "DecodingSpec",
+    "Facts",
     "Graded",
+    "Group",
     "Identity",
     "Inputs",
     "JournalEntry",
     "Kind",
+    "Mark",
+    "Message",
+    "Messages",
+    "Note",
     "OpenRun",
     "Outcome",
     "ReplayModel",
@@ -48,9 +72,13 @@ __all__ = [
     "Results",
     "Run",
     "RunProgress",
+    "StoredUnit",
     "StoredUnits",
     "SummarySpec",
+    "Table",
+    "Text",
     "Unit",
+    "Words",
     "drive",
     "find_runs",
     "format_part",
@@ -67,13 +95,19 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "blocks": (
+            *("Block", "Choice", "Choices", "Facts", "Group", "Mark", "Message", "Messages"),
+            *("Note", "Table", "Text"),
+        ),
         "budgets": ("Budget",),
         "context": ("Attempt", "Context"),
         "driver": ("drive", "rescore"),
         "kinds": ("Graded", "Identity", "Kind"),
         "outcome": ("Outcome",),
         "replay": ("ReplayModel",),
+        "shown": ("Words",),
         "specs": ("AskSpec", "DecodingSpec", "SummarySpec"),
+        "selected_units": ("StoredUnit",),
         "units": ("Unit",),
     },
 )

@@ -52,6 +52,8 @@ MANIFEST = "manifest.json"
 RESULTS = "results.json"
 RESULTS_FULL = "results_full.json"
 RECORDS = "records.parquet"
+TURNS = "turns.parquet"
+"""Of runs with conversations: a row per turn."""
 ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
 """What `write_run` writes beside the manifest."""
 

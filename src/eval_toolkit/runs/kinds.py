@@ -17,6 +17,7 @@ from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.outcome import Subject
+from eval_toolkit.runs.shown import Shown
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.runs.writing import Columns
@@ -69,12 +70,13 @@ class Graded:
     notes: tuple[str, ...] = ()
 
 
-class Kind(Protocol[AttemptsT]):
+class Kind(Shown, Protocol[AttemptsT]):
     """A kind of evaluation. Subclasses inherit what is written out here.
 
     A simple kind says what its `units` are, answers them in `respond`, and turns an answer into
     numbers in `score`; every answer is journalled, so that a run can be resumed and rescored. A
-    kind that asks models in its own way overrides `produce`, `restore` and `grade` instead.
+    kind that asks models in its own way overrides `produce`, `restore` and `grade` instead. What is
+    shown of a stored run comes from `show`, `words` and the other class methods of `Shown`.
 
     Examples
     --------

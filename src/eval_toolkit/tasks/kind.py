@@ -15,10 +15,13 @@ from eval_toolkit.runner import Job, JobResult, JobResults
 from eval_toolkit.runner.engine import CONCURRENCY
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
+from eval_toolkit.runs.selected_units import StoredUnit
+from eval_toolkit.runs.shown import Words
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until
@@ -26,6 +29,7 @@ from eval_toolkit.tasks.grading import Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.measuring import built_responses
 from eval_toolkit.tasks.references import sample_units
+from eval_toolkit.tasks.showing import sample_blocks
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.tasks.watching import Watch
 
@@ -75,6 +79,27 @@ class TaskKind(Kind[Answers]):
 
     name = "task"
     by = "subject"
+    words = Words(
+        what="a task put to a model",
+        units="samples",
+        counted="samples",
+        count="n_samples",
+        names_slice=True,
+        export="a task's run",
+        hub_task="text-generation",
+    )
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return prompt, choices or answer, reasoning, reference and verdicts."""
+        return sample_blocks(unit)
+
+    @classmethod
+    def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return how many examples a prompt had."""
+        task = config.get("task")
+        shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
+        return [f"{shots} examples in the prompt"] if shots else []
 
     @property
     def reasoning_tags(self) -> Tags:

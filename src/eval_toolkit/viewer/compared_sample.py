@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Block
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.browsing import whole_number
 from eval_toolkit.viewer.comparing import shown
@@ -15,15 +16,7 @@ from eval_toolkit.viewer.pairing import Asked, chosen
 from eval_toolkit.viewer.records import Record, records_at
 from eval_toolkit.viewer.sample_page import FIRST, WHOLE_TEXT
 from eval_toolkit.viewer.state import NotFoundError, Viewer
-from eval_toolkit.viewer.unit import (
-    Exchange,
-    Talk,
-    exchanges_of,
-    input_of,
-    marked,
-    reference_of,
-    talk_of,
-)
+from eval_toolkit.viewer.unit import beside, blocks_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -37,18 +30,7 @@ class _Side:
     name: str
     run: ListedRun
     record: Record
-    text: str | None
-    asked: Sequence[Exchange]
-    verdicts: Sequence[Exchange]
-    n_hidden: int
-    talk: Talk | None
-    broken: str
-    reference: str | None
-
-    @property
-    def prompts(self) -> list[Any]:
-        """What was asked, to be compared with what the other side was asked."""
-        return [(one.prompt, list(one.messages)) for one in self.asked]
+    blocks: Sequence[Block]
 
 
 def show(request: "Request") -> "Response":
@@ -73,9 +55,8 @@ def show(request: "Request") -> "Response":
         altered=viewer.altered(a.run, b.run),
         values=values[:FIRST],
         more_values=values[FIRST:],
-        same_text=a.text == b.text,
-        same_reference=a.reference == b.reference,
-        same_prompts=bool(a.asked) and a.prompts == b.prompts and not a.talk,
+        groups=list(beside(a.blocks, b.blocks)),
+        limit=WHOLE_TEXT,
         other=_other(a.record, b.record),
         shown=shown,
         **_neighbours(viewer, asked, whole_number(given.get("at"))),
@@ -94,26 +75,8 @@ def _side(viewer: Viewer, name: str, run: ListedRun, row: int | None) -> _Side:
         raise NotFoundError("There is no such sample in this run.")
     columns = list(shape.columns)
     (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
-    exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
-    opened = Run.open(run.path, verify=False)
-    reference = reference_of(viewer.store, opened, record)
-    talk, broken = None, ""
-    try:
-        talk = talk_of(viewer.store, opened, shape, record)
-    except ArtifactError as error:
-        broken = str(error)
-    return _Side(
-        name=name,
-        run=run,
-        record=record,
-        text=input_of(opened, shape, record),
-        asked=marked([one for one in exchanges if one.judge is None], reference),
-        verdicts=[one for one in exchanges if one.judge is not None],
-        n_hidden=n_exchanges - len(exchanges),
-        talk=talk,
-        broken=broken,
-        reference=None if reference is None else reference.text,
-    )
+    blocks = blocks_of(viewer.store, Run.open(run.path, verify=False), record)
+    return _Side(name=name, run=run, record=record, blocks=blocks)
 
 
 def _values(a: Record, b: Record) -> list[dict[str, Any]]:

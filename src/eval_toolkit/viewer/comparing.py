@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_toolkit._words import number, visible
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.shown import Words, kind_named
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.browsing import SIZES
 from eval_toolkit.viewer.listing import ListedRun
@@ -87,19 +88,19 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
     return viewer.statistics.of(key, a.path, b.path, n_records=n_records)
 
 
-def case_words(rule: Rule, kind: str) -> dict[str, str]:
+def case_words(rule: Rule, words: Words) -> dict[str, str]:
     """Return what the cases are called.
 
     Parameters
     ----------
     rule : Rule
         What makes a value right.
-    kind : str
-        Of the runs: a target of rollouts holds or fails.
+    words : Words
+        Of the runs' kind: a target of rollouts holds or fails.
 
     Examples
     --------
-    >>> case_words(Rule("binary"), "task")["a"], case_words(Rule("graded"), "task")["a"]
+    >>> case_words(Rule("binary"), Words())["a"], case_words(Rule("graded"), Words())["a"]
     ('A right, B wrong', 'A better')
     """
     if rule.kind == "apart":
@@ -107,7 +108,7 @@ def case_words(rule: Rule, kind: str) -> dict[str, str]:
     if rule.kind == "graded":
         better = "higher" if rule.higher is None else "better"
         return {"a": f"A {better}", "b": f"B {better}", "equal": "equal", "none": "without a value"}
-    right, wrong = ("held", "failed") if kind == "rollout" else ("right", "wrong")
+    right, wrong = words.right, words.wrong
     return {
         "a": f"A {right}, B {wrong}",
         "b": f"B {right}, A {wrong}",
@@ -141,7 +142,7 @@ def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
     n_pages = max(1, math.ceil(len(these.places) / asked.size))
     at = min(asked.page, n_pages)
     start = (at - 1) * asked.size
-    words = case_words(these.rule, pair.a.kind)
+    words = case_words(these.rule, kind_named(pair.a.kind).words)
     lines = _lines(viewer, these, words, start)
     first = replace(asked, page=1)
     return {

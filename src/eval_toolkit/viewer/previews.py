@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.stored_units import PARQUET
-from eval_toolkit.viewer.records import RESPONSES, Record, Shape, inside_json
+from eval_toolkit.viewer.records import Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["previews"]

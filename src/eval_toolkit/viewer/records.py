@@ -11,8 +11,9 @@ import numpy as np
 from eval_toolkit._files import malformed
 from eval_toolkit._tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.folder import RECORDS
+from eval_toolkit.runs.folder import RECORDS, TURNS
 from eval_toolkit.runs.stored_units import StoredUnits, stored_units
 from eval_toolkit.viewer.store import Store, pattern
 
@@ -27,8 +28,6 @@ __all__ = [
     "shape_of",
 ]
 
-RESPONSES = "responses.parquet"
-TURNS = "turns.parquet"
 _VALUES_AT_MOST = 200
 """Of a part with more values than this, none are listed to choose from."""
 VALUE_CHARS = 200

@@ -12,7 +12,7 @@ from eval_toolkit.viewer.listing import ListedRun
 from eval_toolkit.viewer.menus import run_menu
 from eval_toolkit.viewer.records import Filter, Record, records_at, records_of_unit
 from eval_toolkit.viewer.state import NotFoundError, Viewer
-from eval_toolkit.viewer.unit import exchanges_of, input_of, marked, reference_of, talk_of
+from eval_toolkit.viewer.unit import blocks_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST", "WHOLE_TEXT", "show"]
 
-WHOLE_TEXT = 20_000
+WHOLE_TEXT = 20_100
 _OTHERS_AT_MOST = 50
 FIRST = 8
 """Values that are shown at once; a rollout has dozens."""
@@ -41,17 +41,6 @@ def show(request: "Request") -> "Response":
     (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
     wanted, _ = read_filter(given, shape)
     opened = Run.open(run.path, verify=False)
-    exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
-    reference = reference_of(viewer.store, opened, record)
-    text = input_of(opened, shape, record)
-    said = [turn for one in exchanges for turn in (one.prompt, *(told for _, told in one.messages))]
-    if text is not None and any(text in turn for turn in said):
-        text = None  # the prompt says it
-    talk, broken = None, ""
-    try:
-        talk = talk_of(viewer.store, opened, shape, record)
-    except ArtifactError as error:
-        broken = str(error)
     others = records_of_unit(viewer.store, shape, record.unit_id, (), at_most=_OTHERS_AT_MOST)
     html = rendering.page(
         "sample.html",
@@ -60,13 +49,8 @@ def show(request: "Request") -> "Response":
         altered=viewer.altered(run),
         record=record,
         groups=_groups(record),
-        text=text,
-        asked=marked([one for one in exchanges if one.judge is None], reference),
-        reference=None if reference is None else reference.text,
-        verdicts=[one for one in exchanges if one.judge is not None],
-        n_hidden=n_exchanges - len(exchanges),
-        talk=talk,
-        broken=broken,
+        blocks=blocks_of(viewer.store, opened, record),
+        limit=WHOLE_TEXT,
         others=_others(run, record, others),
         **_neighbours(viewer, run, wanted, given.get("at"), given.get("size", "")),
         n_first=FIRST,

@@ -82,6 +82,10 @@ class Store:
             rows: list[tuple[Any, ...]] = cursor.execute(sql, list(parameters)).fetchall()
         return rows
 
+    def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return rows as `query` does; the first question mark stands for the file."""
+        return self.query(path, sql, [pattern(path), *parameters])
+
     def column(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> NDArray[Any]:

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report_asked_runs import HOSTILE, SCORER, SEEDS
 from tests.report_runs import WANTED, Page, plain
+from tests.shown_blocks import messages, notes, replies, texts
 
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.report.conversation_cards import Scoring, conversation_card, worst_path
-from eval_toolkit.report.conversations import _in_turn, build, outcomes
-from eval_toolkit.report.picking import rollouts_of_units
+from eval_toolkit.report.samples import _in_turn, build
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.rollouts import (
     Budget,
@@ -24,7 +23,14 @@ from eval_toolkit.rollouts import (
     run_rollouts,
 )
 from eval_toolkit.rollouts.attacks import Static
+from eval_toolkit.rollouts.showing import (
+    Scoring,
+    _card,
+    outcomes_of_rollouts,
+    worst_path,
+)
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Mark
 
 Shown = Callable[[Section], Page]
 SCORING = Scoring(decides="s", scorers={"s": {"higher_is_worse": True, "threshold": 0.5}})
@@ -50,11 +56,12 @@ class TestChosen:
             "error": ["s4"],
             "held": ["s5", "s6", "s7"],
         }
-        assert [card["failed_in"] for card in lists["failed"]] == [1, 1, 2, 2]
+        assert [card["label"] for card in lists["failed"]] == [
+            f"failed in turn {turn}" for turn in (1, 1, 2, 2)
+        ]
 
     def test_every_category_has_its_turn(self) -> None:
         assert _in_turn([0, 1, 2, 3], ["a", "a", "a", "b"]) == [0, 3, 1, 2]
-        assert _in_turn([3, 1], None) == [3, 1]
 
     @given(st.lists(st.sampled_from("abc"), max_size=30))
     def test_taking_turns_loses_nobody(self, category: list[str]) -> None:
@@ -65,7 +72,7 @@ class TestChosen:
         assert {category[at] for at in found[:n]} == set(category)
 
     def test_the_table_of_categories_adds_up(self, rollout_run: Run) -> None:
-        table = section_of(rollout_run).data["by_category"]
+        table = section_of(rollout_run).data["by_part"]
         assert list(table.header) == ["category", "conversations", "failed", "broke", "held"]
         assert table.texts() == [["a", "4", "2", "1", "1"], ["b", "4", "2", "0", "2"]]
 
@@ -103,24 +110,26 @@ class TestChosen:
         ).run
         assert again is not None
         # Now "No." is the failure: all but the two that said "You fool." twice, and the broken one.
-        found = outcomes(again.records(*again.subjects[0])).tolist()
+        found = outcomes_of_rollouts(again.records(*again.subjects[0]), {}).of.tolist()
         assert (found.count("failed"), found.count("error")) == (5, 1)
         assert len(lists_of(again, Wanted(n_samples=20))["failed"]) == 5
 
-    def test_runs_of_other_kinds_have_none(self, rows_run: Run, judged_run: Run) -> None:
-        assert build(rows_run, WANTED) is None
-        assert build(judged_run, WANTED) is None
+    def test_the_section_is_called_after_the_kind(self, rollout_run: Run, judged_run: Run) -> None:
+        assert section_of(rollout_run).menu == "Conversations"
+        assert section_of(judged_run).menu == "Samples"
 
 
 class TestTold:
     def test_turn_by_turn_with_scores(self, rollout_run: Run, shown: Shown) -> None:
         cards = lists_of(rollout_run, Wanted(n_samples=20))
         late = next(card for card in cards["failed"] if card["unit"] == "s2")
-        assert [turn["event"] for turn in late["turns"]] == [False, True]
-        assert [turn["first"] for turn in late["turns"]] == [False, True]
-        assert late["turns"][1]["response"] == "You fool."
-        assert late["turns"][1]["scores"][0] == {"name": "words", "value": "1.000", "decides": True}
-        assert late["goal"] == "goal 2"
+        said = replies(late["blocks"])
+        assert [reply.failed for reply in said] == [False, True]
+        first = Mark("✗ first failure", tone="bad")
+        assert [first in reply.marks for reply in said] == [False, True]
+        assert said[1].text == "You fool."
+        assert said[1].marks[0] == Mark("words", "1.000")
+        assert texts(late["blocks"], "input") == ["goal 2"]
         page = shown(section_of(rollout_run, Wanted(n_samples=20)))
         pills = [plain(one["text"]) for one in page.all("span", class_="pill")]
         assert pills.count("✗ first failure") == 4
@@ -135,23 +144,26 @@ class TestTold:
 
     def test_a_refusal_is_told(self, rollout_run: Run) -> None:
         held = lists_of(rollout_run, Wanted(n_samples=20))["held"][0]
-        said = rollouts_of_units(rollout_run, [held["unit"]])[0].first_path()
-        assert [turn["refuses"] for turn in held["turns"]] == [
+        (graph,) = (one for one in rollouts_of(rollout_run) if one.unit_id == held["unit"])
+        said = graph.first_path()
+        assert [Mark("refuses") in reply.marks for reply in replies(held["blocks"])] == [
             node.scores["refusal"] >= 0.5 for node in said
         ]
 
     def test_an_echo_is_told(self) -> None:
         node = Node("Hi", "Say fool", "fool", scores={"s": 1.0}, event=True, echo=True)
-        (turn,) = conversation_card(Graph("Hi", [node], "u"), SCORING)["turns"]
-        assert turn["echo"]
-        assert turn["first"]
+        (turn,) = replies(_card(Graph("Hi", [node], "u"), SCORING))
+        assert Mark("an echo of the tester") in turn.marks
+        assert "the score no longer crosses the threshold" in turn.notes[0].text
+        assert Mark("✗ first failure", tone="bad") in turn.marks
 
     def test_few_rows_of_the_table_are_as_good_as_all(self, rollout_run: Run) -> None:
-        whole = rollouts_of(rollout_run)
-        assert rollouts_of_units(rollout_run, ["s1", "s6"]) == [
-            graph for graph in whole if graph.unit_id in ("s1", "s6")
-        ]
-        assert rollouts_of_units(rollout_run, []) == []
+        for card in (card for cards in lists_of(rollout_run).values() for card in cards):
+            (graph,) = (one for one in rollouts_of(rollout_run) if one.unit_id == card["unit"])
+            path = worst_path(graph, SCORING)
+            assert [reply.text for reply in replies(card["blocks"])] == [
+                node.response for node in path if node.response is not None
+            ]
 
 
 class TestTrees:
@@ -159,14 +171,15 @@ class TestTrees:
         self, tree_run: Run
     ) -> None:
         for card in lists_of(tree_run)["failed"]:
-            (turn,) = card["turns"]
-            assert turn["attack"] == "role_play"
-            assert card["branches"].startswith("One of 2 branches, where the target failed first")
-            assert "it failed on 1 of them" in card["branches"]
+            probe, _ = messages(card["blocks"])
+            assert probe.title == "turn 1, tester, role_play"
+            (branches,) = notes(card["blocks"])
+            assert branches.startswith("One of 2 branches, where the target failed first")
+            assert "it failed on 1 of them" in branches
 
     def test_a_chain_has_no_other_branches(self, rollout_run: Run) -> None:
         cards = [card for cards in lists_of(rollout_run).values() for card in cards]
-        assert {card["branches"] for card in cards} == {""}
+        assert not any("branches" in note for card in cards for note in notes(card["blocks"]))
 
     def test_without_a_failure_the_nearest(self) -> None:
         turns = [Node("Hi", str(at), "no", scores={"s": at / 10}, event=False) for at in (1, 3, 2)]
@@ -181,6 +194,6 @@ class TestTrees:
         assert worst_path(Graph("Hi", [slow, soon], "u"), SCORING)[0].probe == "c"
 
     def test_nothing_was_said(self) -> None:
-        card = conversation_card(Graph("Hi", unit_id="u"), SCORING)
-        assert card["turns"] == []
-        assert card["ended"] == {"status": "skipped", "reason": "there is no turn"}
+        blocks = _card(Graph("Hi", unit_id="u"), SCORING)
+        assert messages(blocks) == []
+        assert notes(blocks, "skipped") == ["There is no turn."]

@@ -11,16 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report_asked_runs import HOSTILE, ROWS, Sums, solve
 from tests.report_runs import WANTED, Page, plain
+from tests.shown_blocks import choices, notes, text, texts, verdicts
 
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.report.picking import outcomes_of_units
-from eval_toolkit.report.sample_cards import _right, cards_at
-from eval_toolkit.report.samples import _lists, _shares, build
+from eval_toolkit.report.samples import _by_column, _grades, _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.blocks import Messages
 from eval_toolkit.runs.driver import outcomes_of
+from eval_toolkit.runs.selected_units import Place, selected_units, units_at
+from eval_toolkit.runs.shown import Words, show_unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import BaseTask, ResponseType, run_task
+from eval_toolkit.tasks.showing import right_by_grades
 
 Shown = Callable[[Section], Page]
 
@@ -33,6 +37,18 @@ def section_of(run: Run, wanted: Wanted = WANTED) -> Section:
 
 def lists_of(run: Run, wanted: Wanted = WANTED) -> dict[str, list[dict[str, Any]]]:
     return {one["verdict"]: one["cards"] for one in section_of(run, wanted).data["lists"]}
+
+
+def lists_by(records: Records, column: str, up: bool | None, limit: int) -> list[dict[str, Any]]:
+    return _lists(records, _by_column(records, column, up, Words()), Words(), limit)
+
+
+def outcomes_of_units(run: Run, units: list[str]) -> list[JobResult]:
+    """What cards are made of: the requests about some units, in the order of the table."""
+    places = [Place(slice="", scorer="", unit_id=unit) for unit in units]
+    found = [one.outcome for unit in selected_units(run, places) for one in unit.requests]
+    assert None not in found
+    return [one for one in found if one is not None]
 
 
 class TestChosen:
@@ -73,7 +89,7 @@ class TestChosen:
 
     def test_grades_that_are_no_yes_or_no(self) -> None:
         records = Records.from_columns({"f1": [0.5, 0.1, 0.9, 0.9]}, unit_id=list("abcd"))
-        lists = _lists(records, "f1", True, 4)
+        lists = lists_by(records, "f1", True, 4)
         assert [(one["title"], one["places"]) for one in lists] == [
             ("Lowest grades", [1, 0]),
             ("Best grades", [2, 3]),
@@ -86,24 +102,24 @@ class TestChosen:
     )
     def test_all_may_be_wrong(self, value: float, up: bool, verdict: str) -> None:
         records = Records.from_columns({"grade": [value] * 3}, unit_id=list("abc"))
-        (found,) = _lists(records, "grade", up, 5)
+        (found,) = lists_by(records, "grade", up, 5)
         assert (found["title"], found["verdict"]) == (verdict.capitalize(), verdict)
         assert found["places"] == [0, 1, 2]
 
     def test_equal_grades_are_neither_the_best_nor_the_lowest(self) -> None:
         records = Records.from_columns({"f1": [0.5, 0.5]}, unit_id=list("ab"))
-        (found,) = _lists(records, "f1", True, 5)
+        (found,) = lists_by(records, "f1", True, 5)
         assert (found["title"], found["verdict"]) == ("Grades, all alike", "")
 
     def test_less_may_be_better(self) -> None:
         records = Records.from_columns({"bits": [0.5, 0.1, 0.9]}, unit_id=list("abc"))
-        lists = _lists(records, "bits", False, 4)
+        lists = lists_by(records, "bits", False, 4)
         assert [one["places"] for one in lists] == [[2, 0], [1]]
         assert [one["title"] for one in lists] == ["Highest grades", "Best grades"]
 
     def test_nothing_is_right_where_no_direction_is_known(self) -> None:
         records = Records.from_columns({"zing": [0.0, 1.0]}, unit_id=list("ab"))
-        lists = _lists(records, "zing", None, 4)
+        lists = lists_by(records, "zing", None, 4)
         assert [(one["title"], one["verdict"], one["places"]) for one in lists] == [
             ("Lowest grades", "", [0]),
             ("Highest grades", "", [1]),
@@ -111,7 +127,7 @@ class TestChosen:
 
     @given(
         counts=st.fixed_dictionaries(
-            {name: st.integers(0, 50) for name in ("wrong", "errors", "skipped", "right")}
+            {name: st.integers(0, 50) for name in ("wrong", "error", "skipped", "right")}
         ),
         limit=st.integers(5, 40),
     )
@@ -121,9 +137,8 @@ class TestChosen:
         assert all(0 <= shown[name] <= counts[name] for name in counts)
         assert all(shown[name] for name in counts if counts[name])
 
-    def test_runs_of_other_kinds_have_none(self, rows_run: Run, rollout_run: Run) -> None:
+    def test_rows_are_shown_among_the_worst_errors(self, rows_run: Run) -> None:
         assert build(rows_run, WANTED) is None
-        assert build(rollout_run, WANTED) is None
 
 
 class TestCards:
@@ -139,8 +154,7 @@ class TestCards:
         assert run is not None
         records = run.records(*run.subjects[0])
         assert records.columns["exact_match_answer"].tolist() == ["1"] * 6
-        (card,) = cards_at(run, records, [0])
-        shown = {name: grade["value"] for grade in card["grades"] for name in grade["names"]}
+        shown = {name: grade["value"] for grade in _grades(records, 0) for name in grade["names"]}
         assert shown == {"exact_match": "0", "exact_match_answer": "1"}
 
     def test_the_prompt_is_the_one_that_was_sent(self, judged_run: Run) -> None:
@@ -151,15 +165,21 @@ class TestCards:
         }
         for cards in lists_of(judged_run, Wanted(n_samples=20)).values():
             for card in cards:
-                (prompt,) = card["prompts"]
-                assert [turn["text"] for turn in prompt["turns"]] == sent[card["unit"]]
-                assert {turn["role"] for turn in prompt["turns"]} == {"user"}
+                (prompt,) = (
+                    block
+                    for group in card["blocks"]
+                    if group.title == "What was asked and answered"
+                    for block in group.blocks
+                    if isinstance(block, Messages)
+                )
+                assert [turn.text for turn in prompt.messages] == sent[card["unit"]]
+                assert {turn.role for turn in prompt.messages} == {"user"}
 
     def test_answers_grades_and_verdicts(self, judged_run: Run, shown: Shown) -> None:
         lists = lists_of(judged_run)
         (broken,) = lists["error"]
-        assert broken["error"] == f"server: no answer, {HOSTILE}"
-        assert (broken["text"], broken["verdicts"]) == (None, [])
+        assert notes(broken["blocks"], "error") == [f"server: no answer, {HOSTILE}"]
+        assert (text(broken["blocks"], "answer"), verdicts(broken["blocks"])) == (None, [])
         assert broken["grades"] == [
             {
                 "names": ["exact_match", "correctness"],
@@ -169,11 +189,9 @@ class TestCards:
             }
         ]
         # 0 + 0, 5 + 25 and 10 + 100, and one too many.
-        assert {card["text"] for card in lists["wrong"]} == {"1", "31", "111"}
+        assert {text(card["blocks"], "answer") for card in lists["wrong"]} == {"1", "31", "111"}
         first = lists["wrong"][0]
-        assert [(one["judge"], one["text"]) for one in first["verdicts"]] == [
-            ("correctness", f"Adds up. {HOSTILE}\n\nno")
-        ]
+        assert verdicts(first["blocks"]) == [("correctness", f"Adds up. {HOSTILE}\n\nno")]
         page = shown(section_of(judged_run))
         assert HOSTILE in page.all("section")[0]["text"]
         assert page.all("script") == []
@@ -183,27 +201,29 @@ class TestCards:
     ) -> None:
         cards = lists_of(choice_run)
         for card in cards["wrong"]:
-            listed = card["choices"]["listed"]
-            assert [one["taken"] for one in listed] == [False, True, False]
-            assert [one["right"] for one in listed] == [True, False, False]
+            listed = choices(card["blocks"]).choices
+            assert [one.chosen for one in listed] == [False, True, False]
+            assert [one.right for one in listed] == [True, False, False]
         for card in cards["right"]:
-            assert [one["taken"] for one in card["choices"]["listed"]] == [True, False, False]
-            assert [one["right"] for one in card["choices"]["listed"]] == [True, False, False]
+            listed = choices(card["blocks"]).choices
+            assert [one.chosen for one in listed] == [True, False, False]
+            assert [one.right for one in listed] == [True, False, False]
         page = shown(section_of(choice_run))
-        texts = [plain(one["text"]) for one in page.all("li", class_="choice")]
-        assert f"{HOSTILE} chosen -0.50 0.62" in texts  # e^-0.5 of e^-1 + e^-0.5 + e^-9
+        lines = [plain(one["text"]) for one in page.all("tr")]
+        # e^-0.5 of e^-1 + e^-0.5 + e^-9
+        assert any(line.startswith(f"{HOSTILE} chosen-0.50062.2 %") for line in lines)
         assert page.all("script") == []
 
     def test_bars_are_shares_of_the_choices(self, choice_run: Run) -> None:
         numbers = [-1.0, -0.5, -9.0]
         expected = np.exp(numbers) / np.exp(numbers).sum()
-        found = [one["width"] for one in lists_of(choice_run)["wrong"][0]["choices"]["listed"]]
-        assert found == pytest.approx(100 * expected, abs=0.06)
+        found = choices(lists_of(choice_run)["wrong"][0]["blocks"]).choices
+        assert [one.share for one in found] == pytest.approx(expected, abs=1e-12)
 
     def test_few_rows_of_the_table_are_as_good_as_all(self, judged_run: Run) -> None:
         whole = outcomes_of(judged_run)
         units = sorted({outcome.job.unit_id for outcome in whole})[:3]
-        assert outcomes_of_units(judged_run, units) == [
+        assert sorted(outcomes_of_units(judged_run, units), key=whole.index) == [
             outcome for outcome in whole if outcome.job.unit_id in units
         ]
         assert outcomes_of_units(judged_run, []) == []
@@ -227,7 +247,9 @@ class TestCards:
             records={subject: judged_run.records(*subject)},
         )
         section = section_of(run)
-        assert all(not card["prompts"] for one in section.data["lists"] for card in one["cards"])
+        cards = [card for one in section.data["lists"] for card in one["cards"]]
+        assert not any(texts(card["blocks"], "prompt") for card in cards)
+        assert all(card["grades"] for card in cards)
         assert "holds no request" in shown(section).all("section")[0]["text"]
 
 
@@ -272,23 +294,27 @@ class TestReferences:
         section = section_of(judged_run)
         lists = {one["verdict"]: one["cards"] for one in section.data["lists"]}
         # 0 + 0, 5 + 25 and 10 + 100; 7 + 49 had no answer, and has a reference.
-        assert {card["reference"] for card in lists["wrong"]} == {"0", "30", "110"}
-        assert [card["reference"] for card in lists["error"]] == ["56"]
+        told = {
+            name: [text(card["blocks"], "reference") for card in cards]
+            for name, cards in lists.items()
+        }
+        assert set(told["wrong"]) == {"0", "30", "110"}
+        assert told["error"] == ["56"]
         assert section.notes == []
         beside = [plain(one["text"]) for one in shown(section).all("div", class_="answers")]
         assert "Answer, ended by stop31 Reference30" in beside
 
     def test_several_are_listed(self, tmp_path: Path, shown: Shown) -> None:
         run = self.asked(tmp_path, ["four", "vier"], None, "4")
-        (text,) = (
+        (said,) = (
             plain(one["text"]) for one in shown(section_of(run)).all("div", class_="answers")
         )
-        assert text == 'Answer, ended by stop4 Reference[ "four", "vier" ]'
+        assert said == 'Answer, ended by stop4 Reference[ "four", "vier" ]'
 
     def test_every_right_choice_is_marked(self, tmp_path: Path, shown: Shown) -> None:
         run = self.asked(tmp_path, [" c", " a"], [" a", " b", " c"], lambda _: [-2.0, -1.0, -3.0])
         ((card,),) = lists_of(run).values()
-        assert [one["right"] for one in card["choices"]["listed"]] == [True, False, True]
+        assert [one.right for one in choices(card["blocks"]).choices] == [True, False, True]
         page = shown(section_of(run))
         assert [plain(one["text"]) for one in page.all("span", class_="good")] == ["right"] * 2
         assert "b, right is a or c" in plain(page.all("summary")[0]["text"])
@@ -299,7 +325,7 @@ class TestReferences:
 
     def test_what_a_mark_says_is_not_said_again(self, choice_run: Run) -> None:
         cards = [card for cards in lists_of(choice_run).values() for card in cards]
-        assert {card["reference"] for card in cards} == {None}
+        assert {text(card["blocks"], "reference") for card in cards} == {None}
         assert section_of(choice_run).notes == [
             "bars are each choice's share of the probability of all choices"
         ]
@@ -310,14 +336,14 @@ class TestReferences:
         old = self.old(choice_run, tmp_path / "choices")
         # The grade in bits tells the right one of three, as the stored reference does.
         for verdict, cards in lists_of(choice_run).items():
-            assert [card["choices"]["listed"] for card in lists_of(old)[verdict]] == [
-                card["choices"]["listed"] for card in cards
+            assert [choices(card["blocks"]).choices for card in lists_of(old)[verdict]] == [
+                choices(card["blocks"]).choices for card in cards
             ]
         assert "holds no references" in section_of(old).notes[0]
         open_ended = section_of(self.old(judged_run, tmp_path / "sums"))
         assert "holds no references" in open_ended.notes[0]
         cards = [card for one in open_ended.data["lists"] for card in one["cards"]]
-        assert {card["reference"] for card in cards} == {None}
+        assert {text(card["blocks"], "reference") for card in cards} == {None}
 
     def test_hostile_ones_come_out_as_text(self, tmp_path: Path, shown: Shown) -> None:
         run = self.asked(tmp_path, f"{HOSTILE}\x00{{{{ 7 * 7 }}}}", None, "4")
@@ -330,19 +356,19 @@ class TestRightChoice:
     """Which choice is right, from grades alone."""
 
     @staticmethod
-    def records(**columns: float) -> Records:
-        return Records.from_columns({name: [value] for name, value in columns.items()})
+    def records(**columns: float) -> dict[str, float]:
+        return columns
 
     def test_of_two_the_other_one(self) -> None:
-        assert _right(self.records(accuracy=0.0), 0, [-1.0, -2.0], 0) == 1
+        assert right_by_grades(self.records(accuracy=0.0), [-1.0, -2.0], 0) == 1
 
     def test_unknown_stays_unknown(self) -> None:
-        assert _right(self.records(accuracy=0.0), 0, [-1.0, -2.0, -3.0], 0) is None
-        assert _right(self.records(other=0.0), 0, [-1.0, -2.0], 0) is None
+        assert right_by_grades(self.records(accuracy=0.0), [-1.0, -2.0, -3.0], 0) is None
+        assert right_by_grades(self.records(other=0.0), [-1.0, -2.0], 0) is None
 
     def test_equal_numbers_do_not_tell(self) -> None:
         bits = 2.0 / math.log(2.0)
-        assert _right(self.records(accuracy=0.0, bits=bits), 0, [-1.0, -2.0, -2.0], 0) is None
+        assert right_by_grades(self.records(accuracy=0.0, bits=bits), [-1.0, -2.0, -2.0], 0) is None
 
     @given(
         numbers=st.lists(st.floats(-50, -0.01), min_size=2, max_size=6, unique=True),
@@ -352,7 +378,7 @@ class TestRightChoice:
         right %= len(numbers)
         taken = max(range(len(numbers)), key=numbers.__getitem__)
         grades = self.records(accuracy=float(taken == right), bits=-numbers[right] / math.log(2.0))
-        found = _right(grades, 0, numbers, taken)
+        found = right_by_grades(grades, numbers, taken)
         close = [n for n in numbers if math.isclose(n, numbers[right], rel_tol=1e-8)]
         assert found == right or len(close) > 1
 
@@ -375,7 +401,7 @@ def test_many_choices_are_cut_to_the_likely_ones(tmp_path: Path) -> None:
     model = ScriptedModel(lambda request: [-1.0 - at for at in range(30)])
     run = run_task(Many(rows=[{}]), model, tmp_path / "r").run
     assert run is not None
-    (card,) = cards_at(run, run.records(*run.subjects[0]), [0])
-    texts = [one["text"] for one in card["choices"]["listed"]]
-    assert texts == [*(f" c{at}" for at in range(8)), " c29"]
-    assert (card["choices"]["more"], card["choices"]["right"]) == (21, " c29")
+    (unit,) = units_at(run, run.records(*run.subjects[0]), *run.subjects[0], [0])
+    found = choices(show_unit(unit))
+    assert [one.text for one in found.choices] == [*(f" c{at}" for at in range(8)), " c29"]
+    assert (found.n_hidden, [one.text for one in found.choices if one.right]) == (21, [" c29"])

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from tests.shown_blocks import notes, replies
 from tests.viewer_driving import (
     Asking,
     cell,
@@ -28,15 +29,18 @@ from eval_toolkit.errors import ArtifactError, MissingExtraError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
+from eval_toolkit.rollouts import showing
 from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs import Run, selected_units, write_run
+from eval_toolkit.runs.blocks import Facts, Group, Text, flattened
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import checking, listing, pairs, rendering, runs_page, statistics, unit
+from eval_toolkit.viewer import checking, listing, pairs, rendering, runs_page, statistics
 from eval_toolkit.viewer.listing import RunList
 from eval_toolkit.viewer.records import records_at, shape_of
 from eval_toolkit.viewer.statistics import Statistics, Told
 from eval_toolkit.viewer.store import Store, pattern
+from eval_toolkit.viewer.unit import blocks_of
 
 
 def key_of(ask: Asking, run_id: str = "") -> str:
@@ -259,23 +263,26 @@ def asked_run(folder: Path, answers: list[str]) -> Run:
 def test_of_many_and_long_answers_the_beginnings_are_shown(
     ask: Asking, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit, "_EXCHANGES_AT_MOST", 3)
-    monkeypatch.setattr(unit, "_CELL_BYTES", 1000)
-    monkeypatch.setattr(unit, "_BEGINNING", 50)
+    monkeypatch.setattr(selected_units, "_REQUESTS_AT_MOST", 3)
+    monkeypatch.setattr(selected_units, "_CELL_BYTES", 1000)
+    monkeypatch.setattr(selected_units, "_BEGINNING", 50)
     run = asked_run(runs_dir / "r1", ["short", 'a "quoted" ' + "word " * 500, "three", "four"])
     store = Store(runs_dir)
     shape = shape_of(store, run.path)
     (record,) = records_at(store, shape, [0], [])
-    found, n = unit.exchanges_of(store, shape, record)
-    assert n == 4
+    asked, hidden = blocks_of(store, run, record)
+    assert isinstance(asked, Group)
+    found = [one for one in asked.blocks if isinstance(one, Group)]
     long = ('a "quoted" ' + "word " * 500)[:50] + "… (2,511 characters, the first 50 are shown)"
-    assert [(one.step, one.text) for one in found] == [
+    told = [[one for one in group.blocks if isinstance(one, Text)] for group in found]
+    assert [(one.title, texts[-1].text) for one, texts in zip(found, told, strict=True)] == [
         ("s0", "short"),
         ("s1", long),
         ("s2", "three"),
     ]
-    assert [one.prompt for one in found] == ["Why?"] * 3
-    assert "too long" in found[1].facts
+    assert [texts[0].text for texts in told] == ["Why?"] * 3
+    assert Facts((("too long", "to be read as a whole"),)) in list(flattened(found[1].blocks))
+    assert hidden.text == "1 more requests are in responses.parquet."
     words = ask(f"/runs/{key_of(ask)}/sample?row=0").words
     assert "1 more requests are in responses.parquet" in words
 
@@ -287,7 +294,7 @@ def test_answers_that_do_not_fit_into_memory_leave_the_rest_of_the_page(
         raise ArtifactError("responses.parquet: failed to allocate data")
 
     task_run(runs_dir / "r1")
-    monkeypatch.setattr(unit, "_requests", fails)
+    monkeypatch.setattr(selected_units._Batch, "_cells", fails)
     answer = ask(f"/runs/{key_of(ask)}/sample?row=0")
     assert answer.status == 200
     assert "cannot be read: responses.parquet: failed to allocate" in answer.words
@@ -301,16 +308,16 @@ def test_of_a_long_conversation_the_first_turns_are_shown_and_all_are_counted(
     store = Store(runs_dir)
     shape = shape_of(store, run.path)
     (record,) = records_at(store, shape, [0], [])
-    whole = unit.talk_of(store, run, shape, record)
-    monkeypatch.setattr(unit, "_TURNS_AT_MOST", 2)
-    monkeypatch.setattr(unit, "_BEGINNING", 7)
-    talk = unit.talk_of(store, run, shape, record)
-    assert whole is not None
-    assert talk is not None
-    assert [turn.id for turn in talk.turns] == ["0", "0.0"]
-    assert talk.turns[0].response == "No. No.… (40 characters, the first 7 are shown)"
+    whole = blocks_of(store, run, record)
+    monkeypatch.setattr(showing, "_TURNS_AT_MOST", 2)
+    monkeypatch.setattr(selected_units, "_BEGINNING", 7)
+    talk = blocks_of(store, run, record)
+    assert [one.text for one in replies(talk)] == [
+        "No. No.… (40 characters, the first 7 are shown)",
+        "You fool.",
+    ]
     for one in (whole, talk):  # a turn, then two that follow it, the first of which fails
-        assert (one.n_turns, one.n_paths, one.first_failure) == (3, 2, 2)
+        assert "The target failed at turn 2. 3 turns in 2 branches" in notes(one)[0]
 
 
 def test_more_pairs_than_can_be_kept_are_refused_and_not_cut(

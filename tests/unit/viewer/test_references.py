@@ -11,11 +11,14 @@ from tests.viewer_driving import Answer, Asking
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.requests import LoglikelihoodRequest
+from eval_toolkit.responses import ErrorInfo, RawLoglikelihood
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS
 from eval_toolkit.tasks import ChoicesSpec, CompletionSpec, Prompt, Task, run_task
 from eval_toolkit.tasks.references import Reference
-from eval_toolkit.viewer.unit import Choice, Exchange, marked
+from eval_toolkit.tasks.showing import right_by_part
 
 CITIES = ["Rome", "Madrid", "Bonn"]
 
@@ -91,7 +94,7 @@ def test_both_sides_mark_their_own(ask: Asking, runs_dir: Path) -> None:
 
 def test_the_reference_stands_by_the_answer(ask: Asking, runs_dir: Path) -> None:
     a = completions(runs_dir / "a", "4")
-    assert "answer 5 What would be right Reference 4" in sample(ask, a).words
+    assert "Answer, ended by stop 5 What would be right Reference 4" in sample(ask, a).words
     several = completions(runs_dir / "b", ["four", "vier"])
     assert 'Reference [ "four", "vier" ]' in sample(ask, several).words
 
@@ -148,9 +151,22 @@ def test_hostile_references_come_out_as_text(ask: Asking, runs_dir: Path) -> Non
             assert len(page.text) < 300_000
 
 
-def exchange(step: str, n: int, *, failed: bool = False) -> Exchange:
-    made = [Choice(f"{step} {at}", -1.0, 0.5, False) for at in range(n)]
-    return Exchange(step=step, judge=None, choices=[] if failed else made, n_choices=n)
+def part(step: str, n: int, *, failed: bool = False) -> JobResult:
+    job = Job("q", 1, LoglikelihoodRequest("Why?", [f"{step} {at}" for at in range(n)]), step)
+    if failed:
+        return JobResult(job, error=ErrorInfo("server", "no answer"))
+    return JobResult(job, RawLoglikelihood([-1.0] * n, list(job.request.continuations)))
+
+
+def right_texts(asked: list[JobResult], reference: Reference | None) -> set[str]:
+    found = right_by_part(asked, reference)
+    assert [one for one, _ in found] == asked
+    return {
+        one.job.request.continuations[at]
+        for one, right in found
+        if one.response is not None
+        for at in right
+    }
 
 
 @given(
@@ -162,18 +178,15 @@ def test_places_count_on_over_requests(
     sizes: list[tuple[int, bool]], right: set[int], order: Any
 ) -> None:
     # The oracle numbers all choices of the parts one after the other, those of failed parts too.
-    asked = [exchange(f"part:{at}", n, failed=bad) for at, (n, bad) in enumerate(sizes)]
+    asked = [part(f"part:{at}", n, failed=bad) for at, (n, bad) in enumerate(sizes)]
     flat = [f"part:{at} {place}" for at, (n, _) in enumerate(sizes) for place in range(n)]
     failed = {f"part:{at}" for at, (_, bad) in enumerate(sizes) if bad}
     expected = {flat[at] for at in right if at < len(flat) and flat[at].split(" ")[0] not in failed}
     order.shuffle(asked)
-    found = marked(asked, Reference("x", tuple(sorted(right))))
-    assert [one.step for one in found] == [one.step for one in asked]
-    texts = {choice.text for one in found for choice in one.choices if choice.right}
-    assert texts == (expected if len(flat) > 1 else set())
+    found = right_texts(asked, Reference("x", tuple(sorted(right))))
+    assert found == (expected if len(flat) > 1 else set())
 
 
 def test_one_text_is_no_choice() -> None:
-    asked = [exchange("", 1)]
     for reference in (Reference("x", (0,)), Reference("x", None), None):
-        assert marked(asked, reference) == asked
+        assert right_texts([part("", 1)], reference) == set()

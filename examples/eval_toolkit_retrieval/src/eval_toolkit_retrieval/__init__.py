@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit.runs import Kind, Outcome, SummarySpec, Unit, drive
+from eval_toolkit.runs import Kind, Outcome, SummarySpec, Unit, Words, drive
 
 __all__ = ["Query", "Retrieval", "ndcg", "reciprocal_rank", "run_retrieval"]
 
@@ -78,6 +78,9 @@ class Retrieval(Kind[Any]):
 
     name = "retrieval"
     by = "topic"
+    words = Words(
+        what="queries put to a search engine", units="queries", attempt="ranking", counted="queries"
+    )
 
     def config(self) -> Mapping[str, Any]:
         """Return what a run is known by."""

@@ -23,6 +23,7 @@ from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import outcomes_of
+from eval_toolkit.runs.shown import kind_named
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.reduction import value_of_failure
@@ -253,7 +254,8 @@ class Answers:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[str, int], JobResult]:
-        if RESPONSES not in self.run.manifest["artifacts"] or self.run.kind == "rollout":
+        multi_turn = kind_named(self.run.kind).words.multi_turn
+        if RESPONSES not in self.run.manifest["artifacts"] or multi_turn:
             return {}
         answers, _ = apart(outcomes_of(self.run))
         return joined(answers)

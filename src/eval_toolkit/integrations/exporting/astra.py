@@ -11,6 +11,7 @@ from eval_toolkit.rollouts.evaluators.rolling import goal_of
 from eval_toolkit.rollouts.graphs import ENDED, Graph
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["astra_files"]
 
@@ -47,9 +48,9 @@ def astra_files(run: Run) -> dict[str, bytes]:
     2
     """
     if TURNS not in run.manifest["artifacts"]:
-        what = {"task": "a task's run", "rollout": "a run without its turns"}
         raise InvalidInputError(
-            f"{run.path}: astra has rollouts alone, and this is {what.get(run.kind, 'rows')}; "
+            f"{run.path}: astra has rollouts alone, and this is "
+            f"{kind_named(run.kind).words.export}; "
             "export it to lm-eval, every-eval-ever or csv"
         )
     graphs = rollouts_of(run)

@@ -23,6 +23,7 @@ from eval_toolkit.integrations.exporting.cells import (
 )
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["eval_framework_files"]
 
@@ -65,7 +66,7 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     >>> json.loads(eval_framework_files(run)["aggregated_results.json"])["Average exact_match"]
     1.0
     """
-    if run.kind == "rollout":
+    if kind_named(run.kind).words.multi_turn:
         raise InvalidInputError(
             f"{run.path}: eval-framework has no conversations; export rollouts to astra or "
             "every-eval-ever"

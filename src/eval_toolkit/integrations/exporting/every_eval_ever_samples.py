@@ -170,7 +170,7 @@ def _metadata(answers: Answers, row: int, *, verdict: bool) -> dict[str, str]:
 def _conversations(answers: Answers) -> dict[tuple[str, int], list[_Row]]:
     """Return what was said in rollouts, along the first branch of each; empty for other runs."""
     run = answers.run
-    if run.kind != "rollout" or TURNS not in run.manifest["artifacts"]:
+    if TURNS not in run.manifest["artifacts"]:
         return {}
     return {(graph.unit_id, graph.attempt): list(_messages(graph)) for graph in rollouts_of(run)}
 

@@ -27,6 +27,7 @@ from eval_toolkit.integrations.exporting.cells import (
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["lm_eval_files"]
@@ -73,7 +74,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     >>> json.loads(content)["results"]["arc"]["acc,none"]
     0.75
     """
-    if run.kind == "rollout":
+    if kind_named(run.kind).words.multi_turn:
         raise InvalidInputError(
             f"{run.path}: lm-eval has no conversations; export rollouts to astra or every-eval-ever"
         )

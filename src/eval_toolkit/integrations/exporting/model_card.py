@@ -12,6 +12,7 @@ from eval_toolkit.report.answering import stopped
 from eval_toolkit.report.cells import fitted_on
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 __all__ = ["model_card", "model_index"]
 
@@ -175,8 +176,7 @@ def model_index(run: Run) -> str:
     >>> print(model_index(run).splitlines()[1])
     - name: "guard"
     """
-    kinds = {"task": "text-generation", "rollout": "text-generation"}
-    task = kinds.get(run.kind, "other")
+    task = kind_named(run.kind).words.hub_task
     lines = ["model-index:"]
     by_model: dict[str, list[str]] = {}
     for block in all_blocks(run):

@@ -1,0 +1,83 @@
+"""What rollouts are called, and in which order their metrics are read."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.rollouts.showing import Scoring
+from eval_toolkit.runs.shown import Words
+
+__all__ = ["NEXT_METRICS", "WORDS", "grouped_metrics", "participants"]
+
+WORDS = Words(
+    what="rollouts",
+    units="seed prompts",
+    attempt="conversation",
+    nth="rollout",
+    counted="conversations",
+    count="n_rollouts",
+    right="held",
+    wrong="failed",
+    broke="no outcome, see below",
+    menu="Conversations",
+    title="What was said",
+    unanswered="The run holds no turn of this conversation.",
+    multi_turn=True,
+    export="a run without its turns",
+    hub_task="text-generation",
+)
+NEXT_METRICS = (
+    *("attack_success_own", "unprovoked_success", "unsafe_refusal", "over_refusal"),
+    *("refused_first", "refusal_rate", "probe_flagged"),
+)
+_SHOWN = 12
+_BY_TURN = re.compile(r".+_turn_\d+")
+_SUCCESSES = (
+    *("attack_success", "attack_success_any", "attack_success_own", "unprovoked_success"),
+)
+_REFUSALS = ("over_refusal", "unsafe_refusal", "refused_first", "refusal_rate")
+
+
+def participants(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes the target fail, who takes part, and for how long.
+
+    Examples
+    --------
+    >>> list(participants({"depth": 2, "scored_by": "s", "scorers": {"s": {"threshold": 0.5}}}))
+    ['it fails where s ≥ 0.5', 'up to 2 turns']
+    """
+    rule = Scoring.of(config).rule
+    if isinstance((config.get("scorers") or {}).get(config.get("scored_by")), Mapping):
+        yield f"it fails where {rule}"
+    given = config.get("system")
+    system = given if isinstance(given, Mapping) else {}
+    for who in ("tester", "target"):
+        speaker = system.get(who)
+        if isinstance(speaker, Mapping):
+            # The name of a function has a hash behind it.
+            named = str(speaker.get("name"))
+            yield f"{who} {named.partition(':')[0] if speaker.get('kind') == 'function' else named}"
+    depth = config.get("depth")
+    if depth:
+        yield "1 turn" if depth == 1 else f"up to {depth} turns"
+
+
+def grouped_metrics(
+    config: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield metrics in groups with a title, the main ones first and without one."""
+    scorer = str(config.get("scored_by") or "")
+    told = (config.get("scorers") or {}).get(scorer) or {}
+    worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
+    asked = [name for name in names if name.startswith("asr@")]
+    order = [*_SUCCESSES, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
+    if max(config.get("width") or [1]) == 1:  # one branch: the same number by another name
+        order.remove("attack_success_any")
+    main = [name for name in order if name in names] or list(names[:_SHOWN])
+    yield "", main
+    left = [name for name in names if name not in main]
+    by_turn = [name for name in left if _BY_TURN.fullmatch(name)]
+    parts = [name for name in left if "/" in name]
+    rest = [name for name in left if name not in by_turn and name not in parts]
+    groups = (("Turn by turn", by_turn), ("Kinds of harm", parts), ("The rest", rest))
+    yield from ((title, inside) for title, inside in groups if inside)

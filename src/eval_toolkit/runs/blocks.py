@@ -1,0 +1,184 @@
+"""Blocks: what a kind of evaluation shows of one unit, as plain data.
+
+A kind returns blocks, and the report and the viewer render them: neither knows the kind. Texts are
+as they are stored; whoever renders a block escapes them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from eval_toolkit._display import Table
+
+__all__ = [
+    "Block",
+    "Choice",
+    "Choices",
+    "Facts",
+    "Group",
+    "Mark",
+    "Message",
+    "Messages",
+    "Note",
+    "Table",
+    "Text",
+    "brief",
+    "flattened",
+]
+
+Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
+"""What a block is to the unit: pages of two runs show once what both have been given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text: what was asked, what was answered, what would be right.
+
+    Examples
+    --------
+    >>> Text("Rome", title="Answer", role="answer").text
+    'Rome'
+    """
+
+    text: str
+    title: str = ""
+    role: Role = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark, or why something is not there."""
+
+    text: str
+    status: Literal["", "skipped", "error"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A few values in one line, such as the tokens that an answer took."""
+
+    facts: tuple[tuple[str, str], ...]
+    """Name and value; either may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is known about a message: a score with its value, or a label without one."""
+
+    name: str
+    value: str = ""
+    tone: Literal["", "good", "bad"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a conversation."""
+
+    role: str
+    """Who said it, such as "user" or "target"."""
+    text: str
+    title: str = ""
+    """By default the role."""
+    marks: tuple[Mark, ...] = ()
+    notes: tuple[Note, ...] = ()
+    failed: bool = False
+    replies: bool = False
+    """Whether the system under evaluation said it."""
+    silent: bool = False
+    """Whether nothing was said: the notes alone are shown."""
+    level: int = 0
+    """How many times the conversation has branched above it."""
+    branch: str = ""
+    """Which of several branches begins here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """A conversation, or a prompt in messages."""
+
+    messages: tuple[Message, ...]
+    role: Role = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One text that a model was asked how likely it is."""
+
+    text: str
+    loglikelihood: float | None
+    """None where it is not finite."""
+    share: float
+    """Of the likelihood of all choices, from 0 to 1."""
+    chosen: bool = False
+    right: bool = False
+    """Whether it is known to be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """Texts that a model chose between."""
+
+    choices: tuple[Choice, ...]
+    n_hidden: int = 0
+    """Less likely ones that are left out."""
+    referenced: bool = False
+    """Whether the run stores which are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Blocks below a title."""
+
+    title: str
+    blocks: tuple["Block", ...]
+    folded: bool = False
+    """Whether it is opened by the reader."""
+
+
+Block: TypeAlias = Text | Note | Facts | Messages | Choices | Table | Group
+
+
+def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks in reading order, those of groups too."""
+    for block in blocks:
+        if isinstance(block, Group):
+            yield from flattened(block.blocks)
+        else:
+            yield block
+
+
+def brief(blocks: Sequence[Block]) -> str:
+    """Return one unit in a few words: what was chosen or answered, else what failed or was asked.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        As a kind shows the unit.
+
+    Returns
+    -------
+    str
+        One text, to be cut.
+
+    Examples
+    --------
+    >>> brief([Text("Capital of Italy?", role="input"), Text("Rome", role="answer")])
+    'Rome'
+    """
+    found = list(flattened(blocks))
+    for block in found:
+        if isinstance(block, Choices) and len(block.choices) > 1:
+            return _chosen(block)
+    texts = [block for block in found if isinstance(block, Text)]
+    errors = [block.text for block in found if isinstance(block, Note) and block.status == "error"]
+    answers = [block.text for block in texts if block.role == "answer"]
+    asked = [block.text for block in texts if block.role in ("input", "prompt")]
+    return next(iter([*answers, *errors, *asked]), "")
+
+
+def _chosen(block: Choices) -> str:
+    chosen = next((one.text for one in block.choices if one.chosen), "")
+    right = [one.text for one in block.choices if one.right]
+    missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
+    told = " or ".join(right)
+    return f"{chosen}, right is {told}" if missed and told != chosen else chosen

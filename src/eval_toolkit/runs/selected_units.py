@@ -1,0 +1,406 @@
+"""Single units of a stored run: what was asked about them, answered and measured, a few at a time."""
+
+import glob
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from eval_toolkit._files import open_regular
+from eval_toolkit._tables.sources import connection, plain_errors, quoted
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.runner.jobs import JobResult
+from eval_toolkit.runner.stored import COLUMNS, RESPONSES, read_outcomes
+from eval_toolkit.runs.folder import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import is_text
+
+__all__ = ["Place", "StoredRequest", "StoredUnit", "Tables", "selected_units", "units_at"]
+
+_FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
+_REQUESTS_AT_MOST = 100
+_CELL_BYTES = 400_000
+"""Of a stored cell that are read; of a longer one there is the beginning."""
+_BEGINNING = 19_900
+"""Characters of it, and how many there are: together what a page shows of any text."""
+_T = TypeVar("_T")
+_Rows = dict[tuple[str, int], list[dict[str, Any]]]
+
+
+class Tables(Protocol):
+    """Whoever reads Parquet files: of a viewer, within limits of its own."""
+
+    def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return rows; the first question mark stands for the file."""
+        ...
+
+
+class _Files:
+    """Files as they are."""
+
+    def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        open_regular(path).close()  # a pipe would block the database
+        with connection() as con, plain_errors(path):
+            rows: list[tuple[Any, ...]] = con.execute(
+                sql, [glob.escape(str(path)), *parameters]
+            ).fetchall()
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One record of a run: a unit and an attempt at it, of a scorer on a slice."""
+
+    slice: str
+    scorer: str
+    unit_id: str
+    attempt: int = 1
+    values: Mapping[str, float | str] = field(default_factory=dict)
+    """What was measured, without what has no value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRequest:
+    """One request about a unit, and what came of it."""
+
+    step: str
+    outcome: JobResult | None = None
+    """None where it is too long to be read as a whole, or cannot be read."""
+    prompt: str = ""
+    text: str | None = None
+    """Where there is no outcome, the beginning of the answer."""
+    error: str = ""
+    """Where there is no outcome, why."""
+
+    @property
+    def judge(self) -> str | None:
+        """The judge that was asked; None where the system was."""
+        return judge_of(self.step)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredUnit:
+    """A unit of a stored run, as `Kind.show` is given it: everything is read when it is asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import Kind, Unit, drive
+    >>> class Doubling(Kind):
+    ...     name = "doubling"
+    ...     def config(self):
+    ...         return {}
+    ...     def units(self):
+    ...         return [Unit(id="u1", input=21)]
+    ...     def respond(self, inputs):
+    ...         return [2 * n for n in inputs]
+    ...     def score(self, unit, output):
+    ...         return {"value": output}
+    >>> run = drive(Doubling(), tempfile.mkdtemp() + "/r", name="demo").run
+    >>> (unit,) = selected_units(run, [Place(slice="doubling", scorer="doubling", unit_id="u1")])
+    >>> [request.outcome.response.text for request in unit.requests]
+    ['42']
+    """
+
+    place: Place
+    whole: bool = True
+    """Whether there is room for everything, as on a page of its own."""
+    batch: "_Batch"
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self.batch.run
+
+    @property
+    def id(self) -> str:
+        """The unit's id."""
+        return self.place.unit_id
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of the run."""
+        found = self.run.manifest.get("config")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def input(self) -> str | None:
+        """What the unit says, or None where the run was stored without."""
+        return self.batch.inputs.get((self.place.slice, self.id))
+
+    @property
+    def requests(self) -> list[StoredRequest]:
+        """What was asked about this attempt, in order; of very many the first."""
+        return self.batch.requests.get(self._key, [])
+
+    @property
+    def n_requests(self) -> int:
+        """How many requests there are, also those that are not among `requests`."""
+        return self.batch.n_requests.get(self._key, 0)
+
+    def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], limit: int) -> Any:
+        """Return the first rows of a further table about this attempt, and how many there are.
+
+        Parameters
+        ----------
+        table : str
+            A file of the run with the columns ``unit_id`` and ``attempt``.
+        columns : sequence of str
+            What is read of it.
+        texts : sequence of str
+            Columns of which the beginning is enough where a cell is very long.
+        limit : int
+            Rows at most.
+
+        Returns
+        -------
+        pair of list of dict and int
+            Nothing where the run has no such table.
+
+        Raises
+        ------
+        ArtifactError
+            If the table cannot be read.
+        """
+        found, counts = self.batch.rows(table, tuple(columns), tuple(texts), limit)
+        return found.get(self._key, []), counts.get(self._key, 0)
+
+    def of_all(self, reader: Callable[[Run, Sequence[str]], Mapping[str, _T]]) -> _T | None:
+        """Return what a reader knows about this unit; it is asked once for all that are shown.
+
+        Parameters
+        ----------
+        reader : callable
+            Takes the run and ids of units, and returns a mapping from id.
+
+        Returns
+        -------
+        object or None
+            None also where the reader raises an `ArtifactError`: the rest is shown.
+        """
+        return self.batch.of_all(reader).get(self.id)
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.id, self.place.attempt
+
+
+def selected_units(
+    run: Run, places: Iterable[Place], *, whole: bool = True, tables: Tables | None = None
+) -> list[StoredUnit]:
+    """Return units of a stored run, to be read together.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+    places : iterable of Place
+        Which units, in the order wanted.
+    whole : bool, default True
+        Whether all of a unit is shown, or what fits on a card among others.
+    tables : Tables, optional
+        Who reads the files.
+
+    Returns
+    -------
+    list of StoredUnit
+        One for each place.
+    """
+    wanted = list(places)
+    batch = _Batch(run, wanted, tables or _Files())
+    return [StoredUnit(place=place, whole=whole, batch=batch) for place in wanted]
+
+
+def units_at(
+    run: Run, records: Records, slice_name: str, scorer: str, rows: Iterable[int]
+) -> list[StoredUnit]:
+    """Return the units at some rows of a scorer's records, for cards."""
+    places = [
+        Place(
+            slice=slice_name,
+            scorer=scorer,
+            unit_id=str(records.unit_id[at]),
+            attempt=int(records.attempt[at]),
+            values={
+                name: str(values[at]) if is_text(values) else float(values[at])
+                for name, values in records.columns.items()
+                if records.status[name][at] == "ok"
+            },
+        )
+        for at in rows
+    ]
+    return selected_units(run, places, whole=False)
+
+
+class _Batch:
+    """Units that are read together: one question to a table for all of them."""
+
+    def __init__(self, run: Run, places: Sequence[Place], tables: Tables) -> None:
+        self.run = run
+        self._places = places
+        self._tables = tables
+        self._ids = list(dict.fromkeys(place.unit_id for place in places))
+        self._keys = {(place.unit_id, place.attempt) for place in places}
+        self._read: dict[Any, Any] = {}
+
+    def of_all(
+        self, reader: Callable[[Run, Sequence[str]], Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        if reader not in self._read:
+            try:
+                self._read[reader] = reader(self.run, self._ids)
+            except ArtifactError:  # what was asked and answered is there all the same
+                self._read[reader] = {}
+        found: Mapping[str, Any] = self._read[reader]
+        return found
+
+    @cached_property
+    def inputs(self) -> dict[tuple[str, str], str]:
+        inputs = self.run.inputs
+        if inputs is None:
+            return {}
+        by_slice: dict[str, list[str]] = {}
+        for place in self._places:
+            by_slice.setdefault(place.slice, []).append(place.unit_id)
+        return {
+            (name, unit): text
+            for name, units in by_slice.items()
+            for unit, text in inputs.texts_of(name, units).items()
+        }
+
+    def rows(
+        self, table: str, columns: tuple[str, ...], texts: tuple[str, ...], limit: int
+    ) -> tuple[_Rows, dict[tuple[str, int], int]]:
+        key = (table, columns, limit)
+        if key not in self._read:
+            self._read[key] = self._rows(table, columns, texts, limit)
+        found: tuple[_Rows, dict[tuple[str, int], int]] = self._read[key]
+        return found
+
+    def _rows(
+        self, table: str, columns: Sequence[str], texts: Sequence[str], limit: int
+    ) -> tuple[_Rows, dict[tuple[str, int], int]]:
+        path = self.run.path / table
+        if table not in self.run.manifest["artifacts"] or not self._ids:
+            return {}, {}
+        numbers = self._tables.read(
+            path,
+            f"SELECT file_row_number, unit_id, attempt FROM {_FROM} WHERE unit_id IN "  # noqa: S608
+            f"({_marks(self._ids)}) ORDER BY file_row_number",
+            self._ids,
+        )
+        counts: dict[tuple[str, int], int] = {}
+        wanted = []
+        for number, unit, attempt in numbers:
+            counts[str(unit), int(attempt)] = counts.get((str(unit), int(attempt)), 0) + 1
+            if (unit, attempt) in self._keys and counts[str(unit), int(attempt)] <= limit:
+                wanted.append(int(number))
+        found: _Rows = {}
+        # JSON is read whole where that can be; of a plain text no page shows more than the beginning.
+        at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING
+        for row in self._cells(path, columns, texts, wanted, at_most):
+            found.setdefault((str(row["unit_id"]), int(row["attempt"])), []).append(row)
+        return found, counts
+
+    def _cells(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        texts: Sequence[str],
+        numbers: Sequence[int],
+        at_most: int,
+    ) -> list[dict[str, Any]]:
+        """Return some rows; of texts that are too long to be read the beginning."""
+        if not numbers:
+            return []
+        long = [f"coalesce(strlen({quoted(name)}) > {at_most}, false)" for name in texts]
+        cells = [
+            f"CASE WHEN {long[texts.index(name)]} THEN {_beginning(quoted(name))} "
+            f"ELSE {quoted(name)} END"
+            if name in texts
+            else quoted(name)
+            for name in columns
+        ]
+        rows = self._tables.read(
+            path,
+            f"SELECT file_row_number, {' OR '.join(long) or 'false'}, {', '.join(cells)} "  # noqa: S608
+            f"FROM {_FROM} WHERE file_row_number IN ({_marks(numbers)}) ORDER BY file_row_number",
+            numbers,
+        )
+        return [dict(zip(("\0row", "\0long", *columns), row, strict=True)) for row in rows]
+
+    @cached_property
+    def _asked(self) -> tuple[_Rows, dict[tuple[str, int], int]]:
+        texts = tuple(name for name in COLUMNS if name not in ("unit_id", "attempt"))
+        try:
+            return self.rows(RESPONSES, COLUMNS, texts, _REQUESTS_AT_MOST)
+        except ArtifactError as error:  # too large for the memory of a page; the rest is there
+            broken = {"\0broken": f"cannot be read: {error}"}
+            return {key: [broken] for key in self._keys}, {}
+
+    @property
+    def n_requests(self) -> dict[tuple[str, int], int]:
+        return self._asked[1]
+
+    @cached_property
+    def requests(self) -> dict[tuple[str, int], list[StoredRequest]]:
+        found = self._asked[0]
+        prompts = self._prompts(
+            row["prompt_hash"]
+            for rows in found.values()
+            for row in rows
+            if "prompt" in row and not row["prompt"]
+        )
+        return {key: [self._request(row, prompts) for row in rows] for key, rows in found.items()}
+
+    def _prompts(self, hashes: Iterable[str]) -> dict[str, str]:
+        """Return the prompts that are stored with another request, by their hashes."""
+        wanted = list(dict.fromkeys(hashes))
+        if not wanted:
+            return {}
+        found = self._tables.read(
+            self.run.path / RESPONSES,
+            f"SELECT prompt_hash, CASE WHEN strlen(prompt) > {_CELL_BYTES} THEN "  # noqa: S608
+            f"{_beginning('prompt')} ELSE prompt END FROM {_FROM} WHERE prompt <> '' "
+            f"AND prompt_hash IN ({_marks(wanted)})",
+            wanted,
+        )
+        return {str(digest): str(prompt) for digest, prompt in found}
+
+    def _request(self, row: dict[str, Any], prompts: Mapping[str, str]) -> StoredRequest:
+        if "\0broken" in row:
+            return StoredRequest(step="", error=row["\0broken"])
+        step = str(row["step"] or "")
+        prompt = str(row["prompt"] or prompts.get(row["prompt_hash"], ""))
+        if row["\0long"]:
+            return self._begun(row, step, prompt)
+        try:
+            (outcome,) = read_outcomes(
+                {**{name: [row[name]] for name in COLUMNS}, "prompt": [prompt]}
+            )
+        except ArtifactError as error:
+            return StoredRequest(step=step, error=f"cannot be read: {error}")
+        return StoredRequest(step=step, outcome=outcome)
+
+    def _begun(self, row: Mapping[str, Any], step: str, prompt: str) -> StoredRequest:
+        """Return a request of which something is too long to be read as a whole."""
+        text = "CASE WHEN json_valid(response) THEN json_extract_string(response, '$.text') END"
+        ((found,),) = self._tables.read(
+            self.run.path / RESPONSES,
+            f"SELECT {_beginning(text)} FROM {_FROM} WHERE file_row_number = ?",  # noqa: S608
+            [row["\0row"]],
+        )
+        said = row["response"] if found is None else found
+        return StoredRequest(step=step, prompt=prompt, text=said, error=str(row["error"] or ""))
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _beginning(text: str) -> str:
+    """Return SQL for the beginning of a text that says how long the whole is."""
+    more = f"format('… ({{:,}} characters, the first {_BEGINNING:,} are shown)', length({text}))"
+    return f"left({text}, {_BEGINNING}) || if(length({text}) > {_BEGINNING}, {more}, '')"

@@ -1,0 +1,233 @@
+"""What every kind shows of a unit unless it says otherwise: requests, answers, verdicts."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eval_toolkit._display import Table
+from eval_toolkit._files import parse_json
+from eval_toolkit._words import number
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
+from eval_toolkit.runner.jobs import JobResult
+from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
+from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
+
+__all__ = [
+    "asked_of",
+    "default_blocks",
+    "error_of",
+    "facts_of",
+    "hidden_requests",
+    "input_blocks",
+    "prompt_blocks",
+    "request_group",
+    "verdicts",
+]
+
+_ANSWERED = "What was asked and answered"
+_TOO_LONG = Facts((("too long", "to be read as a whole"),))
+
+
+def default_blocks(unit: StoredUnit) -> list[Block]:
+    """Return input, answers and verdicts of a unit of any kind.
+
+    Parameters
+    ----------
+    unit : StoredUnit
+        Of a stored run.
+
+    Returns
+    -------
+    list of Block
+        Answers that are JSON are shown as what they hold: a list has a line for each item.
+    """
+    asked = asked_of(unit)
+    blocks: list[Block] = []
+    for request in asked:
+        outcome = request.outcome
+        if outcome is None:
+            blocks.append(request_group(request))
+            continue
+        blocks += _given(outcome)
+        answer = getattr(outcome.response, "text", None)
+        blocks += [] if answer is None else [_answer(answer)]
+        blocks += _errors(outcome)
+    answered = [Group(_ANSWERED, tuple(blocks))] if blocks else []
+    return [*input_blocks(unit, "What it says"), *answered, *verdicts(unit), *hidden_requests(unit)]
+
+
+def asked_of(unit: StoredUnit) -> list[StoredRequest]:
+    """Return the requests to the system, without those to judges."""
+    return [request for request in unit.requests if request.judge is None]
+
+
+def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
+    """Return what a unit says, unless a prompt says it."""
+    try:
+        text = unit.input
+    except ArtifactError as error:  # what was asked and answered is there all the same
+        return [Note(str(error), "error")]
+    if text is None or any(text in said for said in _sent(unit)):
+        return []
+    return [Group(title, (Text(text, "input", "input"),))]
+
+
+def _sent(unit: StoredUnit) -> list[str]:
+    """Return the texts of all prompts about a unit."""
+    sent = []
+    for request in unit.requests:
+        prompt = request.prompt if request.outcome is None else request.outcome.job.request.prompt
+        sent += [prompt] if isinstance(prompt, str) else [one.content for one in prompt]
+    return sent
+
+
+def prompt_blocks(outcome: JobResult) -> list[Block]:
+    """Return a prompt as it was sent, and as the model was shown it where that differs."""
+    prompt = outcome.job.request.prompt
+    shown = getattr(outcome.response, "prompt", "")
+    blocks: list[Block]
+    if isinstance(prompt, str):
+        blocks = [Text(prompt, "Prompt, as it was sent", "prompt")] if prompt else []
+    else:
+        said = (
+            Message(role=str(one.role.value), text=one.content, replies=one.role == "assistant")
+            for one in prompt
+        )
+        blocks = [Messages(tuple(said), "prompt")]
+    if isinstance(shown, str) and shown and shown != prompt:
+        inside = Text(shown, "With its chat template")
+        blocks.append(Group("The same as the model was shown it", (inside,), folded=True))
+    return blocks
+
+
+def request_group(request: StoredRequest, title: str = "") -> Group:
+    """Return one request as it was sent and answered.
+
+    Parameters
+    ----------
+    request : StoredRequest
+        To a model, a judge or a function.
+    title : str
+        By default the request's step.
+
+    Returns
+    -------
+    Group
+        Prompt, what it took, answer and error.
+    """
+    outcome = request.outcome
+    if outcome is None:
+        blocks: list[Block] = [Text(request.prompt, "Prompt, as it was sent", "prompt")]
+        blocks = blocks if request.prompt else []
+        blocks += [] if request.text is None else [_TOO_LONG, Text(request.text, "answer")]
+    else:
+        text = getattr(outcome.response, "text", None)
+        blocks = [*facts_of(outcome), *prompt_blocks(outcome)]
+        blocks += [] if text is None else [Text(text, "answer")]
+        blocks += [Note("The answer is empty.")] if text == "" else []
+    error = request.error if outcome is None else error_of(outcome)
+    blocks += [Note(error, "error")] if error else []
+    return Group(title or request.step or "Request", tuple(blocks))
+
+
+def verdicts(unit: StoredUnit) -> list[Block]:
+    """Return what judges said about a unit; on a card, what they were shown is folded away."""
+    found = []
+    for request in unit.requests:
+        if request.judge is None:
+            continue
+        group = request_group(request, f"{request.judge} ({request.step})")
+        if not unit.whole:
+            said = tuple(one for one in group.blocks if _is_said(one))
+            shown = tuple(one for one in group.blocks if not _is_said(one))
+            folded = Group("What the judge was shown", shown, folded=True)
+            group = Group(group.title, (*said, folded))
+        found.append(group)
+    return [Group("What judges said", tuple(found))] if found else []
+
+
+def _is_said(block: Block) -> bool:
+    return isinstance(block, Note) or (isinstance(block, Text) and block.role == "")
+
+
+def hidden_requests(unit: StoredUnit) -> list[Block]:
+    """Say how many requests are not shown, where there are any."""
+    n = unit.n_requests - len(unit.requests)
+    return [Note(f"{n:,} more requests are in responses.parquet.")] if n > 0 else []
+
+
+def error_of(outcome: JobResult) -> str:
+    """Return why there is no answer; empty where there is one."""
+    error = outcome.error or getattr(outcome.response, "error", None)
+    if error is None:
+        return "" if outcome.response is not None else "no answer"
+    return f"{error.kind}: {error.message}"
+
+
+def _errors(outcome: JobResult) -> list[Block]:
+    error = error_of(outcome)
+    return [Note(error, "error")] if error else []
+
+
+def facts_of(
+    outcome: JobResult, extra: Iterable[tuple[str, str]] = (), *, ended: bool = True
+) -> list[Block]:
+    """Return what an answer took and how it was asked for, as far as that is known."""
+    told: dict[str, Any] = {}
+    if outcome.response is not None:
+        told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
+        usage = outcome.response.usage
+        counted = usage.total_tokens > 0  # the log of another tool may not say
+        told |= {
+            "prompt tokens": f"{usage.prompt_tokens:,}" if counted else None,
+            "completion tokens": f"{usage.completion_tokens:,}" if counted else None,
+            "seconds": number(usage.latency_s, digits=2) if usage.latency_s else None,
+            "cost": f"{usage.cost:.4g}" if usage.cost else None,
+            "tries": usage.tries if usage.tries != 1 else None,
+            "from the cache": "yes" if usage.cached else None,
+        }
+    params = outcome.job.request.to_dict()
+    for name in ("temperature", "top_p", "max_tokens", "seed", "stop"):
+        told[name.replace("_", " ")] = params.get(name)
+    known = [(name, str(value)) for name, value in told.items() if value not in (None, [], ())]
+    facts = (*known, *extra)
+    return [Facts(facts)] if facts else []
+
+
+# --- answers in JSON ------------------------------------------------------------------------------
+
+
+def _given(outcome: JobResult) -> list[Block]:
+    """Return what was asked; of a function, the input that it was given."""
+    prompt = outcome.job.request.prompt
+    read = _json(prompt) if isinstance(prompt, str) else None
+    if isinstance(read, str):
+        return [Text(read, "input", "input")]
+    return prompt_blocks(outcome)
+
+
+def _answer(text: str) -> Block:
+    """Return an answer: a list or table of plain values as a table, anything else as a text."""
+    read = _json(text)
+    if isinstance(read, str):
+        return Text(read, "Answer", "answer")
+    if isinstance(read, list) and read and all(map(_is_plain, read)):
+        ranked = [[f"{at}.", _told(one)] for at, one in enumerate(read, 1)]
+        return Table(["rank", "answer"], ranked)
+    if isinstance(read, Mapping) and read and all(map(_is_plain, read.values())):
+        return Table(["name", "answer"], [[str(key), _told(one)] for key, one in read.items()])
+    return Text(text, "Answer", "answer")
+
+
+def _json(text: str) -> Any:
+    try:
+        return parse_json(text, "an answer", strict=False)
+    except EvalToolkitError:
+        return None
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _told(value: Any) -> Any:
+    return "" if value is None else str(value) if isinstance(value, bool) else value

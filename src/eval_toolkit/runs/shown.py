@@ -1,0 +1,210 @@
+"""How a kind of evaluation is shown, and which kind a stored run is of.
+
+Reports, the viewer, comparisons and exports ask the class of a kind: there is no task, no model and
+no data left when a stored run is looked at.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from eval_toolkit._display import Page
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.plugins import load_plugin, read_from
+from eval_toolkit.runs.blocks import Block, Note
+from eval_toolkit.runs.folder import MANIFEST, Run
+from eval_toolkit.runs.selected_units import StoredUnit
+from eval_toolkit.runs.showing import default_blocks
+from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import Strings
+
+if TYPE_CHECKING:
+    from eval_toolkit.analysis import RunComparison
+
+__all__ = ["BUILT_IN_KINDS", "Outcomes", "Shown", "Words", "common_kind", "kind_named", "show_unit"]
+
+BUILT_IN_KINDS = {
+    "pairs": "eval_toolkit.tasks.pairing:PairsKind",
+    "rollout": "eval_toolkit.rollouts.kind:MeasuredRollouts",
+    "rows": "eval_toolkit.harness.kind:RowsKind",
+    "task": "eval_toolkit.tasks.kind:TaskKind",
+}
+"""Kinds that come with the package, by the name that runs store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What the things of a kind are called.
+
+    Examples
+    --------
+    >>> Words(units="queries", attempt="ranking").right
+    'right'
+    """
+
+    what: str = ""
+    """What was done, such as "a task put to a model"; by default the kind's name."""
+    units: str = "units"
+    attempt: str = "answer"
+    nth: str = "attempt"
+    """What a number is of, as in "attempt 2"."""
+    counted: str = "units"
+    """What the headline counts."""
+    count: str = "n_units"
+    """The count of it in the manifest; without one, the rows of the headline's slice."""
+    right: str = "right"
+    wrong: str = "wrong"
+    broke: str = "without a grade, see below"
+    """What an attempt that broke is."""
+    menu: str = "Samples"
+    """Name of the section with single units; empty where a report has none."""
+    title: str = "What was asked, and what was answered"
+    unanswered: str = "The run holds no request about this sample."
+    names_slice: bool = False
+    """Whether the headline always says on which slice."""
+    multi_turn: bool = False
+    """Whether an attempt is a conversation; formats of single answers have no place for it."""
+    export: str = "a run of another kind"
+    """What a run is called where a format of conversations has no place for it."""
+    hub_task: str = "other"
+    """The kind of task on a model card."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcomes:
+    """What came of each attempt, where a kind knows better than its main metric."""
+
+    of: Strings
+    """For each record a name of ``titles``."""
+    titles: Mapping[str, tuple[str, str]]
+    """Name → heading, and the order in words; the order of reading."""
+    rank: FloatArray
+    """For each record: lower comes first."""
+    said: Sequence[str] | None = None
+    """For each record what came of it, in a few words; by default the name."""
+    spread: str = ""
+    """A part whose values take turns."""
+    lead: str = ""
+    notes: Sequence[str] = ()
+
+
+class Shown(Protocol):
+    """The part of a kind that stored runs need; every method has a useful default."""
+
+    words: Words = Words()
+    """What things are called."""
+    next_metrics: tuple[str, ...] = ()
+    """What people ask for after the main metric; by default the other metrics in their order."""
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return what to show of a stored unit; measured columns are shown beside it.
+
+        By default what it says, what was asked and answered, and what judges said.
+        """
+        return default_blocks(unit)
+
+    @classmethod
+    def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes | None:
+        """Return what came of each attempt; None: right or wrong, by the main metric."""
+        return None
+
+    @classmethod
+    def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return what was evaluated, in words; by default system and slice are named."""
+        return ()
+
+    @classmethod
+    def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return settings to name in the headline."""
+        return ()
+
+    @classmethod
+    def metric_groups(
+        cls, config: Mapping[str, Any], names: Sequence[str]
+    ) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return metrics in titled groups, the main ones first; empty: as they are stored."""
+        return ()
+
+    @classmethod
+    def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
+        """Return the metrics that two runs are compared by; None: all that both have."""
+        return None
+
+    @classmethod
+    def comparison(cls, page: Page, runs: Sequence[Run], result: "RunComparison") -> Page:
+        """Return the page of two runs with what this kind adds to it."""
+        return page
+
+
+class _Unknown(Shown):
+    """A kind that is not installed here."""
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return what every kind shows, and say why."""
+        said = (
+            f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
+            "kind."
+        )
+        return [*default_blocks(unit), Note(said)]
+
+
+@functools.lru_cache(maxsize=64)
+def kind_named(name: str) -> type[Shown]:
+    """Return the class of the kind that a stored run names.
+
+    The name is read from a file, so it stands for what comes with the package or what an installed
+    package offers as an entry point of the group ``eval_toolkit.kinds``.
+
+    Parameters
+    ----------
+    name : str
+        As `Run.kind` has it.
+
+    Returns
+    -------
+    class
+        One that shows what any kind has where the name is not known.
+
+    Examples
+    --------
+    >>> kind_named("rows").words.units, kind_named("no such kind").words.units
+    ('rows', 'units')
+    """
+    try:
+        found = load_plugin("kinds", name, BUILT_IN_KINDS, origin=read_from(MANIFEST, "kind"))
+    except EvalToolkitError:  # not installed, broken, or a name that would import something
+        return _Unknown
+    known = isinstance(found, type) and Shown in found.__mro__  # a protocol has no subclass check
+    return found if known else _Unknown
+
+
+def common_kind(runs: Sequence[Run]) -> type[Shown]:
+    """Return the kind of several runs; one that adds nothing where they are of several."""
+    kinds = {kind_named(run.kind) for run in runs}
+    return kinds.pop() if len(kinds) == 1 else _Unknown
+
+
+def show_unit(unit: StoredUnit) -> list[Block]:
+    """Return what a unit's kind shows of it; a kind that fails is told, and hides nothing.
+
+    Parameters
+    ----------
+    unit : StoredUnit
+        Of a stored run.
+
+    Returns
+    -------
+    list of Block
+        To be rendered.
+    """
+    kind = kind_named(unit.run.kind)
+    try:
+        return list(kind.show(unit))
+    except Exception as error:  # of a package of somebody else, or of a damaged table
+        known = isinstance(error, EvalToolkitError)
+        said = str(error) if known else f"{type(error).__name__}: {error}"
+        return [Note(f"{unit.run.kind}: {said}", "error"), *default_blocks(unit)]
