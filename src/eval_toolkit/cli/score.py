@@ -12,15 +12,10 @@ import numpy as np
 from eval_toolkit import _tables
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
-from eval_toolkit.cli._blocks import (
-    blocks_page,
-    outcome_blocks,
-    resamples_of,
-    run_blocks,
-    short_names,
-)
+from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
+from eval_toolkit.cli._rescored import rescored_rows
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import PredictionsKind
@@ -32,7 +27,7 @@ from eval_toolkit.loaders.predictions import (
     read_predictions,
 )
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
-from eval_toolkit.runs import Run, drive
+from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
 __all__ = ["score"]
@@ -180,10 +175,9 @@ def _score_files(
     )
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     done = drive(kind, name=name)
-    blocks = outcome_blocks(done)
-    lead = _lead(found, config, sampling.made(resamples_of(blocks)))
+    lead = _lead(found, config, sampling.made(resamples_of(done)))
     output.emit(
-        blocks_page(blocks, config, name, lead, sampling),
+        blocks_page(done, config, lead, sampling),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
@@ -206,18 +200,7 @@ def _score_run(
             f"{paths[0]}: a run is scored alone and knows its own columns: --label, --score, "
             "--group, --id and the like are for files"
         )
-    run = Run.open(paths[0])
-    blocks = run_blocks(run, metrics, threshold, wanted.by, sampling)
-    config = {
-        "command": "score",
-        "run": run.run_id,
-        "by": list(wanted.by),
-        "metrics": list(metrics),
-        **sampling.to_dict(),
-    }
-    folds = "; pooled out-of-fold rows, not means over folds" if run.cells.folds else ""
-    lead = [f"run {run.run_id}{folds}; {sampling.made(resamples_of(blocks))}"]
-    output.emit(blocks_page(blocks, config, run.run_id, lead, sampling), summary=True)
+    output.emit(rescored_rows(paths[0], metrics, threshold, wanted.by, sampling)[1], summary=True)
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:

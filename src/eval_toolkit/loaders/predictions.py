@@ -16,6 +16,7 @@ from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
+from eval_toolkit.scorecards.records import repeated
 
 __all__ = [
     "IDS",
@@ -223,17 +224,24 @@ class Predictions:
             None if groups is None else groups[rows],
         )
 
-    def records(self, scorer: str, rows: IntArray | None = None) -> Records:
-        """Return some rows of one scorer as records; they are checked and sorted already."""
+    def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
+        """Return some rows of one scorer as records; they are checked and sorted already.
+
+        With ``coded`` groups are numbers, which sort as their names do here, and parts are left
+        out: all that statistics need, and nothing that has to be made of texts first.
+        """
         found = self if rows is None else self.take(rows)
         n, ids = len(found), found.unit_ids()
-        ok, no_reason = np.full(n, "ok", dtype=object), np.full(n, "", dtype=object)
+        ok, no_reason = repeated("ok", n), repeated("", n)
+        group = ids
+        if found.groups is not None:
+            group = found.groups.codes if coded else found.groups.texts
         return Records(
             unit_id=ids,
             content_hash=no_reason if found.hashes is None else found.hashes,
-            group=ids if found.groups is None else found.groups.texts,
+            group=group,
             attempt=np.ones(n, dtype=np.int64),
-            slices={name: part.texts for name, part in found.parts.items()},
+            slices={} if coded else {name: part.texts for name, part in found.parts.items()},
             columns={"label": found.y_true.astype(np.float64), "score": found.scores[scorer]},
             status={"label": ok, "score": ok},
             reason={"label": no_reason, "score": no_reason},
@@ -243,8 +251,11 @@ class Predictions:
         """Return what each row is known by in records."""
         if self.ids is not None:
             return self.ids
-        # the place in the files, written so that text sorts as numbers do
-        return np.char.zfill(self.origin.astype(str), len(str(len(self.rows))))
+        # The place in the files with leading zeros, so that text sorts as numbers do; digit by
+        # digit, which is ten times as fast as numpy's zfill.
+        width = len(str(len(self.rows)))
+        digits = self.origin[:, None] // 10 ** np.arange(width)[::-1] % 10 + ord("0")
+        return np.ascontiguousarray(digits, dtype=np.uint32).view(f"<U{width}")[:, 0]
 
     def slices(self) -> list[tuple[str, IntArray | None]]:
         """Return "all" and then every part of every ``--by`` column, with its rows."""

@@ -23,6 +23,7 @@ from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import refuse_changed
+from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
@@ -45,6 +46,11 @@ class MeasuredRollouts(Kind[Graphs]):
     name = "rollout"
     by = CATEGORY
     full = "rollouts"
+
+    @property
+    def summary(self) -> SummarySpec:  # type: ignore[override]
+        """How records become cells."""
+        return self.measuring.summary
 
     def config(self) -> Mapping[str, Any]:
         """Return seeds, system, sampling, scorers and summary."""
