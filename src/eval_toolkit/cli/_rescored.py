@@ -7,9 +7,9 @@ from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._show import progress
-from eval_toolkit.runs import Outcome, Run, rescore
+from eval_toolkit.runs import Outcome, Results, Run, rescore
 
-__all__ = ["rescored_rows"]
+__all__ = ["rescored_page", "rescored_rows"]
 
 
 def rescored_rows(
@@ -44,3 +44,10 @@ def rescored_rows(
     folds = "; pooled out-of-fold rows, not means over folds" if source.cells.folds else ""
     lead = [f"run {source.run_id}{folds}; {sampling.made(resamples_of(done))}"]
     return done, blocks_page(done, config, lead, sampling)
+
+
+def rescored_page(done: Outcome) -> Page:
+    """Return the cells of a run whose kind has no page of its own."""
+    cells = Results.of(done.results)
+    where = [] if done.run is None else [f"run {done.run.path}"]
+    return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *where])
