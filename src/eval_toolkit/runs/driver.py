@@ -190,7 +190,8 @@ class Driver:
         graded = self.kind.grade(attempts)
         rate = 0.0
         if graded.n_errors:
-            rate = graded.n_errors / sum(len(records) for records in graded.subjects.values())
+            n = sum(len(records) for records in graded.subjects.values())
+            rate = graded.n_errors / max(n, graded.n_errors)  # what failed may leave no record
         notes = (*self.notes, *self.kind.notes, *graded.notes)
         took: dict[str, Any] = {}
         if context is not None:
