@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._display import MISSING, Alert, Cell, Page, Rows, Status, Table
+from eval_toolkit._display import MISSING, Alert, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.runs import Outcome
@@ -54,13 +54,8 @@ def _card(done: Outcome, slice_name: str, scorer: str, part: str) -> Mapping[str
 
 def resamples_of(done: Outcome) -> list[int]:
     """Return how many resamples the interval of each cell is made of."""
-    return [
-        cell.ci.n_resamples
-        for by_scorer in outcome_blocks(done).values()
-        for block in by_scorer.values()
-        for cell in block.card.values()
-        if cell.ci is not None
-    ]
+    cards = [one for card in done.cards.values() for one in (card, *card.slices.values())]
+    return [cell.ci.n_resamples for card in cards for cell in card.values() if cell.ci is not None]
 
 
 def blocks_page(
@@ -76,8 +71,10 @@ def blocks_page(
     }
     blocks = outcome_blocks(done)
     one = len(blocks) == 1 and len(next(iter(blocks.values()))) == 1
-    table = _by_metric(blocks, sampling) if one else _by_place(blocks)
-    return Page("Scores", payload, lead, [table], [] if one else _reasons(blocks))
+    if one:
+        return Page("Scores", payload, lead, [_by_metric(blocks, sampling)], [])
+    names = _names_of(blocks)
+    return Page("Scores", payload, lead, [_by_place(blocks, names)], _reasons(blocks, names))
 
 
 def _names_of(blocks: Blocks) -> dict[tuple[str, str], str]:
@@ -109,9 +106,8 @@ def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
     return Table(["metric", "value", interval, "method", "status"], rows)
 
 
-def _by_place(blocks: Blocks) -> Table:
+def _by_place(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> Table:
     """One line per slice or part and scorer, one column per metric."""
-    names = _names_of(blocks)
     every = [block for by_scorer in blocks.values() for block in by_scorer.values()]
     metrics = list(dict.fromkeys(name for block in every for name in block.card))
     several = any(len(by_scorer) > 1 for by_scorer in blocks.values())
@@ -121,7 +117,10 @@ def _by_place(blocks: Blocks) -> Table:
             *([scorer] if several else []),
             block.n,
             block.n_positive,
-            *(_shown(block.card.get(name)) for name in metrics),
+            *(
+                with_interval(block.card[name]) if name in block.card else MISSING
+                for name in metrics
+            ),
         ]
         for place, by_scorer in blocks.items()
         for scorer, block in by_scorer.items()
@@ -129,14 +128,9 @@ def _by_place(blocks: Blocks) -> Table:
     return Table(["slice", *(["scorer"] if several else []), "rows", "positive", *metrics], rows)
 
 
-def _shown(cell: MetricResult | None) -> Cell:
-    return MISSING if cell is None else with_interval(cell)
-
-
-def _reasons(blocks: Blocks) -> list[str]:
+def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
     """Say once why a cell has no value or another interval, and for which slices."""
     where: dict[tuple[str, str, str], list[str]] = {}
-    names = _names_of(blocks)
     for place, by_scorer in blocks.items():
         for block in by_scorer.values():
             for metric, cell in block.card.items():

@@ -24,7 +24,6 @@ __all__ = [
     "NoUsualColumnError",
     "Parts",
     "Predictions",
-    "Slice",
     "Wanted",
     "coded",
     "named_column",
@@ -144,34 +143,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Slice:
-    """What the statistics need of a slice."""
-
-    y_true: BoolArray
-    scores: Mapping[str, FloatArray]
-    groups: IntArray | None
-
-    @property
-    def n_positive(self) -> int:
-        """Number of positive rows."""
-        return int(np.count_nonzero(self.y_true))
-
-    @property
-    def n_groups(self) -> int:
-        """Number of independent groups; the rows where there are none."""
-        return len(self.y_true) if self.groups is None else len(np.unique(self.groups))
-
-    def told_groups(self) -> str:
-        """Say how many groups there are, and how many of equal size they are worth."""
-        if self.groups is None:
-            return ""
-        sizes = np.unique(self.groups, return_counts=True)[1]
-        worth = float(sizes.sum() ** 2 / (sizes**2).sum())
-        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
-        return f" in {len(sizes)} groups{unequal}"
-
-
-@dataclass(frozen=True)
 class Predictions:
     """Labels and one or more columns of scores, sorted by id where there is one."""
 
@@ -213,16 +184,24 @@ class Predictions:
             weights=None if self.weights is None else self.weights[at],
         )
 
-    def at(self, rows: IntArray | None) -> "Slice":
-        """Return what the statistics need of some rows, None for all."""
-        groups = None if self.groups is None else self.groups.codes
-        if rows is None:
-            return Slice(self.y_true, self.scores, groups)
-        return Slice(
-            self.y_true[rows],
-            {name: column[rows] for name, column in self.scores.items()},
-            None if groups is None else groups[rows],
-        )
+    @property
+    def n_positive(self) -> int:
+        """Number of positive rows."""
+        return int(np.count_nonzero(self.y_true))
+
+    @property
+    def n_groups(self) -> int:
+        """Number of independent groups; the rows where there are none."""
+        return len(self) if self.groups is None else len(np.unique(self.groups.codes))
+
+    def told_groups(self) -> str:
+        """Say how many groups there are, and how many of equal size they are worth."""
+        if self.groups is None:
+            return ""
+        sizes = np.unique(self.groups.codes, return_counts=True)[1]
+        worth = float(sizes.sum() ** 2 / (sizes**2).sum())
+        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
+        return f" in {len(sizes)} groups{unequal}"
 
     def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
         """Return some rows of one scorer as records; they are checked and sorted already.
