@@ -1,6 +1,7 @@
 """What `rescore` and the commands that are fronts of it have in common."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eval_toolkit._display import Page
 from eval_toolkit.cli import _names
@@ -43,11 +44,16 @@ def rescored_rows(
     }
     folds = "; pooled out-of-fold rows, not means over folds" if source.cells.folds else ""
     lead = [f"run {source.run_id}{folds}; {sampling.made(resamples_of(done))}"]
-    return done, blocks_page(done, config, lead, sampling)
+    page = blocks_page(done, config, lead, sampling)
+    return done, replace(page, notes=[*page.notes, *_kept(done)])
 
 
 def rescored_page(done: Outcome) -> Page:
     """Return the cells of a run whose kind has no page of its own."""
     cells = Results.of(done.results)
-    where = [] if done.run is None else [f"run {done.run.path}"]
-    return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *where])
+    return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
+
+
+def _kept(done: Outcome) -> list[str]:
+    """Say where the new run is, if it was stored."""
+    return [] if done.run is None else [f"run {done.run.path}"]

@@ -98,6 +98,11 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary)
         return Graded(subjects=attempts, cards=cards, by_slice=by_slice, n_errors=0)
 
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the seed of the intervals, beside those of the run."""
+        stored = self.run.manifest.get("seeds") or {}
+        return {"seeds": {**stored, "bootstrap": self.summary.seed}}
+
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
         """Return what else the run has stored: answers, turns, inputs and references stay."""
         described = self.run.manifest["artifacts"]

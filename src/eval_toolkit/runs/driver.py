@@ -46,6 +46,7 @@ _NOT_ASKED = "(not asked for in the run that was finished here)"
 """Stands for the request to an answer in a journal, which does not hold requests."""
 _OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at")
 """Entries of a manifest that a rescored run has of its own."""
+_OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
@@ -269,7 +270,10 @@ class Driver:
                 before["rescored"] = {"run_id": self.source.run_id, "manifest": captured_at}
         engine = {"engine": dict(self.engine)} if self.engine else {}
         notes = [*self.notes, *self.kind.notes]
-        return {**before, **made.to_dict(), "kind": self.kind.name, **own, **engine, "notes": notes}
+        told = made.to_dict()
+        # A kind that is made of a stored run does not see the data again.
+        told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}
+        return {**before, **told, "kind": self.kind.name, **own, **engine, "notes": notes}
 
     def _refuse_other(
         self, folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]
