@@ -440,6 +440,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "find_runs",
         "open_run",
         "read_progress",
+        "rescore",
         "run_lock",
         "run_state",
         "write_run",

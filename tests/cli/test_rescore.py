@@ -90,7 +90,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ([], "Missing option '--scorer'"),
+            ([], "say which --scorer looks at the rollouts"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
             (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
             (["--scorer", "keywords:x"] * 2, "two --scorer are called 'keywords'"),

@@ -149,7 +149,7 @@ class TestResuming:
 
     def test_rescored_without_asking(self, runs: dict[str, Path], tmp_path: Path) -> None:
         asked = tmp_path / "asked.txt"
-        again = rescore(kind(k=3, asked=asked), Run.open(runs["good"]), tmp_path / "again")
+        again = rescore(runs["good"], tmp_path / "again", kind=kind(k=3, asked=asked))
         assert not asked.exists()
         assert again.card.to_dict() == run_retrieval(kind(k=3)).card.to_dict()
         assert Run.open(tmp_path / "again").manifest["rescored"]["run_id"] == "good"

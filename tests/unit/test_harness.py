@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -390,6 +391,9 @@ class TestScorerOutput:
         assert found["error_state"]["status"] == "error"
         assert found["exc_type"] == "RuntimeError"
         assert "quota" in found["traceback"]
+        files = re.findall(r'File "(.*)", line \d+', found["traceback"])
+        assert Path(__file__).name in files, "the scorer's file and line are told"
+        assert not any("/" in name or "\\" in name for name in files), "and not where it lies"
         assert (found["n"], found["n_positive"], found["scores"]) == (60, 30, [])
         records = result.records["test", "m"]
         assert set(records.status["score"]) == {"error"}

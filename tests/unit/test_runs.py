@@ -722,3 +722,13 @@ def test_a_run_is_for_its_owner_alone(tmp_path, monkeypatch):
             write_run(tmp_path / "r4", results=payload("r4"), manifest={})
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "by_slice", [{"x": 1}, {"x": {"by_scorer": []}}, {"x": {"by_scorer": {"m": 3}}}]
+)
+def test_what_cannot_be_read_is_not_written(tmp_path, by_slice):
+    results = {**payload(), "by_slice": by_slice}
+    with pytest.raises(InvalidInputError, match=r"`results`: by_slice.*\(schema results.v1\)"):
+        write_run(tmp_path / "r1", results=results, manifest={"run_id": "r1"})
+    assert not (tmp_path / "r1").exists()

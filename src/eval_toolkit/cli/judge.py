@@ -1,33 +1,35 @@
 """``eval-toolkit judge``: models that judge stored answers, and how far they can be trusted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from eval_toolkit._display import Page, Table
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_page import pairs_page
 from eval_toolkit.cli._judge_study import study
-from eval_toolkit.cli._models import ModelChoice, is_http, model_options
+from eval_toolkit.cli._judging import (
+    Judging,
+    judging_options,
+    loaded_judge,
+    max_tokens_option,
+    temperature_option,
+    typed,
+)
+from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
-from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.judges import RUBRICS, Judge, PairJudge, Panel, Rubric
-from eval_toolkit.protocols import Model
+from eval_toolkit.judges import RUBRICS, PairJudge
 from eval_toolkit.runs import Run
-from eval_toolkit.tasks.declared import read_tables
 from eval_toolkit.tasks.pairing import judge_pairs
 from eval_toolkit.tasks.rescoring import judge_run
 
 __all__ = ["judge"]
 
-_FILES = (".toml", ".yaml", ".yml")
 _RUN = click.Path(exists=True, file_okay=False)
 
 
@@ -44,15 +46,6 @@ _task = click.option(
     metavar="TASK",
     help="The task, set up as it was asked (--data, --fewshot …).",
 )
-_temperature = click.option(
-    "--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
-    help="Of the verdicts.",
-)  # fmt: skip
-_max_tokens = click.option(
-    "--max-tokens", default=512, show_default=True, type=click.IntRange(1), help="Of a verdict."
-)
-
-
 _perturb = click.option(
     "--perturb", "perturbations", multiple=True, metavar="KIND[=P]", help="As it was asked."
 )
@@ -61,39 +54,7 @@ _perturb = click.option(
 @judge.command()
 @click.argument("run", type=_RUN, metavar="RUN")
 @_task
-@click.option(
-    "--judge",
-    "models",
-    required=True,
-    multiple=True,
-    metavar="MODEL",
-    help="Who judges: openai:NAME, … (`models list`), with options of its own as in "
-    "\"openai:NAME{base_url='URL'}\". Several are a panel.",
-)
-@click.option(
-    "--rubric",
-    "rubrics",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="What is judged (`judge rubrics`), or a TOML or YAML file. Repeatable. "
-    "[default: correctness]",
-)
-@click.option(
-    "--votes",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Verdicts per answer; more than one needs --temperature.",
-)
-@click.option(
-    "--rule",
-    type=click.Choice(["majority", "mean"]),
-    default="majority",
-    show_default=True,
-    help="What several votes, or judges, come to.",
-)
-@_temperature
-@_max_tokens
+@judging_options(required=True)
 @click.option(
     "--grader",
     "graders",
@@ -108,16 +69,14 @@ _perturb = click.option(
 def run(
     run: str,
     task: str,
-    models: Sequence[str],
-    rubrics: Sequence[str],
     graders: Sequence[str],
     perturbations: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
     asked: Asked,
-    **voting: Any,
+    judging: Judging,
 ) -> None:
-    """Let a model judge the stored answers of a run.
+    """Let a model judge the stored answers of a run: `rescore RUN --judge`, kept below runs/.
 
     The model that answered is not asked again. Every verdict is kept with its prompt; one that
     cannot be read is an error, never a number. Killed at any moment, the same command goes on. --out RUN adds the verdicts to the run itself.
@@ -127,9 +86,7 @@ def run(
     """  # noqa: D301
     chosen = with_perturbations(load_chosen_task(task, options), perturbations)
     source = Run.open(run)
-    asking = [_loaded(choose, model, asked, among=models) for model in dict.fromkeys(models)]
-    asked_rubrics = dict.fromkeys(rubrics or ["correctness"])
-    judges = [_judge(_rubric(name), asking, **voting) for name in asked_rubrics]
+    judges = judging.judges(choose, asked.engine["concurrency"])
     folder = asked.folder(
         f"{chosen.NAME}-{_answered_by(source)}-judged",
         {
@@ -146,7 +103,7 @@ def run(
             folder,
             graders=list(graders) or None,
             on_progress=bar,
-            **_said(asked.counted),
+            **typed(asked.counted),
             **asked.engine,
         )
     asked.output.emit(task_page(chosen, done, asks=False))
@@ -178,8 +135,8 @@ def run(
     show_default=True,
     help="What two orders with different winners come to.",
 )
-@_temperature
-@_max_tokens
+@temperature_option
+@max_tokens_option
 @click.option(
     "--on-mismatch",
     type=click.Choice(["raise", "drop"]),
@@ -219,7 +176,7 @@ def pairs(
     runs = Run.open(run_a), Run.open(run_b)
     told: dict[str, Any] = {} if criteria is None else {"criteria": criteria}
     asking = PairJudge(
-        _loaded(choose, model, asked),
+        loaded_judge(choose, model, asked.engine["concurrency"]),
         **told,
         both_orders=not one_order,
         inconsistent=disagreeing,
@@ -273,59 +230,6 @@ def rubrics(output: Output) -> None:
     payload = {"rubrics": [rubric.to_dict() for rubric in RUBRICS.values()]}
     header = ["rubric", "verdict", "better", "what the judge is told"]
     output.emit(Page("rubrics", payload, (), [Table(header, rows)], [note]))
-
-
-def _rubric(given: str) -> Rubric:
-    """Return a ready rubric by name, or the one that a file holds."""
-    if not given.lower().endswith(_FILES):
-        return Rubric.of(given)
-    tables = read_tables(Path(given))
-    try:
-        return Rubric.of(tables)
-    except InvalidInputError as error:
-        said = str(error).replace(f"the rubric {dict(tables)!r:.60}", "the rubric")
-        raise InvalidInputError(f"{given}: {said}") from None
-
-
-def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -> Judge | Panel:
-    """Return one judge, or a panel of several that are told apart by their models."""
-    if len(models) == 1:
-        return Judge(rubric, models[0], rule=rule, **options)
-    # A judge's name stands in the step of its requests, which has colons of its own.
-    names = _numbered([f"{rubric.name}_{model.name}".replace(":", "-") for model in models])
-    members = [
-        Judge(rubric, one, name=name, rule=rule, **options)
-        for name, one in zip(names, models, strict=True)
-    ]
-    return Panel(members, rule=rule, name=rubric.name)
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Return names that differ: the second of one name is "name_2"."""
-    return [
-        name if names[:at].count(name) == 0 else f"{name}_{names[:at].count(name) + 1}"
-        for at, name in enumerate(names)
-    ]
-
-
-def _loaded(
-    choose: Callable[..., ModelChoice], model: str, asked: Asked, among: Sequence[str] = ()
-) -> Model:
-    """Return who judges; one that limits itself is told how many requests are wanted at once."""
-    wanted = asked.engine["concurrency"]
-    told = {"concurrency": wanted} if wanted and is_http(model) else {}
-    return choose(model, among=among, **told).load()
-
-
-def _said(counted: dict[str, Any]) -> dict[str, Any]:
-    """Return what was typed; the rest is as the run that is judged has it."""
-    context = click.get_current_context()
-    typed = ParameterSource.COMMANDLINE
-    return {
-        name: value
-        for name, value in counted.items()
-        if context.get_parameter_source(name) is typed
-    }
 
 
 def _answered_by(run: Run) -> str:

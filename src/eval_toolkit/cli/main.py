@@ -86,7 +86,7 @@ _COMMANDS = {
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
-        "Score the rollouts of RUN again: other scorers, other thresholds, the same conversations.",
+        "Make new numbers of what RUN has stored; the model is not asked again.",
     ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",

@@ -260,13 +260,12 @@ def pilot(
     (spec,) = _names.metric_specs([metric])
     found = read_predictions(preds, wanted)
     (scores,) = found.scores.values()
-    whole = found.at(None)
-    units = whole.n_groups
+    units = found.n_groups
     ci = bootstrap_ci(
         found.y_true,
         scores,
         spec,
-        groups=whole.groups,
+        groups=None if found.groups is None else found.groups.codes,
         n_resamples=sampling.n_resamples,
         confidence=sampling.confidence,
         seed=sampling.seed,

@@ -1,54 +1,243 @@
-"""``eval-toolkit rescore``: stored rollouts under other scorers; judges alone are asked."""
+"""``eval-toolkit rescore``: what a run has stored to new numbers, whatever its kind."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from eval_toolkit._display import Page
+from eval_toolkit.cli._asking import progress_bar, reasoning_option, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._rollout_page import rescored_page
-from eval_toolkit.cli._scorers import load_scorers
+from eval_toolkit.cli._judging import Judging, judging_options, typed
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._options import METHODS, RESAMPLES, Sampling, form_options
+from eval_toolkit.cli._rescored import rescored_page, rescored_rows
 from eval_toolkit.cli._show import Output
-from eval_toolkit.rollouts import rescore_rollouts
+from eval_toolkit.cli._tasks import (
+    load_chosen_task,
+    sandbox_option,
+    whole_task_options,
+    with_perturbations,
+)
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.measures.measuring import POLICIES
+from eval_toolkit.runs import AskSpec, Outcome, Run
+from eval_toolkit.runs import rescore as rescore_run
 
 __all__ = ["rescore"]
 
+_MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
+_MODELS |= {"tokens_per_minute", "prices", "model_args"}
+_GRADED = {"on_error", "max_error_rate"}
+_OF_ALL = {"run", "out", "confidence", "quiet", "as_json", "as_md", "as_html"}
+_OF: dict[str, set[str]] = {
+    "rows": {"metrics", "threshold", "by", "n_resamples", "method", "seed"},
+    "task": {
+        *("task", "graders", "pass_at", "pass_hat", "maj_at", "perturbations", "reasoning_tags"),
+        *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed"),
+        *("allow_code", "lm_eval_shots", "allow_weaker_sandbox"),
+        *("models", "rubrics", "votes", "rule", "temperature", "max_tokens"),
+        *("concurrency", "cache", *_MODELS, *_GRADED),
+    },
+    "rollout": {"scorers", "asr_at", "policy", *_GRADED},
+}
+"""Which options are about what; every kind of run has records, and so the first."""
+_CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
+
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option(
-    "--scorer",
-    "scorers",
-    multiple=True,
-    required=True,
-    metavar="SCORER",
-    help="As in `rollout`: toxicity:insult@0.7, keywords:WORD,WORD, … Repeatable.",
-)
+@click.argument("run", type=click.Path(exists=True, file_okay=False), metavar="RUN")
+@click.option("--metric", "metrics", metavar="NAME", multiple=True,
+              help="Of the records of any run: roc_auc, f1=0.5, a column. Repeatable.")  # fmt: skip
+@click.option("--by", metavar="COLUMN", multiple=True,
+              help="Of records: report each value of a part. Repeatable.")  # fmt: skip
+@click.option("--threshold", type=float, help="Of records: report F1, recall … at it.")
+@click.option("--grader", "graders", multiple=True, metavar="NAME",
+              help="Of a task: instead of its own; beside --judge instead of the run's. Repeatable.")  # fmt: skip
+@click.option("--pass-at", multiple=True, type=click.IntRange(1), metavar="K",
+              help="Of a task: pass@K. Repeatable.")  # fmt: skip
+@click.option("--pass-hat", multiple=True, type=click.IntRange(1), metavar="K",
+              help="Of a task: pass^K. Repeatable.")  # fmt: skip
+@click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
+              help="Of a task: maj@K. Repeatable.")  # fmt: skip
+@click.option("--task", metavar="TASK",
+              help="The task that was asked; by default found by its name, set up as it was.")  # fmt: skip
+@whole_task_options
+@click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
+              help="Of a task: as it was asked.")  # fmt: skip
+@reasoning_option
+@sandbox_option
+@judging_options(required=False)
+@model_options
+@click.option("--concurrency", type=click.IntRange(1), help="Requests to judges at once.")
+@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier verdicts.")
+@click.option("--scorer", "scorers", multiple=True, metavar="SCORER",
+              help="Of rollouts, as in `rollout`: toxicity:insult@0.7, keywords:WORD,WORD, … "
+              "Repeatable.")  # fmt: skip
 @click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Report the chance that one of K rollouts succeeds. Repeatable.")  # fmt: skip
-@click.option(
-    "--policy", type=click.Choice(POLICIES), help="As in `rollout`; the run's by default."
-)
+              help="Of rollouts: the chance that one of K succeeds. Repeatable.")  # fmt: skip
+@click.option("--policy", type=click.Choice(POLICIES), help="Of rollouts; the run's by default.")
 @click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-              show_default=True, help="What a rollout that broke counts as.")  # fmt: skip
+              help="What a failed attempt counts as.")  # fmt: skip
 @click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
-              help="Broken rollouts that are put up with; above it the exit code is 3.")  # fmt: skip
-@click.option("--confidence", default=0.95, show_default=True, help="Of the intervals.",
+              help="Failed attempts that are put up with; above it the exit code is 3.")  # fmt: skip
+@click.option("--confidence", default=0.95, help="Of the intervals.",
               type=click.FloatRange(0, 1, min_open=True, max_open=True))  # fmt: skip
+@click.option("--resamples", "n_resamples", default=1000, show_default=True, type=RESAMPLES,
+              help="Of records: bootstrap resamples.")  # fmt: skip
+@click.option("--method", type=click.Choice(METHODS, case_sensitive=False),
+              help="Of records: kind of bootstrap interval.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Where the new run is kept; nowhere by default.")  # fmt: skip
 @form_options
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@click.pass_context
 def rescore(
-    run: str, scorers: tuple[str, ...], out: str | None, output: Output, **given: Any
+    context: click.Context,
+    /,
+    run: str,
+    options: dict[str, Any],
+    choose: Callable[..., ModelChoice],
+    judging: Judging,
+    output: Output,
+    quiet: bool,
+    **given: Any,
 ) -> None:
-    """Score the rollouts of RUN again: other scorers, other thresholds, the same conversations.
+    """Make new numbers of what RUN has stored; the model is not asked again.
 
-    RUN stays as it is. A judge among the scorers is asked what RUN does not hold already; tester
-    and target are not.
-    """
-    given["asr_at"] = given["asr_at"] or None
-    done = rescore_rollouts(run, load_scorers(scorers), out, **given)
-    output.emit(rescored_page(done))
+    A run of a task takes graders and judges, one of rollouts scorers, and the records of every run
+    metrics, parts and intervals. What is not said is as RUN has it. RUN stays as it is; judges
+    alone are asked, what RUN does not hold already.
+
+    \b
+    eval-toolkit rescore runs/scored --metric brier --by language
+    eval-toolkit rescore runs/quiz --grader exact_match --out runs/again
+    eval-toolkit rescore runs/quiz --judge openai:m --out runs/judged
+    eval-toolkit rescore runs/red --scorer toxicity@0.9
+    """  # noqa: D301
+    source = Run.open(run)
+    kind = _kind(context, source)
+    _refuse_unfit(context, source, kind)
+    asked = _Asked(source, options, choose, judging, quiet, given)
+    done, page = {"rows": _rows, "task": _task, "rollout": _rollouts}.get(kind, _other)(asked)
+    output.emit(page)
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command was told about a run."""
+
+    run: Run
+    options: dict[str, Any]
+    choose: Callable[..., ModelChoice]
+    judging: Judging
+    quiet: bool
+    given: dict[str, Any]
+
+    def named(self, *names: str) -> dict[str, Any]:
+        """Return the options that were typed; the others are as the run has them."""
+        return typed({name: self.given[name] for name in names})
+
+
+def _typed(context: click.Context) -> set[str]:
+    names = [str(parameter.name) for parameter in context.command.params]
+    source = context.get_parameter_source
+    return {name for name in names if source(name) is ParameterSource.COMMANDLINE}
+
+
+def _kind(context: click.Context, run: Run) -> str:
+    """Return which options are meant: those of the run's kind, or those of its records."""
+    said = _typed(context)
+    imported = "imported" in (run.manifest.get("config") or {})
+    own = _OF.get(run.kind, set()) - _OF["rows"]
+    if (imported or run.kind == "pairs") and not said & own:
+        return "rows"
+    return "rows" if said & (_OF["rows"] - {"seed"}) and not said & own else run.kind
+
+
+def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
+    """Raise if an option is about runs of another kind."""
+    unfit = _typed(context) - _OF_ALL - _OF.get(kind, set())
+    for parameter in context.command.params:
+        name, option = str(parameter.name), parameter.opts[-1]
+        if name in unfit and name in _OF["rows"]:
+            raise InvalidInputError(
+                f"{run.path}: {option} is of the records; it does not go with what grades them anew"
+            )
+        if name in unfit:
+            homes = [_CALLED[one] for one, names in _OF.items() if name in names]
+            raise InvalidInputError(
+                f"{run.path}: is no {' or '.join(homes)}, which {option} is for"
+            )
+
+
+def _rows(asked: _Asked) -> tuple[Outcome, Page]:
+    given = asked.given
+    seed = asked.options["seed"]
+    sampling = Sampling(
+        given["confidence"], given["n_resamples"], 42 if seed is None else seed, given["method"]
+    )
+    return rescored_rows(
+        asked.run,
+        given["metrics"],
+        given["threshold"],
+        given["by"],
+        sampling,
+        given["out"],
+        command="rescore",
+    )
+
+
+def _task(asked: _Asked) -> tuple[Outcome, Page]:
+    from eval_toolkit.cli._task_page import task_page
+    from eval_toolkit.tasks.rescoring import stored_task
+
+    given, options = asked.given, asked.options
+    if given["task"] is None:
+        task = stored_task(asked.run, **_of_data(options))
+    else:
+        task = load_chosen_task(given["task"], options)
+    task = with_perturbations(task, given["perturbations"])
+    if given["reasoning_tags"]:
+        task.reasoning_tags = (*task.reasoning_tags, *given["reasoning_tags"])
+    told: dict[str, Any] = asked.named("pass_at", "pass_hat", "maj_at", "on_error", "confidence")
+    told |= {"max_error_rate": given["max_error_rate"], "graders": list(given["graders"]) or None}
+    if asked.judging.models:
+        told["judges"] = asked.judging.judges(asked.choose, given["concurrency"])
+    out: Any = given["out"]
+    with progress_bar(asked.quiet or not asked.judging.models) as bar, resumable(out):
+        ask = AskSpec(cache=given["cache"], concurrency=given["concurrency"], on_progress=bar)
+        done = rescore_run(asked.run, out, ask=ask, task=task, **told)
+    return done, task_page(task, done, asks=False)
+
+
+def _of_data(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a task that is found by its name."""
+    for name in ("allow_code", "lm_eval_shots"):
+        if options.get(name):
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is for a task file; name it with --task"
+            )
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
+    from eval_toolkit.cli._rollout_page import rescored_page as rollouts_page
+    from eval_toolkit.cli._scorers import load_scorers
+
+    scorers: Sequence[str] = asked.given["scorers"]
+    if not scorers:
+        raise click.UsageError("say which --scorer looks at the rollouts, or which --metric")
+    told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
+    told |= {"asr_at": asked.given["asr_at"] or None, "confidence": asked.given["confidence"]}
+    done = rescore_run(asked.run, asked.given["out"], scorer=load_scorers(scorers), **told)
+    return done, rollouts_page(done)
+
+
+def _other(asked: _Asked) -> tuple[Outcome, Page]:
+    done = rescore_run(asked.run, asked.given["out"])
+    return done, rescored_page(done)

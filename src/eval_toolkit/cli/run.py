@@ -108,13 +108,13 @@ class _Asking:
     "--replay",
     type=click.Path(exists=True),
     metavar="RUN",
-    help="Answer from a stored run or cache; no model is asked.",
+    help="Answer from a stored run or cache; no model is asked (`rescore` needs no prompts).",
 )
 @click.option(
     "--measure",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Grade the stored answers of RUN again, as it asked for them.",
+    help="Grade the stored answers of RUN again: `rescore RUN --task TASK`.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be asked, and ask nothing.")
 @asking_options

@@ -12,15 +12,10 @@ import numpy as np
 from eval_toolkit import _tables
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
-from eval_toolkit.cli._blocks import (
-    blocks_page,
-    outcome_blocks,
-    resamples_of,
-    run_blocks,
-    short_names,
-)
+from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
+from eval_toolkit.cli._rescored import rescored_rows
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import PredictionsKind
@@ -32,7 +27,7 @@ from eval_toolkit.loaders.predictions import (
     read_predictions,
 )
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
-from eval_toolkit.runs import Run, drive
+from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
 __all__ = ["score"]
@@ -76,84 +71,84 @@ Threshold = float | FittedOperatingPoint | None
 @sampling_options(methods=True, backends=True)
 @output_options
 def score(
-    preds: Sequence[str],
-    metrics: Sequence[str],
-    threshold: float | None,
-    threshold_from: str | None,
-    select: str | None,
-    save: Path | None,
-    text: str | None,
-    overwrite: bool,
-    wanted: Wanted,
-    sampling: Sampling,
-    output: Output,
+    preds: Sequence[str], wanted: Wanted, sampling: Sampling, output: Output, **given: Any
 ) -> None:
     """Score predictions: every metric with an interval.
 
     PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON, Parquet,
     Excel, also .gz; globs too; - for standard input), read one below the other, or the folder of
-    a run; addresses that fsspec knows, too.
+    a run, as `rescore RUN --metric` takes it; addresses that fsspec knows, too.
     """
-    if threshold is not None and threshold_from is not None:
-        raise click.UsageError("give --threshold or --threshold-from, not both")
-    if select is not None and threshold_from is None:
-        raise click.UsageError("--select says how --threshold-from chooses; give both")
-    if overwrite and save is None:
-        raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
-    if text is not None and save is None:
-        raise click.UsageError("--text is for --save; nothing else stores what rows say")
+    asked = _Asked(**given)
+    asked.check()
     if any(map(is_run, preds)):
-        if threshold_from is not None:
+        asked.check_run(preds, wanted)
+        metrics, threshold = asked.metrics, asked.threshold
+        _, page = rescored_rows(preds[0], metrics, threshold, wanted.by, sampling)
+        output.emit(page, summary=True)
+        return
+    chosen_on = [asked.threshold_from] if asked.threshold_from else []
+    with fetched([*preds, *chosen_on]) as files:
+        _score_files(files, asked, wanted, sampling, output)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is measured, where, and what is stored of it."""
+
+    metrics: Sequence[str]
+    threshold: float | None
+    threshold_from: str | None
+    select: str | None
+    save: Path | None
+    text: str | None
+    overwrite: bool
+
+    def check(self) -> None:
+        """Raise if two options do not go together."""
+        if self.threshold is not None and self.threshold_from is not None:
+            raise click.UsageError("give --threshold or --threshold-from, not both")
+        if self.select is not None and self.threshold_from is None:
+            raise click.UsageError("--select says how --threshold-from chooses; give both")
+        if self.overwrite and self.save is None:
+            raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
+        if self.text is not None and self.save is None:
+            raise click.UsageError("--text is for --save; nothing else stores what rows say")
+
+    def check_run(self, paths: Sequence[str], wanted: Wanted) -> None:
+        """Raise if an option is not for a run: what its columns mean is part of it."""
+        if self.threshold_from is not None:
             raise click.UsageError(
                 "--threshold-from reads files of predictions; a run is scored with --threshold"
             )
-        if save is not None:
-            raise click.UsageError("--save stores files of predictions; a run is stored already")
-        _score_run(preds, metrics, threshold, wanted, sampling, output)
-        return
-    with fetched([*preds, *([threshold_from] if threshold_from else [])]) as files:
-        _score_files(
-            files,
-            metrics,
-            threshold,
-            threshold_from,
-            select,
-            save,
-            text,
-            overwrite,
-            wanted,
-            sampling,
-            output,
-        )
+        if self.save is not None:
+            raise click.UsageError(
+                "--save stores files of predictions; a run is stored already (`rescore --out`)"
+            )
+        if len(paths) != 1 or replace(wanted, by=()) != Wanted():
+            raise InvalidInputError(
+                f"{paths[0]}: a run is scored alone and knows its own columns: --label, --score, "
+                "--group, --id and the like are for files"
+            )
 
 
 def _score_files(
-    files: Fetched,
-    metrics: Sequence[str],
-    threshold: float | None,
-    threshold_from: str | None,
-    select: str | None,
-    save: Path | None,
-    text: str | None,
-    overwrite: bool,
-    wanted: Wanted,
-    sampling: Sampling,
-    output: Output,
+    files: Fetched, asked: _Asked, wanted: Wanted, sampling: Sampling, output: Output
 ) -> None:
     """Score predictions that lie on this machine."""
-    preds = files.paths
-    if threshold_from is not None:
-        *preds, threshold_from = preds
-    found = read_predictions(preds, replace(wanted, text=text))
+    save, preds, chosen_on = asked.save, files.paths, asked.threshold_from
+    if chosen_on is not None:
+        *preds, chosen_on = preds
+    found = read_predictions(preds, replace(wanted, text=asked.text))
     if save is not None:
-        _check_saving(found, save, overwrite)
-    chosen = None if threshold_from is None else _chosen(found, wanted, threshold_from, select)
-    points = dict.fromkeys(found.scores, threshold) if chosen is None else chosen.points
-    names = metrics or (
+        _check_saving(found, save, asked.overwrite)
+    chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
+    points = dict.fromkeys(found.scores, asked.threshold) if chosen is None else chosen.points
+    held = any(point is not None for point in points.values())
+    names = asked.metrics or (
         *_names.DEFAULT_METRICS,
-        *(_names.DEFAULT_THRESHOLD_METRICS if any(p is not None for p in points.values()) else ()),
+        *(_names.DEFAULT_THRESHOLD_METRICS if held else ()),
     )
-    specs = {name: _names.metric_specs(names, points[name]) for name in found.scores}
     config = {
         "command": "score",
         "files": [files.name(file) for file in found.rows.files],
@@ -172,7 +167,7 @@ def _score_files(
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
     kind = PredictionsKind(
         found=found,
-        specs=specs,
+        specs={name: _names.metric_specs(names, points[name]) for name in found.scores},
         settings=config,
         summary=sampling.summary(),
         files={files.name(file): file for file in inputs},
@@ -180,44 +175,15 @@ def _score_files(
     )
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     done = drive(kind, name=name)
-    blocks = outcome_blocks(done)
-    lead = _lead(found, config, sampling.made(resamples_of(blocks)))
+    lead = _lead(found, config, sampling.made(resamples_of(done)))
     output.emit(
-        blocks_page(blocks, config, name, lead, sampling),
+        blocks_page(done, config, lead, sampling),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
-        else partial(store, kind, done, save, found, overwrite=overwrite),
+        else partial(store, kind, done, save, found, overwrite=asked.overwrite),
         summary=True,
     )
-
-
-def _score_run(
-    paths: Sequence[str],
-    metrics: Sequence[str],
-    threshold: float | None,
-    wanted: Wanted,
-    sampling: Sampling,
-    output: Output,
-) -> None:
-    """Score the records of a run; what they mean is part of the run."""
-    if len(paths) != 1 or replace(wanted, by=()) != Wanted():
-        raise InvalidInputError(
-            f"{paths[0]}: a run is scored alone and knows its own columns: --label, --score, "
-            "--group, --id and the like are for files"
-        )
-    run = Run.open(paths[0])
-    blocks = run_blocks(run, metrics, threshold, wanted.by, sampling)
-    config = {
-        "command": "score",
-        "run": run.run_id,
-        "by": list(wanted.by),
-        "metrics": list(metrics),
-        **sampling.to_dict(),
-    }
-    folds = "; pooled out-of-fold rows, not means over folds" if run.cells.folds else ""
-    lead = [f"run {run.run_id}{folds}; {sampling.made(resamples_of(blocks))}"]
-    output.emit(blocks_page(blocks, config, run.run_id, lead, sampling), summary=True)
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
@@ -236,9 +202,8 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
 
 
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
-    whole = found.at(None)
     key = "" if found.id is None else f", told apart by {found.id}"
-    rows = f"{len(found)} rows{whole.told_groups()}, {whole.n_positive} positive{key}"
+    rows = f"{len(found)} rows{found.told_groups()}, {found.n_positive} positive{key}"
     lead = [f"{short_names(config['files'])}: {rows}; {made}"]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""

@@ -3,24 +3,34 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.analysis import metric_named
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.loaders.predictions import IDS, Predictions, Slice, Wanted, read_predictions
+from eval_toolkit.loaders.predictions import IDS, Predictions, Wanted, read_predictions
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Outcome, Subject
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
-from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import WHOLE
+from eval_toolkit.scorecards.records import unit_starts
 
-__all__ = ["PredictionsKind", "not_probabilities", "score_predictions"]
+__all__ = [
+    "PredictionsKind",
+    "named_specs",
+    "needs_probability",
+    "not_probabilities",
+    "score_predictions",
+    "summarised_parts",
+]
 
 _DEFAULT: tuple[MetricSpec, ...] = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
 _AT_THRESHOLD: tuple[Callable[..., MetricSpec], ...] = (
@@ -104,7 +114,7 @@ def score_predictions(
             f"`out` needs rows with ids; none of the columns {', '.join(IDS)} is there, and a row's "
             "number is no identity: name the column with `id_col`"
         )
-    specs = _specs(metrics, threshold)
+    specs = named_specs(metrics, threshold)
     how = SummarySpec() if summary is None else summary
     kind = PredictionsKind(
         found=found,
@@ -129,11 +139,15 @@ def score_predictions(
     return drive(kind, out, name="predictions")
 
 
-def _specs(
-    metrics: Sequence[MetricSpec | str] | None, threshold: float | None
-) -> Sequence[MetricSpec]:
+def named_specs(
+    metrics: Sequence[MetricSpec | str] | None,
+    threshold: float | None,
+    named: Callable[[str], MetricSpec] = metric_named,
+) -> list[MetricSpec]:
+    """Return the metrics that were asked for, by name or as they are, or those that fit."""
     if metrics is not None:
-        return [metric_named(one) if isinstance(one, str) else one for one in metrics]
+        made = [named(one) if isinstance(one, str) else one for one in dict.fromkeys(metrics)]
+        return list({spec.name: spec for spec in made}.values())
     at = [] if threshold is None else [make(threshold) for make in _AT_THRESHOLD]
     return [*_DEFAULT, *at]
 
@@ -173,39 +187,15 @@ class PredictionsKind(Kind[Predictions]):
 
     def grade(self, attempts: Predictions) -> Graded:
         """Return the cells of the whole and of every part."""
-        whole: dict[str, Any] = {}
-        parts: dict[str, Any] = {}
-        cards: dict[str, dict[str, Scorecard]] = {name: {} for name in attempts.scores}
-        for part, rows in self.each(attempts.slices()):
-            some = attempts.at(rows)
-            for scorer in some.scores:
-                cards[scorer][part] = self._card(some, scorer)
-            entry = _entry(some, {scorer: own[part] for scorer, own in cards.items()})
-            whole, parts = (entry, parts) if part == WHOLE else (whole, {**parts, part: entry})
-        return Graded(
-            subjects=_LazyRecords(attempts),
-            cards={
-                (WHOLE, scorer): Scorecard(dict(own.pop(WHOLE)), own)
-                for scorer, own in cards.items()
-            },
-            by_slice={WHOLE: {**whole, **({"parts": parts} if parts else {})}},
-            n_errors=0,
-        )
-
-    def _card(self, some: Slice, scorer: str) -> Scorecard:
-        how = self.summary
-        card = scorecard(
-            some.y_true,
-            some.scores[scorer],
-            metrics=self.specs[scorer],
-            groups=some.groups,
-            n_resamples=how.n_resamples,
-            confidence=how.confidence,
-            method=how.method,
-            seed=how.seed,
-            executor=how.executor,
-        )
-        return Scorecard(explained(card, some.scores[scorer]))
+        measured = {name: attempts.records(name, coded=True) for name in attempts.scores}
+        jobs = [
+            ((WHOLE, name), part, measured[name], rows)
+            for part, rows in attempts.slices()
+            for name in attempts.scores
+        ]
+        specs = {(WHOLE, name): of_scorer for name, of_scorer in self.specs.items()}
+        cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary)
+        return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the seed and the files."""
@@ -234,15 +224,53 @@ class _LazyRecords(Mapping[Subject, Records]):
         return len(self._found.scores)
 
 
-def _entry(some: Slice, cards: Mapping[str, Scorecard]) -> dict[str, Any]:
-    """Return a slice or part in the shape that results have on disk."""
-    n, n_positive = len(some.y_true), some.n_positive
-    counts = {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
-    return {
-        "n": n,
-        "n_positive": n_positive,
-        "by_scorer": {scorer: {**card.to_dict(), **counts} for scorer, card in cards.items()},
-    }
+Job: TypeAlias = tuple[Subject, str, Records, IntArray | None]
+"""A slice and a scorer, a part, the slice's records, and which of them the part has."""
+
+
+def summarised_parts(
+    jobs: Iterable[Job], specs: Mapping[Subject, Sequence[MetricSpec]], how: SummarySpec
+) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
+    """Summarise slices and their parts, the whole of each slice first.
+
+    Returns
+    -------
+    tuple of dict
+        The card of each subject with those of its parts, and the cells as results store them.
+    """
+    cards: dict[Subject, dict[str, Scorecard]] = {}
+    by_slice: dict[str, Any] = {}
+    for (place, scorer), part, records, rows in jobs:
+        some = records if rows is None else records.take(rows)
+        card = summarise(
+            some,
+            specs[place, scorer],
+            confidence=how.confidence,
+            method=how.method,
+            n_resamples=how.n_resamples,
+            seed=how.seed,
+            executor=how.executor,
+        )
+        if "score" in some.columns and len(some):
+            card = Scorecard(explained(card, some.columns["score"]))
+        cards.setdefault((place, scorer), {})[part] = card
+        counts = _counts(some)
+        entry = {name: counts[name] for name in ("n", "n_positive")}
+        if part == WHOLE:
+            entry = by_slice.setdefault(place, {**entry, "by_scorer": {}})
+        else:
+            parts = by_slice[place].setdefault("parts", {})
+            entry = parts.setdefault(part, {**entry, "by_scorer": {}})
+        entry["by_scorer"][scorer] = {**card.to_dict(), **counts}
+    whole = {subject: Scorecard(dict(own.pop(WHOLE)), own) for subject, own in cards.items()}
+    return whole, by_slice
+
+
+def _counts(records: Records) -> dict[str, Any]:
+    """Return what the cells of a slice or part are made of."""
+    n, labels = len(unit_starts(records.unit_id)), records.columns.get("label")
+    n_positive = 0 if labels is None else int(np.count_nonzero(labels == 1.0))
+    return {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
 
 
 def not_probabilities(scores: FloatArray) -> str:

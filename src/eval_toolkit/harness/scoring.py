@@ -1,5 +1,6 @@
 """Calling scorers: in batches, through a cache, with their output checked and failures kept."""
 
+import re
 import traceback
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ __all__ = [
     "usable_scorer",
 ]
 
+_FOLDERS = re.compile(r'^([ |]*File ")[^"\n]*[/\\]', re.MULTILINE)
+"""Of files in a traceback: where somebody's code lies is nothing that a run stores."""
 SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned False)"
 
 
@@ -160,7 +163,7 @@ def _failed(rows: Rows, error: Exception) -> Scored:
         "error": message,
         "error_state": error_metric(message),
         "exc_type": type(error).__name__,
-        "traceback": "".join(traceback.format_exception(error)),
+        "traceback": _FOLDERS.sub(r"\1", "".join(traceback.format_exception(error))),
         **rows.counts,
         "scores": [],
     }

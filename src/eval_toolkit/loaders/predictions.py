@@ -16,6 +16,7 @@ from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
+from eval_toolkit.scorecards.records import repeated
 
 __all__ = [
     "IDS",
@@ -23,7 +24,6 @@ __all__ = [
     "NoUsualColumnError",
     "Parts",
     "Predictions",
-    "Slice",
     "Wanted",
     "coded",
     "named_column",
@@ -143,34 +143,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Slice:
-    """What the statistics need of a slice."""
-
-    y_true: BoolArray
-    scores: Mapping[str, FloatArray]
-    groups: IntArray | None
-
-    @property
-    def n_positive(self) -> int:
-        """Number of positive rows."""
-        return int(np.count_nonzero(self.y_true))
-
-    @property
-    def n_groups(self) -> int:
-        """Number of independent groups; the rows where there are none."""
-        return len(self.y_true) if self.groups is None else len(np.unique(self.groups))
-
-    def told_groups(self) -> str:
-        """Say how many groups there are, and how many of equal size they are worth."""
-        if self.groups is None:
-            return ""
-        sizes = np.unique(self.groups, return_counts=True)[1]
-        worth = float(sizes.sum() ** 2 / (sizes**2).sum())
-        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
-        return f" in {len(sizes)} groups{unequal}"
-
-
-@dataclass(frozen=True)
 class Predictions:
     """Labels and one or more columns of scores, sorted by id where there is one."""
 
@@ -212,28 +184,43 @@ class Predictions:
             weights=None if self.weights is None else self.weights[at],
         )
 
-    def at(self, rows: IntArray | None) -> "Slice":
-        """Return what the statistics need of some rows, None for all."""
-        groups = None if self.groups is None else self.groups.codes
-        if rows is None:
-            return Slice(self.y_true, self.scores, groups)
-        return Slice(
-            self.y_true[rows],
-            {name: column[rows] for name, column in self.scores.items()},
-            None if groups is None else groups[rows],
-        )
+    @property
+    def n_positive(self) -> int:
+        """Number of positive rows."""
+        return int(np.count_nonzero(self.y_true))
 
-    def records(self, scorer: str, rows: IntArray | None = None) -> Records:
-        """Return some rows of one scorer as records; they are checked and sorted already."""
+    @property
+    def n_groups(self) -> int:
+        """Number of independent groups; the rows where there are none."""
+        return len(self) if self.groups is None else len(np.unique(self.groups.codes))
+
+    def told_groups(self) -> str:
+        """Say how many groups there are, and how many of equal size they are worth."""
+        if self.groups is None:
+            return ""
+        sizes = np.unique(self.groups.codes, return_counts=True)[1]
+        worth = float(sizes.sum() ** 2 / (sizes**2).sum())
+        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
+        return f" in {len(sizes)} groups{unequal}"
+
+    def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
+        """Return some rows of one scorer as records; they are checked and sorted already.
+
+        With ``coded`` groups are numbers, which sort as their names do here, and parts are left
+        out: all that statistics need, and nothing that has to be made of texts first.
+        """
         found = self if rows is None else self.take(rows)
         n, ids = len(found), found.unit_ids()
-        ok, no_reason = np.full(n, "ok", dtype=object), np.full(n, "", dtype=object)
+        ok, no_reason = repeated("ok", n), repeated("", n)
+        group = ids
+        if found.groups is not None:
+            group = found.groups.codes if coded else found.groups.texts
         return Records(
             unit_id=ids,
             content_hash=no_reason if found.hashes is None else found.hashes,
-            group=ids if found.groups is None else found.groups.texts,
+            group=group,
             attempt=np.ones(n, dtype=np.int64),
-            slices={name: part.texts for name, part in found.parts.items()},
+            slices={} if coded else {name: part.texts for name, part in found.parts.items()},
             columns={"label": found.y_true.astype(np.float64), "score": found.scores[scorer]},
             status={"label": ok, "score": ok},
             reason={"label": no_reason, "score": no_reason},
@@ -243,8 +230,11 @@ class Predictions:
         """Return what each row is known by in records."""
         if self.ids is not None:
             return self.ids
-        # the place in the files, written so that text sorts as numbers do
-        return np.char.zfill(self.origin.astype(str), len(str(len(self.rows))))
+        # The place in the files with leading zeros, so that text sorts as numbers do; digit by
+        # digit, which is ten times as fast as numpy's zfill.
+        width = len(str(len(self.rows)))
+        digits = self.origin[:, None] // 10 ** np.arange(width)[::-1] % 10 + ord("0")
+        return np.ascontiguousarray(digits, dtype=np.uint32).view(f"<U{width}")[:, 0]
 
     def slices(self) -> list[tuple[str, IntArray | None]]:
         """Return "all" and then every part of every ``--by`` column, with its rows."""

@@ -30,6 +30,7 @@ from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import refuse_changed
 from eval_toolkit.runs.selected_units import StoredUnit
 from eval_toolkit.runs.shown import Outcomes
+from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import Records
 
@@ -99,6 +100,11 @@ class MeasuredRollouts(Kind[Graphs]):
     def _describes(cls, runs: Sequence[Run]) -> bool:
         """Return whether the configurations of all runs are those of rollouts."""
         return all((run.manifest.get("config") or {}).get("kind") == cls.name for run in runs)
+
+    @property
+    def summary(self) -> SummarySpec:  # type: ignore[override]
+        """How records become cells."""
+        return self.measuring.summary
 
     def config(self) -> Mapping[str, Any]:
         """Return seeds, system, sampling, scorers and summary."""

@@ -19,12 +19,13 @@ from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import outcomes_of, refuse_taken, rescore
+from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import SummarySpec
 
-__all__ = ["rescore_rollouts"]
+__all__ = ["StoredRollouts", "rescore_rollouts"]
 
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
 
@@ -90,48 +91,19 @@ def rescore_rollouts(
     >>> mild.card["attack_success"].value, strict.card["attack_success"].value
     (0.0, 1.0)
     """
-    stored = run if isinstance(run, Run) else Run.open(run)
-    config = stored.manifest.get("config") or {}
-    if config.get("kind") != "rollout":
-        raise ArtifactError(f"{stored.path}: is no run of rollouts")
-    if out is not None:
-        refuse_taken(Path(out), stored)
-    decides, scorers = made_scorers(scorer, refusal)
-    tags = reasoning_tags
-    if tags is None:
-        tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
-    summary = SummarySpec(
+    source = run if isinstance(run, Run) else Run.open(run)
+    kind = StoredRollouts.stored(
+        source,
+        scorer=scorer,
+        refusal=refusal,
+        asr_at=asr_at,
+        policy=policy,
         on_error=on_error,
-        confidence=confidence,
         max_error_rate=max_error_rate,
-        seed=int(config["seed"]),
+        confidence=confidence,
+        reasoning_tags=reasoning_tags,
     )
-    measuring = Measuring.of(
-        scorers,
-        stored.subjects[0][1],
-        scored=decides,
-        asr_at=config["asr_at"] if asr_at is None else asr_at,
-        attempts=int(config["rollouts_per_seed"]),
-        policy=config["policy"] if policy is None else policy,
-        depth=int(config["depth"]),
-        summary=summary,
-    )
-    kept = {name: value for name, value in config.items() if name not in _MEASURED}
-    kind = StoredRollouts(
-        measuring=measuring,
-        prompts=seeds_of(stored),
-        settings={**kept, **_stopped_by(config)},
-        decides=decides,
-        tags=tags,
-    )
-    return rescore(
-        kind,
-        stored,
-        out,
-        run_id=run_id,
-        max_error_rate=summary.max_error_rate,
-        notes=_notes(config),
-    )
+    return rescore(source, out, kind=kind, run_id=run_id)
 
 
 @dataclass(frozen=True)
@@ -140,6 +112,57 @@ class StoredRollouts(MeasuredRollouts):
 
     decides: bool
     tags: Tags
+    notes: tuple[str, ...] = ()
+
+    in_place = False
+
+    @classmethod
+    def stored(
+        cls,
+        run: Run,
+        *,
+        scorer: Any = None,
+        refusal: Any = True,
+        asr_at: Sequence[int] | None = None,
+        policy: str | None = None,
+        on_error: str = "exclude",
+        max_error_rate: float = 0.0,
+        confidence: float = DEFAULT_CONFIDENCE,
+        reasoning_tags: Tags | None = None,
+    ) -> "StoredRollouts":
+        """Return the conversations of a run of rollouts; see `rescore_rollouts`."""
+        config = run.manifest.get("config") or {}
+        if config.get("kind") != "rollout":
+            raise ArtifactError(f"{run.path}: is no run of rollouts")
+        decides, scorers = made_scorers(scorer, refusal)
+        tags = reasoning_tags
+        if tags is None:
+            tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
+        summary = SummarySpec(
+            on_error=on_error,
+            confidence=confidence,
+            max_error_rate=max_error_rate,
+            seed=int(config["seed"]),
+        )
+        measuring = Measuring.of(
+            scorers,
+            run.subjects[0][1],
+            scored=decides,
+            asr_at=config["asr_at"] if asr_at is None else asr_at,
+            attempts=int(config["rollouts_per_seed"]),
+            policy=config["policy"] if policy is None else policy,
+            depth=int(config["depth"]),
+            summary=summary,
+        )
+        kept = {name: value for name, value in config.items() if name not in _MEASURED}
+        return cls(
+            measuring=measuring,
+            prompts=seeds_of(run),
+            settings={**kept, **_stopped_by(config)},
+            decides=decides,
+            tags=tags,
+            notes=tuple(_notes(config)),
+        )
 
     def identity(self) -> Identity:
         """Return system and seed."""

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.runs.budgets import Budget
     from eval_toolkit.runs.context import Attempt, Context
-    from eval_toolkit.runs.driver import drive, rescore
+    from eval_toolkit.runs.driver import drive
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.replay import ReplayModel
+    from eval_toolkit.runs.rescoring import rescore
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shown import Words
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
@@ -101,10 +102,11 @@ __getattr__ = names_on_use(
         ),
         "budgets": ("Budget",),
         "context": ("Attempt", "Context"),
-        "driver": ("drive", "rescore"),
+        "driver": ("drive",),
         "kinds": ("Graded", "Identity", "Kind"),
         "outcome": ("Outcome",),
         "replay": ("ReplayModel",),
+        "rescoring": ("rescore",),
         "shown": ("Words",),
         "specs": ("AskSpec", "DecodingSpec", "SummarySpec"),
         "selected_units": ("StoredUnit",),

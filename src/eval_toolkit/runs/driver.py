@@ -1,8 +1,8 @@
 """The driver: all of an evaluation that does not depend on its kind.
 
 `drive` opens the folder under its lock, refuses to mix runs or to lose answers, lets the kind
-produce what is missing, grades, and writes the run in one step. `rescore` does the same with the
-stored attempts of another run. Without a folder nothing is written, and the numbers are the same.
+produce what is missing, grades, and writes the run in one step. With the stored attempts of another
+run it does the same for `rescore`. Without a folder nothing is written, and the numbers are the same.
 """
 
 import time
@@ -39,7 +39,7 @@ __all__ = [
     "drive",
     "outcomes_of",
     "refuse_taken",
-    "rescore",
+    "store",
     "stored_digest",
 ]
 
@@ -47,6 +47,7 @@ _NOT_ASKED = "(not asked for in the run that was finished here)"
 """Stands for the request to an answer in a journal, which does not hold requests."""
 _OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at")
 """Entries of a manifest that a rescored run has of its own."""
+_OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
@@ -122,59 +123,6 @@ def drive(
     ).run(None if out is None else Path(out))
 
 
-def rescore(
-    kind: Kind[Any],
-    source: Run,
-    out: str | Path | None = None,
-    *,
-    run_id: str | None = None,
-    ask: AskSpec | None = None,
-    max_error_rate: float = 0.0,
-    notes: Sequence[str] = (),
-) -> Outcome:
-    """Grade the stored attempts of a run again; judges alone are asked.
-
-    Parameters
-    ----------
-    kind : Kind
-        Grades the attempts; its ``restore`` reads them.
-    source : Run
-        The stored run; it stays as it is unless ``out`` is its own folder.
-    out : path, optional
-        Folder of the new run; without one nothing is written.
-    run_id, ask, max_error_rate, notes
-        As in `drive`.
-
-    Returns
-    -------
-    Outcome
-        Cells of the same units and attempts.
-
-    Raises
-    ------
-    ArtifactError
-        If the folder holds another run.
-    ModelError
-        If a judge fails for good; its verdicts so far are kept.
-
-    Examples
-    --------
-    `measure_run`, `judge_run` and `rescore_rollouts` call it:
-
-    >>> import tempfile
-    >>> from eval_toolkit.rollouts import System, rescore_rollouts, run_rollouts
-    >>> system = System(["Hello."], ["Well, grr."], lambda texts: [0.0] * len(texts))
-    >>> mild = run_rollouts(system, ["Growl"], tempfile.mkdtemp() + "/r", depth=1)
-    >>> strict = rescore_rollouts(mild.run, lambda texts: [float("grr" in t) for t in texts])
-    >>> mild.card["attack_success"].value, strict.card["attack_success"].value
-    (0.0, 1.0)
-    """
-    driver = Driver(
-        kind, ask or AskSpec(), run_id, source.run_id, max_error_rate, {}, tuple(notes), source
-    )
-    return driver.run(None if out is None else Path(out))
-
-
 def config_of(kind: Kind[Any]) -> dict[str, Any]:
     """Return a kind's configuration in plain JSON types, without secrets."""
     config = {"kind": kind.name, **kind.config()}
@@ -204,7 +152,7 @@ class Driver:
             attempts, context = self._attempts(None, None)
             name = self.run_id or (self.name if folder is None else folder.resolve().name)
             found = self._outcome(attempts, context, config, name, started)
-            return found if folder is None else store(self.kind, found, folder, attempts)
+            return found if folder is None else self.store(found, folder, attempts)
         head = self._head(config, folder)
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
@@ -244,8 +192,9 @@ class Driver:
         graded = self.kind.grade(attempts)
         rate = 0.0
         if graded.n_errors:
-            rate = graded.n_errors / sum(len(records) for records in graded.subjects.values())
-        notes = (*self.notes, *graded.notes)
+            n = sum(len(records) for records in graded.subjects.values())
+            rate = graded.n_errors / max(n, graded.n_errors)  # what failed may leave no record
+        notes = (*self.notes, *self.kind.notes, *graded.notes)
         took: dict[str, Any] = {}
         if context is not None:
             notes = tuple(dict.fromkeys((*notes, *context.notes)))
@@ -321,8 +270,11 @@ class Driver:
                 captured_at = self.source.manifest.get("captured_at")
                 before["rescored"] = {"run_id": self.source.run_id, "manifest": captured_at}
         engine = {"engine": dict(self.engine)} if self.engine else {}
-        notes = list(self.notes)
-        return {**before, **made.to_dict(), "kind": self.kind.name, **own, **engine, "notes": notes}
+        notes = [*self.notes, *self.kind.notes]
+        told = made.to_dict()
+        # A kind that is made of a stored run does not see the data again.
+        told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}
+        return {**before, **told, "kind": self.kind.name, **own, **engine, "notes": notes}
 
     def _refuse_other(
         self, folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]
@@ -398,14 +350,40 @@ class Driver:
             manifest["engine"] = begun["engine"]
         run = opened.finalise(
             results=found.results,
-            results_full={**found.results, self.kind.full: dict(found.more)}
-            if found.more
-            else None,
+            results_full=self._full(found),
             manifest=manifest,
             records=found.subjects,
             tables={UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)},
         )
         return replace(found, run=run)
+
+    def store(
+        self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
+    ) -> Outcome:
+        """Write the outcome of a kind that asks nobody: all of it is there, nothing is resumed."""
+        units = self.kind.units()
+        stored, about = units_table(found.subjects, units)
+        run = write_run(
+            folder,
+            results=found.results,
+            results_full=self._full(found),
+            manifest={
+                **self._head(found.results["config"], folder),
+                "run_id": found.results["run_id"],
+                **({"item_set_hash": _item_set_hash(units)} if units else {}),
+                **({"units": about} if found.subjects else {}),
+                **({"counts": dict(found.counts)} if found.counts else {}),
+                "notes": list(found.notes),
+            },
+            records=found.subjects or None,
+            tables={**({UNITS: stored} if found.subjects else {}), **self.kind.tables(attempts)},
+            overwrite=overwrite,
+        )
+        return replace(found, run=run)
+
+    def _full(self, found: Outcome) -> dict[str, Any] | None:
+        """Return what ``results_full.json`` holds, where there is more to say."""
+        return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
     def _counts(self, found: Outcome) -> dict[str, int]:
         return {
@@ -428,18 +406,9 @@ class Driver:
 def store(
     kind: Kind[Any], found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
 ) -> Outcome:
-    """Write the outcome of a kind that asks nobody: all of it is there, nothing is resumed."""
-    driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, found.notes)
-    stored, about = units_table(found.subjects, kind.units())
-    run = write_run(
-        folder,
-        results=found.results,
-        manifest={**driver._head(found.results["config"], folder), "units": about},
-        records=found.subjects,
-        tables={UNITS: stored, **kind.tables(attempts)},
-        overwrite=overwrite,
-    )
-    return replace(found, run=run)
+    """Write what `drive` returned for a kind that asks nobody."""
+    driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, ())
+    return driver.store(found, folder, attempts, overwrite=overwrite)
 
 
 def outcomes_of(run: Run) -> list[JobResult]:

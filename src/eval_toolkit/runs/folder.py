@@ -16,14 +16,13 @@ from eval_toolkit._files import malformed, read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
-from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.inputs import Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
-from eval_toolkit.runs.relied_on import manifest_problem
+from eval_toolkit.runs.relied_on import manifest_problem, results_problem
 from eval_toolkit.runs.results import Results
 from eval_toolkit.runs.stored_units import (
     StoredUnits,
@@ -132,9 +131,9 @@ class Run(Tabled):
     def results(self) -> dict[str, Any]:
         """What ``results.json`` holds."""
         payload: dict[str, Any] = self._json(RESULTS)
-        problem = shape_problem(payload, "results.v1")
+        problem = results_problem(payload)
         if problem:  # whoever sealed it
-            raise ArtifactError(f"{self.path / RESULTS}: {problem} (schema results.v1)")
+            raise ArtifactError(f"{self.path / RESULTS}: {problem}")
         return payload
 
     @cached_property

@@ -108,6 +108,31 @@ class Kind(Shown, Protocol[AttemptsT]):
     """Where ``results_full.json`` holds curves and distributions."""
     summary: SummarySpec = SummarySpec()
     """How records become cells."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers must know, said before what the driver finds."""
+    in_place: bool = True
+    """Whether a rescored run may be written over the one whose attempts it has."""
+
+    @classmethod
+    def stored(cls, *run: Any, **options: Any) -> "Kind[Any]":  # a kind names its options
+        """Return the kind that grades the stored attempts of a run, for `rescore`.
+
+        Parameters
+        ----------
+        run : Run
+            Of this kind; one.
+        **options
+            What `rescore` was told: whatever may differ between two gradings.
+
+        Raises
+        ------
+        ArtifactError
+            If what is stored does not say enough.
+        """
+        raise ArtifactError(
+            f"{run[0].path}: its kind {run[0].kind!r} does not say how it is made again from a stored "
+            "run; pass `kind`, or name `metrics` of its records"
+        )
 
     def config(self) -> Mapping[str, Any]:
         """Return the configuration; ``system`` and ``slice`` name what is evaluated, and on what."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from eval_toolkit.artifacts.shapes import shape_problem
 
-__all__ = ["manifest_problem"]
+__all__ = ["manifest_problem", "results_problem"]
 
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
@@ -79,3 +79,18 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
         {name: manifest[name] for name in _MANIFEST if manifest.get(name) is not None},
         {"type": "object", "properties": parts},
     )
+
+
+def results_problem(results: Any) -> str:
+    """Return where results first depart from their schema; "" when they do not.
+
+    Whoever writes a run and whoever reads one ask this, so that nothing is stored that cannot be
+    read.
+
+    Examples
+    --------
+    >>> results_problem({"by_slice": {"x": 1}})
+    'by_slice → x: is 1; it must be object (schema results.v1)'
+    """
+    problem = shape_problem(results, "results.v1")
+    return f"{problem} (schema results.v1)" if problem else ""

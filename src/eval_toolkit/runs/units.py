@@ -73,7 +73,8 @@ class Unit:
     row: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.content_hash:
+        said = self.input is not None or self.reference is not None
+        if said and not self.content_hash:  # of nothing the content is not known
             object.__setattr__(self, "content_hash", content_hash(self.input, self.reference))
 
 

@@ -23,6 +23,7 @@ from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, RECORDS, RESULTS, RESULTS_FULL, Run
 from eval_toolkit.runs.lock import LOCK, run_lock
+from eval_toolkit.runs.relied_on import results_problem
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.scorecards import Records
 
@@ -81,7 +82,8 @@ def write_run(
         If a run is there already and may not be replaced, another process is writing it, or the
         disk refuses; the run that was there is then as it was.
     InvalidInputError
-        If results and manifest name different runs.
+        If results are not of the shape that `Run.results` reads, or results and manifest name
+        different runs.
 
     Examples
     --------
@@ -148,7 +150,11 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
     payload = sanitize_for_json(results)
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`{name}` must be a mapping, got {type(results).__name__}")
-    return json_bytes(redact_results(payload), indent=indent)
+    payload = redact_results(payload)
+    problem = results_problem(payload) if name == "results" else ""  # the full ones hold anything
+    if problem:
+        raise InvalidInputError(f"`{name}`: {problem}")
+    return json_bytes(payload, indent=indent)
 
 
 def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:

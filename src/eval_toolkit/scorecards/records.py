@@ -14,7 +14,7 @@ from eval_toolkit._optional import require
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["LARGEST_VALUE", "Records", "is_text", "unit_starts"]
+__all__ = ["LARGEST_VALUE", "Records", "is_text", "repeated", "unit_starts", "where_is"]
 
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
@@ -141,10 +141,11 @@ class Records(Displayed):
         )
         _one_per_unit(ids, hashes, "content_hash")
         parts = {name: _strings(part, name, n)[order] for name, part in (slices or {}).items()}
+        sorted_ids = ids[order]
         return cls(
-            unit_id=ids[order],
+            unit_id=sorted_ids,
             content_hash=hashes[order],
-            group=groups[order],
+            group=sorted_ids if groups is ids else groups[order],
             attempt=tries[order],
             slices=parts,
             columns={name: column[order] for name, column in values.items()},
@@ -234,17 +235,18 @@ class Records(Displayed):
         ['a', 'c']
         """
         at = _positions(rows, len(self))
-        if at.dtype != np.bool_:
+        if at.dtype != np.bool_ and not _rises(at):
             at = at[np.lexsort((self.attempt[at], self.unit_id[at]))]
+        ids = self.unit_id[at]
         return Records(
-            self.unit_id[at],
-            self.content_hash[at],
-            self.group[at],
+            ids,
+            _at(self.content_hash, at),
+            ids if self.group is self.unit_id else self.group[at],
             self.attempt[at],
             {name: part[at] for name, part in self.slices.items()},
             {name: column[at] for name, column in self.columns.items()},
-            {name: state[at] for name, state in self.status.items()},
-            {name: why[at] for name, why in self.reason.items()},
+            {name: _at(state, at) for name, state in self.status.items()},
+            {name: _at(why, at) for name, why in self.reason.items()},
         )
 
     def to_pandas(self) -> Any:
@@ -329,6 +331,48 @@ def _told_apart(
     return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
 
 
+def repeated(text: str, n: int) -> Strings:
+    """Return one text for each of n records, stored once.
+
+    Examples
+    --------
+    >>> repeated("ok", 3).tolist()
+    ['ok', 'ok', 'ok']
+    """
+    return np.broadcast_to(np.array(text, dtype=object), n)
+
+
+def where_is(texts: Strings, text: str) -> BoolArray:
+    """Return which texts are this one; of a `repeated` text one is looked at.
+
+    Examples
+    --------
+    >>> where_is(repeated("ok", 2), "error").tolist()
+    [False, False]
+    """
+    if _is_repeated(texts):
+        return np.full(len(texts), texts[0] == text)
+    return np.asarray(texts == text, dtype=np.bool_)
+
+
+def _is_repeated(texts: Strings) -> bool:
+    return len(texts) > 1 and texts.strides == (0,)
+
+
+def _at(texts: Strings, at: NDArray[Any]) -> Strings:
+    """Return the texts at these positions; a `repeated` one stays stored once."""
+    if _is_repeated(texts):
+        n = int(np.count_nonzero(at)) if at.dtype == np.bool_ else len(at)
+        return np.broadcast_to(texts[0], n)
+    found: Strings = texts[at]
+    return found
+
+
+def _rises(at: IntArray) -> bool:
+    """Return whether positions are in order and each comes once."""
+    return bool((at[1:] > at[:-1]).all())
+
+
 def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     at = np.asarray(rows)
     if at.dtype == np.bool_:
@@ -344,6 +388,8 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
         row = int(np.argmax(outside))
         raise InvalidInputError(f"rows[{row}] is {at[row]}; there are {n} records")
     at = np.where(at < 0, at + n, at)
+    if _rises(at):
+        return at
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(

@@ -13,7 +13,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
-from eval_toolkit.scorecards.records import Records, is_text, unit_starts
+from eval_toolkit.scorecards.records import Records, is_text, unit_starts, where_is
 from eval_toolkit.scorecards.score import Intervals
 
 __all__ = [
@@ -129,8 +129,8 @@ def _counted(
                 "by metric_specs.from_columns"
             )
     states = [records.status[column] for column in columns]
-    failed: BoolArray = np.any([state == "error" for state in states], axis=0)
-    skipped: BoolArray = np.any([state == "skipped" for state in states], axis=0) & ~failed
+    failed: BoolArray = np.any([where_is(state, "error") for state in states], axis=0)
+    skipped: BoolArray = np.any([where_is(state, "skipped") for state in states], axis=0) & ~failed
     if options.on_error == "fail" and failed.any():
         row = int(np.argmax(failed))
         why = next(records.reason[c][row] for c in columns if records.status[c][row] == "error")
@@ -139,7 +139,7 @@ def _counted(
             f"({why or 'no reason given'}) and on_error is 'fail'"
         )
     # A failed score counts as 0, but there is no number for a label that is not known.
-    lost = states[0] != "ok" if scored else np.zeros_like(failed)
+    lost = ~where_is(states[0], "ok") if scored else np.zeros_like(failed)
     as_zero = options.on_error == "as_zero" and failed_is is not None
     rows = ~(skipped | (lost if as_zero else failed))
     values = {
@@ -161,7 +161,7 @@ def reduce_attempts(
     failed_is = 0.0 if spec is None else value_of_failure(spec)
     counted = _counted(records, columns, options, failed_is, columns == SCORED)
     values, n_skipped = counted.values, counted.n_skipped
-    unit_id = records.unit_id[counted.rows]
+    unit_id, group = _of(records.unit_id, counted.rows), _of(records.group, counted.rows)
     starts = unit_starts(unit_id)
     if isinstance(spec, ColumnSpec) and spec.k is not None:
         n = np.diff(np.append(starts, len(unit_id)))
@@ -170,8 +170,14 @@ def reduce_attempts(
         values, starts = {spec.column: passed[enough]}, starts[enough]
     else:
         values = {name: _per_unit(column, starts, options) for name, column in values.items()}
-    groups = records.group[counted.rows][starts]
-    return Units(values, groups, _plan(groups), counted.n_errors, n_skipped, len(starts))
+    groups = group if len(starts) == len(group) else group[starts]
+    plan = rows_plan(len(starts)) if records.group is records.unit_id else _plan(groups)
+    return Units(values, groups, plan, counted.n_errors, n_skipped, len(starts))
+
+
+def _of(texts: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
+    """Return the texts of some rows; of all, themselves: copies of many texts take long."""
+    return texts if rows.all() else texts[rows]
 
 
 def pooled(
@@ -192,7 +198,8 @@ def pooled(
 
 
 def _plan(groups: NDArray[Any]) -> Plan:
-    independent = len(np.unique(groups.astype(str))) == len(groups)
+    known = groups.astype(str) if groups.dtype == object else groups
+    independent = len(np.unique(known)) == len(groups)
     return rows_plan(len(groups)) if independent else groups_plan(groups)
 
 

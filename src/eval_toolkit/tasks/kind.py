@@ -1,14 +1,14 @@
 """The kind of evaluation that a task is: samples are asked about, answers are graded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.judges.asking import AskingGrader, apart, judge_jobs, judge_of
+from eval_toolkit.judges.asking import AskingGrader, judge_jobs, judge_of
 from eval_toolkit.protocols import Model
 from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner import Job, JobResult, JobResults
@@ -17,16 +17,15 @@ from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
 from eval_toolkit.runs.selected_units import StoredUnit
 from eval_toolkit.runs.shown import Words
+from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until
 from eval_toolkit.tasks.grading import Measuring
-from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.measuring import built_responses
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.showing import sample_blocks
@@ -35,7 +34,6 @@ from eval_toolkit.tasks.watching import Watch
 
 __all__ = [
     "Answers",
-    "StoredAnswers",
     "TaskKind",
     "at_once",
     "same_prompts",
@@ -100,6 +98,11 @@ class TaskKind(Kind[Answers]):
         task = config.get("task")
         shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
         return [f"{shots} examples in the prompt"] if shots else []
+
+    @property
+    def summary(self) -> SummarySpec:  # type: ignore[override]
+        """How records become cells."""
+        return self.measuring.summary
 
     @property
     def reasoning_tags(self) -> Tags:
@@ -232,43 +235,6 @@ class TaskKind(Kind[Answers]):
 
 def _described(model: Model) -> dict[str, Any]:
     return {"name": model.name, "description": dict(model.describe())}
-
-
-@dataclass(frozen=True)
-class StoredAnswers(TaskKind):
-    """The answers of a stored run, graded again; the judges in ``waiting`` are asked about them."""
-
-    digest: str | None = None
-    ended: Ended | None = None
-    waiting: Sequence[AskingGrader] = ()
-
-    def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the stored run with these graders."""
-        kept = {name: value for name, value in self.settings.items() if name != "judges"}
-        return {**kept, "task": self.task.describe(), **self.measuring.to_dict()}
-
-    def identity(self) -> Identity:
-        """Return the identity of the stored run."""
-        return replace(super().identity(), digest=self.digest)
-
-    def restore(self, run: Run, context: Context) -> Answers:
-        """Return the stored answers and verdicts, and the verdicts of judges that wait."""
-        config = run.manifest["config"]
-        units = {sample.id for sample in self.samples}
-        stored = [
-            outcome
-            for outcome in outcomes_of(run)
-            if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
-        ]
-        answers, verdicts = apart(stored)
-        names = {judge.name for judge in self.waiting}
-        before = [judge for judge in self.measuring.judges if judge.name not in names]
-        refuse_unjudged(run, self.task, self.samples, stored, before)
-        context.outcomes += answers
-        if self.waiting:
-            self._verdicts(context, self.samples, answers, self.waiting)
-        context.verdicts += [one for one in verdicts if judge_of(one.job.step) not in names]
-        return Answers([*context.outcomes, *context.verdicts], self.ended)
 
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:

@@ -133,7 +133,6 @@ def judge_pairs(
         name=f"{runs[0].run_id}-{runs[1].run_id}",
         ask=ask,
         max_error_rate=summary.max_error_rate,
-        notes=kind.notes,
     )
 
 

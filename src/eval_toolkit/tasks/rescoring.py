@@ -1,6 +1,7 @@
 """Stored answers to new numbers: graded again, or judged, without asking the model."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -10,27 +11,36 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import is_judge, judges_in
+from eval_toolkit.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runner import Progress
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.driver import rescore, stored_digest
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.driver import outcomes_of, stored_digest
+from eval_toolkit.runs.folder import MANIFEST
+from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.grading import GraderLike, Measuring
-from eval_toolkit.tasks.kind import StoredAnswers, same_prompts, same_settings, same_units
+from eval_toolkit.tasks.judging import refuse_unjudged
+from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
+from eval_toolkit.tasks.loading import available_tasks, named_task
 from eval_toolkit.tasks.types import Sample
 
 __all__ = [
+    "StoredAnswers",
     "check_task",
     "greedy_again",
     "judge_run",
     "measure_run",
     "opened_task_run",
+    "stored_task",
 ]
 
 
@@ -55,6 +65,11 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
         raise ArtifactError(f"{source.path}: is no run of a task; there are no answers to measure")
+    if "imported" in config:
+        raise ArtifactError(
+            f"{source.path}: was imported from another tool's log, whose grades it has; name "
+            "`metrics` of its records instead"
+        )
     if config["task"]["name"] != task.NAME:
         raise ArtifactError(
             f"{source.path}: is a run of {config['task']['name']!r}, not of {task.NAME!r}"
@@ -126,9 +141,18 @@ def measure_run(
     """
     _validate.place(out, "out", NoneType)
     source = opened_task_run(run, task)
-    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
-    ks = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
-    return _rescored(source, task, graders, summary, ks, out)
+    kind = StoredAnswers.stored(
+        source,
+        task=task,
+        graders=graders,
+        pass_at=pass_at,
+        pass_hat=pass_hat,
+        maj_at=maj_at,
+        on_error=on_error,
+        max_error_rate=max_error_rate,
+        confidence=confidence,
+    )
+    return rescore(source, out, kind=kind)
 
 
 def judge_run(
@@ -209,34 +233,24 @@ def judge_run(
     _validate.place(out, "out", NoneType)
     _validate.place(cache, "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
-    if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
-        raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
-    asked = [_judging(judge) for judge in judges]
-    names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
-    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
-
-    kept = [] if graders is not None else stored_graders(source, task, names)
-    config = source.manifest["config"]
-    given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
-    summary = SummarySpec(
-        on_error=config["on_error"] if on_error is None else on_error,
-        confidence=config["confidence"] if confidence is None else confidence,
-        max_error_rate=max_error_rate,
-    )
-    there = {judge.name for judge in judges_in(kept)}
     ask = AskSpec(
         cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
     )
-    return _rescored(
+    if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
+        raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
+    kind = StoredAnswers.stored(
         source,
-        task,
-        [*(kept if graders is None else graders), *asked],
-        summary,
-        {name: config.get(name, ()) if ks is None else ks for name, ks in given.items()},
-        out,
-        ask=ask,
-        known=there,
+        task=task,
+        judges=judges,
+        graders=graders,
+        pass_at=pass_at,
+        pass_hat=pass_hat,
+        maj_at=maj_at,
+        on_error=on_error,
+        max_error_rate=max_error_rate,
+        confidence=confidence,
     )
+    return rescore(source, out, kind=kind, ask=ask)
 
 
 def _judging(given: GraderLike) -> Grader:
@@ -247,40 +261,141 @@ def _judging(given: GraderLike) -> Grader:
     return judge
 
 
-def _rescored(
-    source: Run,
-    task: BaseTask[Any],
-    graders: Sequence[GraderLike] | None,
-    summary: SummarySpec,
-    ks: Mapping[str, Any],
-    out: str | Path | None,
-    *,
-    ask: AskSpec | None = None,
-    known: Container[str] = (),
-) -> Outcome:
-    """Grade the answers of a run; with ``ask``, judges that are not ``known`` are asked."""
-    config = source.manifest["config"]
-    attempts = config["attempts"]
-    measuring = Measuring.of(task, graders, summary=summary, attempts=attempts, **ks)
-    described = redact_secrets(sanitize_for_json(task.describe()))
-    same_settings(source, described)
-    samples = task.samples(config["limit"], order=config["order"])
-    ended = _ended(source, samples, task.seed, summary.confidence)
-    samples = samples if ended is None else list(ended.samples)
-    same_units(source, samples)
-    same_prompts(source, described)
-    kind = StoredAnswers(
-        task=task,
-        measuring=measuring,
-        samples=samples,
-        settings=config,
-        digest=stored_digest(source.manifest),
-        ended=ended,
-        waiting=[one for one in measuring.judges if ask is not None and one.name not in known],
-    )
-    notes = (*task.data_notes, *greedy_again(config["decoding"]["temperature"], attempts))
-    rate = summary.max_error_rate
-    return rescore(kind, source, out, ask=ask, max_error_rate=rate, notes=notes)
+@dataclass(frozen=True)
+class StoredAnswers(TaskKind):
+    """The answers of a stored run, graded again; the judges in ``waiting`` are asked about them."""
+
+    digest: str | None = None
+    ended: Ended | None = None
+    waiting: Sequence[AskingGrader] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def stored(
+        cls,
+        run: Run,
+        *,
+        task: BaseTask[Any] | None = None,
+        graders: Sequence[GraderLike] | None = None,
+        judges: Sequence[GraderLike] = (),
+        pass_at: Sequence[int] | None = None,
+        pass_hat: Sequence[int] | None = None,
+        maj_at: Sequence[int] | None = None,
+        on_error: str | None = None,
+        max_error_rate: float = 0.0,
+        confidence: float | None = None,
+    ) -> "StoredAnswers":
+        """Return the answers of a run of a task; what is not given is as the run had it.
+
+        The task is found by its name where it is one of ours or of an installed package. With
+        ``judges`` the run's own graders stay, otherwise those of the task take their place.
+        """
+        task = stored_task(run) if task is None else task
+        config = opened_task_run(run, task).manifest["config"]
+        described = redact_secrets(sanitize_for_json(task.describe()))
+        same_settings(run, described)
+        asked = [_judging(judge) for judge in judges]
+        known: set[str] = set()
+        if asked and graders is None:
+            graders = _kept(run, task, asked)
+            known = {judge.name for judge in judges_in(graders)}
+        summary = SummarySpec(
+            on_error=config["on_error"] if on_error is None else on_error,
+            confidence=config["confidence"] if confidence is None else confidence,
+            max_error_rate=max_error_rate,
+        )
+        given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
+        attempts = config["attempts"]
+        measuring = Measuring.of(
+            task,
+            None if graders is None and not asked else [*(graders or ()), *asked],
+            summary=summary,
+            attempts=attempts,
+            **{name: config.get(name, ()) if ks is None else ks for name, ks in given.items()},
+        )
+        samples = task.samples(config["limit"], order=config["order"])
+        ended = _ended(run, samples, task.seed, summary.confidence)
+        samples = samples if ended is None else list(ended.samples)
+        same_units(run, samples)
+        same_prompts(run, described)
+        return cls(
+            task=task,
+            measuring=measuring,
+            samples=samples,
+            settings=config,
+            digest=stored_digest(run.manifest),
+            ended=ended,
+            waiting=[one for one in measuring.judges if asked and one.name not in known],
+            notes=(*task.data_notes, *greedy_again(config["decoding"]["temperature"], attempts)),
+        )
+
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration of the stored run with these graders."""
+        kept = {name: value for name, value in self.settings.items() if name != "judges"}
+        return {**kept, "task": self.task.describe(), **self.measuring.to_dict()}
+
+    def identity(self) -> Identity:
+        """Return the identity of the stored run."""
+        return replace(super().identity(), digest=self.digest)
+
+    def restore(self, run: Run, context: Context) -> Answers:
+        """Return the stored answers and verdicts, and the verdicts of judges that wait."""
+        config = run.manifest["config"]
+        units = {sample.id for sample in self.samples}
+        stored = [
+            outcome
+            for outcome in outcomes_of(run)
+            if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
+        ]
+        answers, verdicts = apart(stored)
+        names = {judge.name for judge in self.waiting}
+        before = [judge for judge in self.measuring.judges if judge.name not in names]
+        refuse_unjudged(run, self.task, self.samples, stored, before)
+        context.outcomes += answers
+        if self.waiting:
+            self._verdicts(context, self.samples, answers, self.waiting)
+        context.verdicts += [one for one in verdicts if judge_of(one.job.step) not in names]
+        return Answers([*context.outcomes, *context.verdicts], self.ended)
+
+
+def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
+    """Return the task that a run asked, found by its name and set up as it was.
+
+    Parameters
+    ----------
+    run : Run
+        Of a task. Its name stands for a task of ours or of an installed package; a file or a class
+        that it may name is not read (docs/adr/0023).
+    **options
+        Of the task, instead of what is stored: ``data``, ``seed`` …
+
+    Raises
+    ------
+    ArtifactError
+        If there is no such task by name.
+    """
+    told = (run.manifest.get("config") or {}).get("task") or {}
+    name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
+    if name is None:
+        raise ArtifactError(
+            f"{run.path}: its task {str(told.get('name'))!r:.80} is neither ours nor of an installed "
+            "package; say which it is with `task`"
+        )
+    named = ("num_fewshot", "seed", "subjects", "shuffle_choices", "user_prompt_suffix")
+    set_up = {key: told[key] for key in named if told.get(key) not in (None, [], "", False)}
+    set_up |= {key: value for key, value in options.items() if value is not None}
+    task = named_task(name, set_up, origin=read_from(run.path / MANIFEST, "config.task"))
+    if "reasoning_tags" in told:
+        task.reasoning_tags = tuple((first, last) for first, last in told["reasoning_tags"])
+    return task
+
+
+def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader]:
+    """Return the graders and judges of a run that are not asked anew."""
+    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
+
+    names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
+    return stored_graders(run, task, names)
 
 
 def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float) -> Ended | None:

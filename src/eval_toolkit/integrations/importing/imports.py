@@ -17,13 +17,9 @@ from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.measured import log_card, log_records
 from eval_toolkit.integrations.importing.recognising import read_logs
 from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.integrations.importing.writing import (
-    Read,
-    folder_names,
-    prepared_log,
-    prepared_stated,
-)
-from eval_toolkit.runs import Run, write_run
+from eval_toolkit.integrations.importing.writing import ImportedKind, Read, folder_names
+from eval_toolkit.runs import Run, drive
+from eval_toolkit.runs.driver import store
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST
 from eval_toolkit.scorecards import MetricResult, Records
 
@@ -159,32 +155,28 @@ def import_logs(
     if out is None:
         return [_shown(read, None) for read in reads]
     groups, folders = _folders(reads, Path(out), overwrite)
-    prepared = []
-    for together, folder in zip(groups, folders, strict=True):
-        first = reads[together[0]]
-        if first.records is None:
-            prepared.append(prepared_stated([reads[at] for at in together], folder))
-        else:
-            prepared.append(prepared_log(first, folder))
-    written = _written(Path(out), folders, prepared)
+    kinds = [ImportedKind([reads[at] for at in together]) for together in groups]
+    written = _written(Path(out), folders, kinds)
     runs = {at: run for together, run in zip(groups, written, strict=True) for at in together}
     return [_shown(read, runs[at]) for at, read in enumerate(reads)]
 
 
-def _written(out: Path, folders: Sequence[Path], prepared: Sequence[dict[str, Any]]) -> list[Run]:
+def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) -> list[Run]:
     """Write all runs beside their places first, so that a disk that refuses one has none."""
     aside = out / f".importing-{secrets.token_hex(4)}"
+    runs: list[Run] = []
     try:
-        runs = [
-            write_run(aside / folder.name, **content)
-            for folder, content in zip(folders, prepared, strict=True)
+        made = [
+            (folder, kind, drive(kind, aside / folder.name, name=folder.name))
+            for folder, kind in zip(folders, kinds, strict=True)
         ]
-        for at, folder in enumerate(folders):
+        for folder, kind, done in made:
             if folder.exists():
-                runs[at] = write_run(folder, **prepared[at], overwrite=True)
+                done = store(kind, done, folder, kind.reads, overwrite=True)
             else:
                 (aside / folder.name).rename(folder)
-                runs[at] = replace(runs[at], path=folder)
+            assert done.run is not None  # noqa: S101 - it is stored
+            runs.append(replace(done.run, path=folder))
     except OSError as error:
         raise ArtifactError(
             f"{out}: the runs could not be written: {error.strerror or error}"

@@ -22,30 +22,27 @@ from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs.units import UNITS, Unit, units_table
-from eval_toolkit.scorecards import Records
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["log_tables", "usage_of"]
+__all__ = ["log_tables", "log_units", "usage_of"]
 
 _LONGEST_ERROR = 2_000
 _NO_USAGE = Usage(0, 0, 0.0)
 
 
-def log_tables(log: Log, records: Records) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the tables of a run that hold what the samples say, and what its manifest says of them.
+def log_tables(log: Log) -> dict[str, Any]:
+    """Return the tables of a run that hold what was answered; those of units are the driver's.
 
     Parameters
     ----------
     log : Log
         With samples.
-    records : Records
-        Made of them.
 
     Returns
     -------
-    tuple of dict
+    dict
         Columns by file name; nothing for what the log does not hold.
 
     Examples
@@ -53,24 +50,21 @@ def log_tables(log: Log, records: Records) -> tuple[dict[str, Any], dict[str, An
     >>> sample = LoggedSample(
     ...     unit_id="1", input="2 + 2 =", target="4", values={"acc": 1.0}, prompt="2 + 2 =",
     ...     response="4")
-    >>> records = Records.from_columns({"acc": [1.0]}, unit_id=["1"])
-    >>> tables, _ = log_tables(Log(tool="t", task="sums", model="m", samples=[sample]), records)
-    >>> sorted(tables), tables["units.parquet"]["reference"].tolist()
-    (['responses.parquet', 'units.parquet'], ['4'])
+    >>> sorted(log_tables(Log(tool="t", task="sums", model="m", samples=[sample])))
+    ['responses.parquet']
     """
-    stored, about = units_table({(log.task, log.model): records}, _units(log))
-    tables: dict[str, Any] = {UNITS: stored}
     if log.kind == "rows":
-        return tables, {"units": about}
+        return {}
+    tables: dict[str, Any] = {}
     answered = [sample for sample in log.samples if _is_answered(sample)]
     if answered:
         tables[RESPONSES] = _responses(log, answered)
     if log.kind == "rollout" and any(sample.turns for sample in log.samples):
         tables[TURNS] = turns_table(map(_graph, log.samples))
-    return tables, {"units": about}
+    return tables
 
 
-def _units(log: Log) -> list[Unit]:
+def log_units(log: Log) -> list[Unit]:
     """Return what the samples ask, and what is right or what the kind adds."""
     units = _first_of_each(log.samples)
     asked = [Unit(id=unit, input=sample.input) for unit, sample in units.items()]

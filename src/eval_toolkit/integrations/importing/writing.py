@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_file, sha256_text
+from eval_toolkit._hashing import sha256_file
 from eval_toolkit._plain import plain, whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -15,11 +15,12 @@ from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.measured import SEED, by_slice
 from eval_toolkit.integrations.importing.stated import cell_names, stated_cells
-from eval_toolkit.integrations.importing.tables import log_tables, usage_of
-from eval_toolkit.manifest import build_manifest
+from eval_toolkit.integrations.importing.tables import log_tables, log_units, usage_of
+from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
-__all__ = ["Read", "folder_names", "prepared_log", "prepared_stated"]
+__all__ = ["ImportedKind", "Read", "folder_names"]
 
 _UNSAFE = re.compile(r"[^\w.+=-]+")
 _LONGEST_NAME, _MOST_BYTES = 120, 200
@@ -76,119 +77,120 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
     return names
 
 
-def prepared_log(read: Read, folder: str | Path) -> dict[str, Any]:
-    """Return what `write_run` takes to write a log with samples as a run.
+@dataclass(frozen=True, eq=False)
+class ImportedKind(Kind[Sequence[Read]]):
+    """Attempts that another tool has made: a log with samples, or logs of results alone.
 
-    Parameters
-    ----------
-    read : Read
-        With records; one without is prepared as `prepared_stated` does.
-    folder : path
-        Of the run; its name is the run's.
-
-    Returns
-    -------
-    dict
-        Keywords: results, manifest, records and tables.
+    Without samples there are no records: the run has a slice per task with the cells as they are
+    stated, can be read and gated, and is not paired with another.
     """
-    log, records, card = read.log, read.records, read.card
-    if records is None or card is None:
-        return prepared_stated([read], folder)
-    run_id = Path(folder).resolve().name
-    config = _config(log, records, read)
-    results = by_slice(log, records, card)
-    if log.kind != "rows":
-        block = results[log.task]["by_scorer"][log.model]
-        block |= {
-            name: cell.to_dict()
-            for name, cell in read.cells.items()
-            if name not in card or cell is not card[name]
+
+    reads: Sequence[Read]
+    """One with records, or one or more without, each task and model once."""
+
+    asks = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What the log is of: a run of ours of that kind is read by the same eyes."""
+        return self._log.kind if self._records is not None else "task"
+
+    @property
+    def _log(self) -> Log:
+        return self.reads[0].log
+
+    @property
+    def _records(self) -> Records | None:
+        return self.reads[0].records
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the readers and the checks said."""
+        alone = "the log holds results without samples: intervals are made of its standard errors"
+        said = [] if self._records is not None else [alone]
+        said += [note for read in self.reads for note in read.notes]
+        return tuple(whole_text(note) for note in dict.fromkeys(said))
+
+    def config(self) -> Mapping[str, Any]:
+        """Return where the numbers come from, in the words of a run of ours."""
+        if self._records is not None:
+            return _config(self._log, self._records, self.reads[0])
+        tasks, model = sorted({read.log.task for read in self.reads}), self._log.model
+        return {
+            "kind": "task",
+            "task": {"name": tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"},
+            "model": {"name": model, "description": {"name": model}},
+            "seed": SEED,
+            "confidence": DEFAULT_CONFIDENCE,
+            "imported": _imported(self.reads),
         }
-    tables, about = log_tables(log, records)
-    manifest = {
-        **_manifest(run_id, config, [read]),
-        "kind": log.kind,
-        **({"task": config["task"], "models": [config["model"]]} if log.kind == "task" else {}),
-        **({"system": config["system"]} if log.kind == "rollout" else {}),
-        "item_set_hash": _item_set_hash(records),
-        "counts": _counts(log, records),
-        "usage": usage_of(log.samples),
-        **about,
-    }
-    return {
-        "results": _results(run_id, config, results),
-        "manifest": manifest,
-        "records": {(log.task, log.model): records},
-        "tables": tables,
-    }
+
+    def units(self) -> Sequence[Unit]:
+        """Return the items of the log, known as in its records."""
+        records = self._records
+        if records is None:
+            return ()
+        hashes = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
+        known = (unit for unit in log_units(self._log) if unit.id in hashes)
+        return [replace(unit, content_hash=hashes[unit.id]) for unit in known]
+
+    def produce(self, context: Any) -> Sequence[Read]:
+        """Return what was read; nobody is asked."""
+        return self.reads
+
+    def grade(self, attempts: Sequence[Read]) -> Graded:
+        """Return the records and cells of the log."""
+        read, log, records = attempts[0], self._log, self._records
+        if records is None or read.card is None:
+            return Graded(subjects={}, cards={}, by_slice=_stated(attempts), n_errors=0)
+        cells = by_slice(log, records, read.card)
+        if log.kind != "rows":
+            cells[log.task]["by_scorer"][log.model] |= {
+                name: cell.to_dict()
+                for name, cell in read.cells.items()
+                if name not in read.card or cell is not read.card[name]
+            }
+        counts = _counts(log, records)
+        subject = (log.task, log.model)
+        return Graded(
+            subjects={subject: records},
+            cards={subject: read.card},
+            by_slice=cells,
+            n_errors=counts["n_errors"],
+            counts=counts,
+        )
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the files, the versions of tasks, and who was evaluated."""
+        files = list(dict.fromkeys(str(name) for read in self.reads for name in read.log.files))
+        versions = [item for read in self.reads for item in _versions(read.log).items()]
+        who = {"system": config["system"]} if "system" in config else {}
+        if "task" in config:
+            who = {"task": config["task"], "models": [config["model"]]}
+        return {
+            "seeds": {"run": SEED},
+            "data_files": {Path(name).name: name for name in files if Path(name).is_file()},
+            "versioned_objects": dict(versions),
+            **({} if self._records is None else {"usage": usage_of(self._log.samples)}),
+            **who,
+        }
+
+    def tables(self, attempts: Sequence[Read]) -> Mapping[str, Any]:
+        """Return answers and turns."""
+        return {} if self._records is None else log_tables(self._log)
 
 
-def prepared_stated(reads: Sequence[Read], folder: str | Path) -> dict[str, Any]:
-    """Return what `write_run` takes to write logs of results alone as one run.
-
-    Parameters
-    ----------
-    reads : sequence of Read
-        At least one; each task and model once.
-    folder : path
-        Of the run.
-
-    Returns
-    -------
-    dict
-        Keywords: a slice per task, cells as they are stated. Without records the run can be read
-        and gated, and not paired with another.
-    """
-    run_id = Path(folder).resolve().name
-    first = reads[0].log
+def _stated(reads: Sequence[Read]) -> dict[str, Any]:
+    """Return the cells of logs without samples, by task."""
     entries: dict[str, Any] = {}
     for read in reads:
         log = read.log
-        cells = {name: cell.to_dict() for name, cell in read.cells.items()}
         entry = entries.setdefault(log.task, {"by_scorer": {}})
-        entry["by_scorer"][log.model] = cells
+        entry["by_scorer"][log.model] = {name: cell.to_dict() for name, cell in read.cells.items()}
         n = next((one.n for one in log.stated if one.n is not None), log.n_planned)
         if n is not None:
             entry["n"] = n
-    tasks = sorted(entries)
-    config = {
-        "kind": "task",
-        "task": {"name": tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"},
-        "model": {"name": first.model, "description": {"name": first.model}},
-        "seed": SEED,
-        "confidence": DEFAULT_CONFIDENCE,
-        "imported": _imported(reads),
-    }
-    notes = ["the log holds results without samples: intervals are made of its standard errors"]
-    manifest = {
-        **_manifest(run_id, config, reads, notes),
-        "kind": "task",
-        "task": config["task"],
-        "models": [config["model"]],
-    }
-    return {"results": _results(run_id, config, entries), "manifest": manifest}
-
-
-def _results(run_id: str, config: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {"schema_version": "v1", "run_id": run_id, "config": config, "by_slice": entries}
-
-
-def _manifest(
-    run_id: str, config: Mapping[str, Any], reads: Sequence[Read], notes: Iterable[str] = ()
-) -> dict[str, Any]:
-    files = list(dict.fromkeys(str(name) for read in reads for name in read.log.files))
-    made = build_manifest(
-        run_id=run_id,
-        config=config,
-        data_files={Path(name).name: name for name in files if Path(name).is_file()},
-        seeds={"run": SEED},
-    )
-    said = dict.fromkeys([*notes, *(note for read in reads for note in read.notes)])
-    versions = {name: version for read in reads for name, version in _versions(read.log).items()}
-    return {
-        **replace(made, versioned_objects=versions).to_dict(),
-        "notes": [whole_text(note) for note in said],
-    }
+    return entries
 
 
 def _versions(log: Log) -> dict[str, str]:
@@ -284,8 +286,3 @@ def _counts(log: Log, records: Records) -> dict[str, int]:
         "n_errors": n_errors,
         **({"n_without_trace": missing} if missing else {}),
     }
-
-
-def _item_set_hash(records: Records) -> str:
-    units = zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True)
-    return sha256_text(canonical_json(sorted(set(units))))

@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -22,6 +22,7 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.rollouts.evaluators.kind import EvaluatedKind
 from eval_toolkit.rollouts.evaluators.rolling import Tell, goal_of, judged, one_line, rolled
 from eval_toolkit.rollouts.evaluators.runs import (
     EvaluatedRollout,
@@ -30,10 +31,12 @@ from eval_toolkit.rollouts.evaluators.runs import (
     Identity,
     JSONLike,
     identities,
-    records_of,
 )
 from eval_toolkit.rollouts.evaluators.specs import is_first_turn, mean_specs, of_shares
 from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.scorecards import Records
 
 __all__ = ["Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"]
 
@@ -181,13 +184,16 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             What `compute_metrics` raised, with the seed named.
         """
         seeds = self._used_seeds(n_rollouts)
-        total = len(seeds) * self.rollouts_per_seed
-        with _bar(total, progress) as tell:
-            done: list[EvaluatedRollout] = []
+        return self._combined(lambda: self._rolled(seeds, progress), progress)
+
+    def _rolled(self, seeds: list[Any], progress: bool) -> list[EvaluatedRollout]:
+        """Roll out from every seed, and measure each rollout."""
+        done: list[EvaluatedRollout] = []
+        with _bar(len(seeds) * self.rollouts_per_seed, progress) as tell:
             for rollout in rolled(self.sampler, seeds, self.rollouts_per_seed, tell):
                 done.append(self._measured(rollout))
                 tell(len(done))
-        return self._combined(done, progress)
+        return done
 
     def evaluate_graphs(self, graphs: Sequence[Graph[StateT, ActionT]]) -> JSONLike:
         """Measure and combine rollouts that are there already.
@@ -211,6 +217,10 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         """
         if not graphs:
             raise RolloutCountError("there are no graphs to evaluate")
+        return self._combined(lambda: self._read(graphs), progress=False)
+
+    def _read(self, graphs: Sequence[Graph[StateT, ActionT]]) -> list[EvaluatedRollout]:
+        """Measure rollouts that are there."""
         seen: dict[str, int] = {}
         done = []
         for graph, known in zip(graphs, identities([goal_of(g) for g in graphs]), strict=True):
@@ -220,7 +230,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             identity = Identity(name, digest, digest[:16])
             seed = goal_of(graph) if graph.seed is None else graph.seed
             done.append(self._measured(judged(EvaluatedRollout(seed, identity, attempt, graph))))
-        return self._combined(done, progress=False)
+        return done
 
     @staticmethod
     def write_json(data: Any, path: str | Path) -> Path:
@@ -298,11 +308,19 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             raise
         return dataclasses.replace(rollout, metrics=metrics, values=values)
 
-    def _combined(self, done: list[EvaluatedRollout], progress: bool) -> JSONLike:
-        records = records_of(done)
+    def _specs(self, records: Records | None, done: Sequence[EvaluatedRollout]) -> list[MetricSpec]:
         columns = [] if records is None else list(records.numbers)
-        specs = of_shares(self.summary_specs(columns), [one.values for one in done])
-        self.run = EvaluatorRun(tuple(done), None, records, tuple(specs), self.confidence)
+        return of_shares(self.summary_specs(columns), [one.values for one in done])
+
+    def _combined(self, roll: Callable[[], list[EvaluatedRollout]], progress: bool) -> JSONLike:
+        """Let the driver make records and estimates, and combine what was measured."""
+        summary = SummarySpec(confidence=self.confidence)
+        kind = EvaluatedKind(type(self).__name__, roll, self._specs, summary)
+        outcome = drive(kind, name=type(self).__name__)
+        done: tuple[EvaluatedRollout, ...] = outcome.attempts
+        records = outcome.records if outcome.subjects else None
+        specs = tuple(self._specs(records, done))
+        self.run = EvaluatorRun(done, None, records, specs, self.confidence, outcome)
         if not self.run.metrics:
             raise ModelError(
                 f"none of {len(done)} rollouts could be measured; the first, of seed "

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +12,8 @@ from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
-from eval_toolkit.scorecards import Records, Scorecard, summarise
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.scorecards import Records, Scorecard
 
 __all__ = [
     "EvaluatedRollout",
@@ -107,6 +107,8 @@ class EvaluatorRun:
         What `card` summarises.
     confidence : float
         Of the intervals.
+    outcome : Outcome, optional
+        What the driver made of the rollouts: records, cells and counts.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class EvaluatorRun:
     records: Records | None = field(repr=False)
     specs: tuple[MetricSpec, ...] = field(default=(), repr=False)
     confidence: float = 0.95
+    outcome: Outcome | None = field(default=None, repr=False)
 
     @property
     def n_rollouts(self) -> int:
@@ -163,12 +166,11 @@ class EvaluatorRun:
             told.append(f"{len(empty)} replies are empty")
         return tuple(told)
 
-    @cached_property
+    @property
     def card(self) -> Scorecard:
         """The mean of the columns over seeds, with its interval."""
-        if self.records is None or not self.specs:
-            return Scorecard({})
-        return summarise(self.records, self.specs, confidence=self.confidence)
+        there = self.outcome is not None and self.outcome.cards
+        return self.outcome.card if there else Scorecard({})  # type: ignore[union-attr]
 
     @property
     def estimates(self) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,59 @@
+"""What `rescore` and the commands that are fronts of it have in common."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eval_toolkit._display import Page
+from eval_toolkit.cli import _names
+from eval_toolkit.cli._blocks import blocks_page, resamples_of
+from eval_toolkit.cli._options import Sampling
+from eval_toolkit.cli._show import progress
+from eval_toolkit.runs import Outcome, Results, Run, rescore
+
+__all__ = ["rescored_page", "rescored_rows"]
+
+
+def rescored_rows(
+    run: Run | str,
+    metrics: Sequence[str],
+    threshold: float | None,
+    by: Sequence[str],
+    sampling: Sampling,
+    out: str | None = None,
+    *,
+    command: str = "score",
+) -> tuple[Outcome, Page]:
+    """Summarise the records of a run again; return what was found, and its page."""
+    source = run if isinstance(run, Run) else Run.open(run)
+    done = rescore(
+        source,
+        out,
+        metrics=metrics or None,
+        by=by,
+        threshold=threshold,
+        summary=sampling.summary(),
+        named=lambda name: _names.metric_specs([name], threshold)[0],
+        each=lambda jobs: progress(jobs, "scoring", len(jobs)),
+    )
+    config = {
+        "command": command,
+        "run": source.run_id,
+        "by": list(by),
+        "metrics": list(metrics),
+        **sampling.to_dict(),
+    }
+    folds = "; pooled out-of-fold rows, not means over folds" if source.cells.folds else ""
+    lead = [f"run {source.run_id}{folds}; {sampling.made(resamples_of(done))}"]
+    page = blocks_page(done, config, lead, sampling)
+    return done, replace(page, notes=[*page.notes, *_kept(done)])
+
+
+def rescored_page(done: Outcome) -> Page:
+    """Return the cells of a run whose kind has no page of its own."""
+    cells = Results.of(done.results)
+    return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
+
+
+def _kept(done: Outcome) -> list[str]:
+    """Say where the new run is, if it was stored."""
+    return [] if done.run is None else [f"run {done.run.path}"]

@@ -1,0 +1,139 @@
+"""Stored records to new cells: other metrics, parts and intervals of a run, of whatever kind."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.analysis import metric_named
+from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
+from eval_toolkit.analysis.parts import scored_by
+from eval_toolkit.errors import ArtifactError, MissingColumnError
+from eval_toolkit.harness.predictions import Job, named_specs, summarised_parts
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.folder import RECORDS, Run
+from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.outcome import Subject
+from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.runs.units import Unit
+from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.parts import WHOLE, format_part
+
+__all__ = ["StoredRows"]
+
+_SCORED = {"label", "score"}
+
+
+@dataclass(frozen=True)
+class StoredRows(Kind[Mapping[Subject, Records]]):
+    """The records of a stored run, summarised again."""
+
+    run: Run
+    asked: Sequence[MetricSpec | str] | None
+    columns: tuple[str, ...]
+    """Whose values are parts."""
+    threshold: float | None
+    summary: SummarySpec
+    named: Callable[[str], MetricSpec] = metric_named
+    """What makes a metric of a name that is no column of the records."""
+    each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
+    """Shows progress over slices and parts."""
+
+    asks = False
+    in_place = False
+
+    @classmethod
+    def stored(
+        cls,
+        run: Run,
+        *,
+        metrics: Sequence[MetricSpec | str] | None = None,
+        by: str | Sequence[str] = (),
+        threshold: float | None = None,
+        summary: SummarySpec | None = None,
+        named: Callable[[str], MetricSpec] = metric_named,
+        each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+    ) -> "StoredRows":
+        """Return the records of a run; without ``by`` the parts are those it was scored by."""
+        if not run.subjects:
+            raise ArtifactError(f"{run.path}: the run has no records to score")
+        parts = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
+        how = SummarySpec() if summary is None else summary
+        return cls(run, metrics, parts or scored_by(run), threshold, how, named, each)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The kind of the run: what its units and attempts are does not change."""
+        return self.run.kind
+
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration of the run, with these metrics, parts and intervals."""
+        how = self.summary
+        asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
+        return {
+            **(self.run.manifest.get("config") or {}),
+            "by": list(self.columns),
+            "metrics": asked,
+            **({} if self.threshold is None else {"threshold": self.threshold}),
+            "confidence": how.confidence,
+            "n_resamples": how.n_resamples,
+            "seed": how.seed,
+            "method": how.method,
+        }
+
+    def units(self) -> Sequence[Unit]:
+        """Return nothing: units are known by their records."""
+        return ()
+
+    def produce(self, context: Any) -> Mapping[Subject, Records]:
+        """Return the records of the run."""
+        return {subject: self.run.records(*subject) for subject in self.run.subjects}
+
+    def grade(self, attempts: Mapping[Subject, Records]) -> Graded:
+        """Return the cells of every slice and of its parts."""
+        specs = {subject: self._specs(subject, own) for subject, own in attempts.items()}
+        jobs = [job for subject, own in attempts.items() for job in self._jobs(subject, own)]
+        cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary)
+        return Graded(subjects=attempts, cards=cards, by_slice=by_slice, n_errors=0)
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the seed of the intervals, beside those of the run."""
+        stored = self.run.manifest.get("seeds") or {}
+        return {"seeds": {**stored, "bootstrap": self.summary.seed}}
+
+    def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
+        """Return what else the run has stored: answers, turns, inputs and references stay."""
+        described = self.run.manifest["artifacts"]
+        names = [name for name, told in described.items() if "texts" in told and name != RECORDS]
+        return {name: self.run.table(name) for name in names}
+
+    def _specs(self, subject: Subject, records: Records) -> list[MetricSpec]:
+        """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""
+        cells, stated = self.run.cells.block_or_none(*subject) or {}, stated_in(self.run)
+        means = {
+            name: ms.mean_of(name, higher_is_better=agreed(stated_by(stated, cells, name), name))
+            for name in records.numbers
+            if name not in _SCORED
+        }
+        if self.asked:
+            known = [means.get(one, one) if isinstance(one, str) else one for one in self.asked]
+            return named_specs(known, self.threshold, self.named)
+        scored = records.columns.keys() >= _SCORED
+        return named_specs(None, self.threshold) if scored else list(means.values())
+
+    def _jobs(self, subject: Subject, records: Records) -> Iterator[Job]:
+        """Yield the whole of a slice and then its parts."""
+        yield subject, WHOLE, records, None
+        for column in self.columns:
+            if column not in records.slices:
+                have = ", ".join(map(repr, records.slices)) or "none"
+                raise MissingColumnError(
+                    f"{self.run.path}: slice {subject[0]!r} has no part {column!r} (`by`); it has "
+                    f"{have}"
+                )
+            parts = records.slices[column]
+            for name in sorted(set(parts.tolist())):
+                rows = np.flatnonzero(parts == name)
+                yield subject, format_part({column: name}), records, rows

@@ -1,0 +1,136 @@
+"""`rescore`: the stored attempts of a run to new numbers, whatever its kind."""
+
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.plugins import TYPED, call_plugin, known_name, load_plugin, read_from
+from eval_toolkit.runs.driver import Driver, refuse_taken
+from eval_toolkit.runs.folder import MANIFEST, Run
+from eval_toolkit.runs.kinds import Kind
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.specs import AskSpec
+
+__all__ = ["rescore", "stored_kind"]
+
+RECORDS = "rows"
+"""The kind of runs whose attempts are their records; of every other run, its records alone."""
+_OF_RECORDS = {"metrics", "by", "threshold", "summary", "named", "each"}
+"""Options that are about records, of whatever kind the run is."""
+_ROWS = "eval_toolkit.harness.rescoring:StoredRows"
+_KINDS = {
+    RECORDS: _ROWS,
+    "pairs": _ROWS,  # the answers that were compared are in two other runs
+    "task": "eval_toolkit.tasks.rescoring:StoredAnswers",
+    "rollout": "eval_toolkit.rollouts.rescoring:StoredRollouts",
+}
+
+
+def rescore(
+    run: Run | str | Path,
+    out: str | Path | None = None,
+    *,
+    kind: Kind[Any] | None = None,
+    run_id: str | None = None,
+    ask: AskSpec | None = None,
+    **options: Any,
+) -> Outcome:
+    """Make new numbers of what a run has stored; models are not asked again, judges alone may be.
+
+    The command ``eval-toolkit rescore`` does the same.
+
+    Parameters
+    ----------
+    run : Run or path
+        A finished run of any kind; it stays as it is unless ``out`` is its own folder.
+    out : path, optional
+        Folder of the new run; without one nothing is written.
+    kind : Kind, optional
+        Grades the attempts. By default the run's own kind is made again by its ``stored``: one of
+        ours, or one that an installed package offers as an entry point of ``eval_toolkit.kinds``.
+    run_id : str, optional
+        Name of the new run; by default the folder's.
+    ask : AskSpec, optional
+        How judges are asked.
+    **options
+        What may differ. Of a task: ``task``, ``graders``, ``judges``, ``pass_at``, ``pass_hat``,
+        ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`. Of rollouts:
+        ``scorer``, ``refusal``, ``asr_at``, ``policy`` …, as in `rescore_rollouts`. Of rows, pairs
+        and imported logs, and of the records of any run: ``metrics`` (specs, names, columns),
+        ``by``, ``threshold`` and ``summary``, as in `score_predictions`.
+
+    Returns
+    -------
+    Outcome
+        Cells of the same units and attempts. Its run says under ``rescored`` whose they are.
+
+    Raises
+    ------
+    ArtifactError
+        If the run has no stored attempts of its kind, nothing says how the kind is made again, or
+        the folder holds another run.
+    InvalidInputError
+        If an option does not fit the kind.
+    ModelError
+        If a judge fails for good; its verdicts so far are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit import score_predictions
+    >>> rows = {"id": [f"r{n:02}" for n in range(40)], "label": [0, 1] * 20,
+    ...         "score": [0.2, 0.6, 0.7, 0.9] * 10}
+    >>> done = score_predictions(rows, ["roc_auc"], out=tempfile.mkdtemp() + "/r")
+    >>> rescore(done.run, metrics=["brier"]).card["brier"].value
+    0.175
+    """
+    _validate.place(run, "run", Run)
+    _validate.place(out, "out", NoneType)
+    source = run if isinstance(run, Run) else Run.open(run)
+    if kind is not None and options:
+        raise InvalidInputError(
+            f"`{next(iter(options))}` is for a kind that is made; give `kind` alone"
+        )
+    made = stored_kind(source, **options) if kind is None else kind
+    folder = None if out is None else Path(out)
+    if folder is not None and not made.in_place:
+        refuse_taken(folder, source)
+    rate = made.summary.max_error_rate
+    driver = Driver(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
+    return driver.run(folder)
+
+
+def stored_kind(run: Run, **options: Any) -> Kind[Any]:
+    """Return the kind that grades what a run has stored.
+
+    Parameters
+    ----------
+    run : Run
+        What it says of its kind is a name, and code is found by it among ours and the entry points
+        of installed packages only.
+    **options
+        As in `rescore`.
+
+    Raises
+    ------
+    ArtifactError, InvalidInputError
+        As in `rescore`.
+    """
+    imported = "imported" in (run.manifest.get("config") or {})
+    name = run.kind
+    # An imported log is graded; whatever it is of, its records are there to be summarised.
+    if _OF_RECORDS & options.keys() or (imported and not options):
+        name = RECORDS
+    if known_name("kinds", name, _KINDS) is None:
+        raise ArtifactError(
+            f"{run.path}: is of the kind {name!r:.60}, which no installed package offers; pass "
+            "`kind`, or name `metrics` of its records"
+        )
+    found = load_plugin("kinds", name, _KINDS, origin=read_from(run.path / MANIFEST, "kind"))
+    # The name is the file's; the options, and the names among them, are the caller's.
+    made: Kind[Any] = call_plugin(
+        "kinds", name, found.stored, options, origin=TYPED, arguments=[run]
+    )
+    return made
