@@ -78,6 +78,8 @@ def test_answers_are_measured_again(runs: Path, tmp_path: Path) -> None:
     done = measure_run(run, asked.Choices(rows=asked.ITEMS), out=tmp_path / "again")
     assert done.results["by_slice"] == run.results["by_slice"]
     assert said(done.run) == {**said(run), **EXPECTED["task"]}
+    assert not [name for name in OLD if (done.run.path / name).exists()]
+    assert ("inputs" in run.manifest, "inputs" in done.run.manifest) == (True, False)
 
 
 def test_conversations_are_scored_again(runs: Path, tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ __all__ = [
 
 _NOT_ASKED = "(not asked for in the run that was finished here)"
 """Stands for the request to an answer in a journal, which does not hold requests."""
-_OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at")
-"""Entries of a manifest that a rescored run has of its own."""
+_OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs")
+"""Entries of a manifest that a rescored run has of its own; "inputs" is of a table of before."""
 _OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
