@@ -1,5 +1,6 @@
 """The list of runs: found, told apart by state, sorted and filtered by the address."""
 
+import hashlib
 import html
 import re
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from tests.hostile import SHORT
 from tests.viewer_driving import Asking, plain_run, rollout_run, task_run
 
-from eval_toolkit.runs import write_run
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.runs import run_state, write_run
 from eval_toolkit.viewer import listing
 from eval_toolkit.viewer.listing import RunList
 
@@ -145,7 +148,13 @@ def test_hostile_names_are_only_text(ask: Asking, runs_dir: Path) -> None:
 def test_odd_results_keep_no_other_run_from_being_listed(
     ask: Asking, three: Path, by_slice: object
 ) -> None:
-    odd = {"schema_version": "v1", "run_id": "odd", "config": {}, "by_slice": by_slice}
-    write_run(three / "odd", results=odd, manifest={"run_id": "odd"})
+    odd = {"schema_version": "v1", "run_id": "odd", "config": {}, "by_slice": {}}
+    run = write_run(three / "odd", results=odd, manifest={"run_id": "odd"})
+    data = json_bytes({**odd, "by_slice": by_slice})  # whoever wrote it sealed it
+    (run.path / "results.json").write_bytes(data)
+    artifacts = {"results.json": {"sha256": hashlib.sha256(data).hexdigest()}}
+    sealed = seal_manifest({**run.manifest, "artifacts": artifacts})
+    (run.path / "manifest.json").write_bytes(json_bytes(sealed))
+    assert run_state(run.path) == "complete"
     for sort in ("value", "n", "when"):
         assert sorted(names(ask(f"/?sort={sort}").text)) == ["alpha", "beta", "gamma", "odd"]
