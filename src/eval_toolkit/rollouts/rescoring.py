@@ -27,6 +27,11 @@ from eval_toolkit.runs.specs import SummarySpec
 __all__ = ["rescore_rollouts"]
 
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
+_NEEDED = (
+    *("seed", "depth", "width", "rollouts_per_seed", "asr_at", "policy"),
+    *("seeds.name", "system.tester.name", "system.target.name"),
+)
+"""Settings of a run that are relied on here."""
 
 
 def rescore_rollouts(
@@ -94,6 +99,9 @@ def rescore_rollouts(
     config = stored.manifest.get("config") or {}
     if config.get("kind") != "rollout":
         raise ArtifactError(f"{stored.path}: is no run of rollouts")
+    given = {"asr_at": asr_at, "policy": policy}
+    config = {**config, **{name: value for name, value in given.items() if value is not None}}
+    _refuse_incomplete(stored, config)
     if out is not None:
         refuse_taken(Path(out), stored)
     decides, scorers = made_scorers(scorer, refusal)
@@ -110,9 +118,9 @@ def rescore_rollouts(
         scorers,
         stored.subjects[0][1],
         scored=decides,
-        asr_at=config["asr_at"] if asr_at is None else asr_at,
+        asr_at=config["asr_at"],
         attempts=int(config["rollouts_per_seed"]),
-        policy=config["policy"] if policy is None else policy,
+        policy=config["policy"],
         depth=int(config["depth"]),
         summary=summary,
     )
@@ -132,6 +140,21 @@ def rescore_rollouts(
         max_error_rate=summary.max_error_rate,
         notes=_notes(config),
     )
+
+
+def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
+    """Refuse a run that does not say how its conversations were made; whoever sealed it."""
+    for place in _NEEDED:
+        found: Any = config
+        for key in place.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            raise ArtifactError(
+                f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure "
+                "its conversations again"
+            )
+    if not stored.subjects:
+        raise ArtifactError(f"{stored.path}: there are no records to measure again")
 
 
 @dataclass(frozen=True)
