@@ -115,7 +115,7 @@ class MathMatch:
 
     def _compared(self, golds: list[str], answer: str, left: float) -> tuple[bool, float]:
         """Return whether an answer equals a reference, and the seconds left; 0 for too long."""
-        late = []
+        late: list[str] = []
         for gold in golds:
             if left <= 0.0 or _differently_named(gold, answer):
                 continue
