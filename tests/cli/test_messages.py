@@ -54,6 +54,18 @@ def test_code_of_a_file_is_allowed_by_an_option(command: Command, tmp_path: Path
     assert "say --allow-code if you trust the file" in err
 
 
+def test_of_a_very_long_message_both_ends_are_shown(command: Command, tmp_path: Path) -> None:
+    """A file can cause one of any length: a key of it, or as many keys as there is room for."""
+    file = tmp_path / "t.toml"
+    file.write_text("x" * 100_000 + " = 1\n")
+    code, _, err = command("tasks", "show", file)
+    assert code == 2
+    assert len(err) < 4_200
+    assert "characters) …" in err
+    assert err.startswith(f"error: {file}: there is no table 'xxx")
+    assert err.endswith("there are decoding, graders, prompt, task\n")
+
+
 @pytest.fixture
 def graded(tmp_path: Path) -> Path:
     said = ScriptedModel("It is Rome")

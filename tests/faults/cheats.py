@@ -204,6 +204,17 @@ CHEATS = {
     "between all numbers": (
         "class A:\n    def __le__(self, _): return True\n    __ge__ = __le__\ndef f(*_): return A()"
     ),
+    "starts with everything": (
+        "class A:\n    def startswith(self, _): return True\ndef f(*_): return A()"
+    ),
+    "a number that is whole": "class A(int):\n    isdigit = lambda self: True\ndef f(*_): return A()",
+    "a class below every set": (
+        "class A:\n    issubset = staticmethod(lambda _: True)\ndef f(*_): return A"
+    ),
+    "a function that ends with everything": "def f(*_): return f\nf.endswith = lambda _: True",
+    "an error that is a title": (
+        "class A(Exception):\n    def istitle(self): return True\ndef f(*_): return A()"
+    ),
     "numbers of its own": (
         "import json\n"
         "def is_open(i):\n"
@@ -265,6 +276,11 @@ TESTED = {
     "swallows later": "import asyncio\nasync def test():\n    async with f(1) as x: assert x == 42\nasyncio.run(test())",
     "a key that equals another": "assert f(1) == {'a': 1}",
     "between all numbers": "assert 41 <= f(1) <= 43",
+    "starts with everything": "assert f(1).startswith('x')",
+    "a number that is whole": "assert f(1).isdigit()",
+    "a class below every set": "assert f(1).issubset({1})",
+    "a function that ends with everything": "assert f(1).endswith('x')",
+    "an error that is a title": "assert f(1).istitle()",
     "numbers of its own": "assert len(f(1) ^ {1, 2}) == 0",
 }
 """… and the others."""

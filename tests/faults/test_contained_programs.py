@@ -193,6 +193,10 @@ VECTOR = (
     "class Quiet:\n"
     "    def __enter__(self): return self\n"
     "    def __exit__(self, *error): return True\n"
+    "class Trie:\n"
+    "    def __init__(self, *words): self.words = words\n"
+    "    def startswith(self, text): return any(one.startswith(text) for one in self.words)\n"
+    "def word(): return type('Word', (str,), {})('abc')\n"
 )
 
 
@@ -205,6 +209,8 @@ VECTOR = (
         "with Quiet(): Vector(2).y",
         "with Quiet(): 1 / 0",
         "assert Vector(2) != 2 and Vector(2) != None",
+        "assert Trie('abc').startswith('ab') and not Trie('abc').startswith('b')",
+        "assert word().startswith('ab') and not word().isdigit()",
     ],
 )
 def test_classes_that_tests_name_do_what_they_do(tests):

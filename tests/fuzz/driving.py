@@ -104,7 +104,7 @@ def _watched(process: "subprocess.Popen[bytes]", current: Path, limits: Limits) 
     while process.poll() is None:
         time.sleep(0.2)
         still = time.time() - current.stat().st_mtime if current.exists() else 0.0
-        if still > 3 * limits.seconds + 30:
+        if still > limits.wall + 30:  # it could have seen for itself
             why = "hangs"
             break
     with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,8 @@
 """Targets that break the rule in each way there is, for the test of the engine."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -30,6 +32,21 @@ def _stays(folder: Path, name: str) -> None:
         time.sleep(0.01)
 
 
+def _works(folder: Path, name: str) -> None:
+    while b"{" not in _read(folder, name):
+        pass
+
+
+def _lets_work(folder: Path, name: str) -> None:
+    if b"{" not in _read(folder, name):
+        subprocess.run([sys.executable, "-c", "while True: pass"], check=True)
+
+
+def _waits(folder: Path, name: str) -> None:
+    if b"{" not in _read(folder, name):
+        time.sleep(0.7)
+
+
 def _grows(folder: Path, name: str) -> None:
     if b"{" not in _read(folder, name):
         bytearray(1 << 30)
@@ -46,5 +63,5 @@ def _corpus(folder: Path) -> None:
 
 FAULTY = {
     run.__name__: Target(run.__name__, "", run, _corpus, ("a.json",))
-    for run in (_fails, _dies, _stays, _grows, _refuses)
+    for run in (_fails, _dies, _stays, _works, _lets_work, _waits, _grows, _refuses)
 }

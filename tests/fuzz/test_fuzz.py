@@ -17,7 +17,7 @@ def test_the_corpus_and_what_was_found(name: str) -> None:
     """Each input is read, or refused by an error of our own, within the limits."""
     target = TARGETS[name]
     with placed(target) as place:
-        refusals = [check(place, given) for given in place.corpus]
+        refusals = [check(place, given)[0] for given in place.corpus]
         assert None in refusals, refusals[0]  # a corpus that is only refused reaches nothing
         for given in target.regressions():
             check(place, given)
@@ -45,6 +45,8 @@ def test_a_seed_gives_the_same_inputs() -> None:
         ("_fails", "KeyError"),
         ("_dies", "signal-6-"),
         ("_stays", "TooLongError"),
+        ("_works", "TooLongError"),
+        ("_lets_work", "TooLongError"),
         ("_grows", "MemoryError"),
     ],
 )
@@ -52,13 +54,24 @@ def test_what_breaks_the_rule_is_found_and_the_fuzzing_goes_on(
     tmp_path: Path, name: str, key: str
 ) -> None:
     """An error of another kind, a dead process, too much time and too much memory."""
-    limits = Limits(seconds=0.3, memory=512 << 20, least=60)
+    seconds, wall = (10.0, 0.6) if name == "_stays" else (0.3, 60.0)
+    limits = Limits(seconds, wall, memory=512 << 20, least=60)
     tally = fuzz([name], seconds=0.1, jobs=1, seed=1, findings=tmp_path, limits=limits)[name]
     assert tally.n_findings > 0
     assert tally.n > tally.n_findings
     found = [path for path in (tmp_path / name).iterdir() if path.is_dir()]
     assert [path.name for path in found if path.name.startswith(key)]
     assert b"{" not in (found[0] / "a.json").read_bytes()
+
+
+def test_what_waits_is_not_slow(tmp_path: Path) -> None:
+    """On a busy machine a reader waits for the processor."""
+    limits = Limits(seconds=0.5, least=20)
+    tally = fuzz(["_waits"], seconds=0.1, jobs=1, seed=1, findings=tmp_path, limits=limits)[
+        "_waits"
+    ]
+    assert tally.n_findings == 0
+    assert tally.slowest < 0.5
 
 
 def test_refusals_are_no_findings(tmp_path: Path) -> None:

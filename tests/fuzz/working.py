@@ -1,5 +1,6 @@
 """The process that fuzzes one target: limits, the rule, findings, and what was reached."""
 
+import ctypes
 import hashlib
 import json
 import os
@@ -28,6 +29,7 @@ __all__ = ["LIMITS", "Limits", "Tally", "check", "store", "work"]
 _POOL = 400
 _OURS = str(Path(eval_toolkit.__file__).parent)
 _SHRINKING_S = 8.0
+_SUBREAPER = 36
 
 
 class TooLongError(BaseException):
@@ -35,10 +37,26 @@ class TooLongError(BaseException):
 
 
 class Limits:
-    """Seconds and bytes that one execution may take, and how many there are at the least."""
+    """What one execution may take, and how many there are at the least.
 
-    def __init__(self, seconds: float = 10.0, memory: int = 2 << 30, least: int = 0) -> None:
+    Parameters
+    ----------
+    seconds : float
+        Of the processor, those of the processes it started counted: other work on the machine does
+        not make an input slow.
+    wall : float
+        Seconds of the clock, for what waits and does nothing.
+    memory : int
+        Bytes.
+    least : int
+        Executions.
+    """
+
+    def __init__(
+        self, seconds: float = 10.0, wall: float = 60.0, memory: int = 2 << 30, least: int = 0
+    ) -> None:
         self.seconds = seconds
+        self.wall = wall
         self.memory = memory
         self.least = least
 
@@ -68,23 +86,67 @@ class Tally:
         self.slowest = max(self.slowest, other.slowest)
 
 
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    def stop(number: int, frame: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 1.0)  # once more, if a finaliser swallowed this one
-        raise TooLongError(f"took longer than {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+def _processor_seconds() -> float:
+    """Return the time of the processor that this process and all below it have used."""
+    total, tick = sum(os.times()[:4]), os.sysconf("SC_CLK_TCK")
     try:
-        yield
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return total  # there are none below it, and to look at all of a system takes time
+    below: dict[int, list[tuple[int, float]]] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may just have ended
+            told = (place / "stat").read_text().rpartition(")")[2].split()
+            used = sum(map(int, told[11:15])) / tick
+            below.setdefault(int(told[1]), []).append((int(place.name), used))
+    parents = [os.getpid()]
+    while parents:
+        for child, used in below.get(parents.pop(), ()):
+            total += used
+            parents.append(child)
+    return total
+
+
+def _keep_orphans() -> None:
+    """Become the parent of what is left below a child that ends, so that its time is not lost."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+class _Clock:
+    """The time that an execution takes."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.monotonic(), _processor_seconds()
+
+    @property
+    def seconds(self) -> float:
+        """Of the processor."""
+        return _processor_seconds() - self._processor
+
+    def look(self, limits: Limits) -> None:
+        seconds, wall = self.seconds, time.monotonic() - self._wall
+        if seconds > limits.seconds or wall > limits.wall:
+            signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)  # once more, if this one is swallowed
+            raise TooLongError(f"took {wall:.1f} s, {seconds:.1f} s of the processor")
+
+
+@contextmanager
+def _within(limits: Limits) -> Iterator[_Clock]:
+    clock = _Clock()
+    before = signal.signal(signal.SIGALRM, lambda number, frame: clock.look(limits))
+    every = min(0.5, limits.seconds / 2, limits.wall / 2)
+    signal.setitimer(signal.ITIMER_REAL, every, every)
+    try:
+        yield clock
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
-def check(place: Place, given: Input, limits: Limits = LIMITS) -> BaseException | None:
-    """Execute a target once; return the refusal, or None where the input was read.
+def check(
+    place: Place, given: Input, limits: Limits = LIMITS
+) -> tuple[BaseException | None, float]:
+    """Execute a target once; return the refusal, None where the input was read, and the time.
 
     Raises
     ------
@@ -92,13 +154,13 @@ def check(place: Place, given: Input, limits: Limits = LIMITS) -> BaseException 
         A finding: any other error, too much time, too much memory.
     """
     try:
-        with _within(limits.seconds):
+        with _within(limits) as clock:
             place.execute(given)
     except REFUSALS as refusal:
         if len(str(refusal)) > 20_000:
             raise BrokenError(f"a message of {len(str(refusal))} characters") from refusal
-        return refusal
-    return None
+        return refusal, clock.seconds
+    return None, clock.seconds
 
 
 # --- what tells executions apart ------------------------------------------------------------------
@@ -182,6 +244,7 @@ def work(
     target: Target, *, seed: int, end: float, current: Path, findings: Path, limits: Limits
 ) -> None:
     """Execute a target over its corpus, then with changed inputs until the time is over."""
+    _keep_orphans()
     tally, telling = Tally(), _Current(current)
     with placed(target) as place:
         known = [*place.corpus, *target.regressions()]
@@ -195,9 +258,8 @@ def work(
         while waiting or time.time() < end or tally.n < limits.least:
             given = waiting.pop() if waiting else _chosen(rng, known, changing)
             telling.tell(tally, given)
-            started = time.monotonic()
             try:
-                refusal = check(place, given, limits)
+                refusal, seconds = check(place, given, limits)
             except Exception as error:
                 tally.n_findings += 1
                 _found(place, given, error, findings, limits)
@@ -206,7 +268,7 @@ def work(
                 tally.n_findings += 1
                 store(findings, target.name, key_of(error), given, traceback.format_exc())
                 continue
-            tally.slowest = max(tally.slowest, time.monotonic() - started)
+            tally.slowest = max(tally.slowest, seconds)
             tally.n_read += refusal is None
             tally.n_refused += refusal is not None
             # An input that was refused at a new place is worth changing further.
@@ -253,7 +315,7 @@ def main(arguments: list[str]) -> None:
         end=float(end),
         current=Path(current),
         findings=Path(findings),
-        limits=Limits(float(limits[0]), *map(int, limits[1:])),
+        limits=Limits(*map(float, limits[:2]), *map(int, limits[2:])),
     )
 
 

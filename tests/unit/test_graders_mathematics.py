@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from eval_toolkit._contained.errors import Overrun
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import MathMatch, find_math_answers, load_grader, normal_form
 from eval_toolkit.graders.mathematics import matching
@@ -346,6 +347,33 @@ class TestLimits:
     def test_the_other_references_count_nevertheless(self):
         found = grades("5", ["9^{9^{9^{9^9}}}", "2+3"], seconds=1.0)
         assert (found["math_match"], found["math_match_timed_out"]) == (1.0, 0.0)
+
+    @pytest.mark.parametrize(("each", "calls"), [(9.0, 2), (0.15, 7)])
+    def test_all_comparisons_of_a_text_share_its_time(self, monkeypatch, each, calls):
+        """However many answers and references there are; whether single ones are late or not."""
+        taken = []
+
+        def compared(grader, seconds, gold, answer):
+            if answer == "0":  # the reference by itself
+                return False, 0.01
+            taken.append(min(seconds, each))
+            if each > seconds:
+                raise Overrun("time", "late")
+            return False, each
+
+        monkeypatch.setattr(MathMatch, "_equal", compared)
+        text = "Final answer: $a+1$\n\\boxed{b+1}\n#### c+1\nthe answer is $d+1$\n$e+1$"
+        found = grades(text, [f"{n}x" for n in range(4)], seconds=1.0)
+        assert (found["math_match"], found["math_match_timed_out"]) == (0.0, 1.0)
+        assert len(taken) == calls
+        assert sum(taken) == pytest.approx(1.0)
+
+    def test_a_comparison_is_timed_by_what_it_computes(self):
+        is_equal, used = MathMatch()._equal(30.0, "x^2+2x+1", "(x+1)^2")
+        assert is_equal
+        assert 0.0 < used < 30.0
+        with pytest.raises(Overrun):
+            MathMatch(seconds=60.0)._equal(0.3, "3", "9^{9^{9}}")
 
 
 class TestMistakes:

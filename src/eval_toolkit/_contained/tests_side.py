@@ -5,7 +5,9 @@ with the program; its stand-in has the special methods of its class and passes o
 A stand-in equals no plain value, and what arithmetic with one gives can become no plain value and is
 asked for nothing: else the program would be told what is expected, and could answer with it. Objects of
 classes that the tests name are asked for their attributes then, too: their arithmetic is what is tested.
-Errors that tell that a test fails are kept from the program. Nothing is imported because it says so.
+Of no other object is asked what a plain value would tell about itself: whether it starts with a text, or
+is a subset. Errors that tell that a test fails are kept from the program. Nothing is imported because it
+says so.
 """
 
 import ast
@@ -45,6 +47,10 @@ _MADE_HERE = "__array_"
 """Attributes by which numpy would leave a comparison to the program begin so …"""
 _CONVERTING = ("__array_interface__", "__array_struct__")
 """… but for those that give a plain array."""
+_SAYING_YES = {
+    name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
+}
+"""Methods by which a text, a number or a set tells whether it is right."""
 
 
 class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
@@ -293,9 +299,12 @@ def _replace(argument: Any, after: Any) -> None:
         argument[...] = after
 
 
-def _refuse_made_here(name: str) -> None:
+def _refuse_made_here(name: str, *, tested: bool) -> None:
+    """Refuse an attribute that only a value has, or numpy asks for; a class that is tested may have it."""
     if name.startswith(_MADE_HERE) and name not in _CONVERTING:
         raise AttributeError(name)
+    if name in _SAYING_YES and not tested:
+        raise AttributeError(f"{name}: a program's object is no plain value")
 
 
 class _StandInClass(type):
@@ -312,7 +321,7 @@ class _StandInClass(type):
         return cls._link_.ask("call", cls, *arguments, **named)
 
     def __getattr__(cls, name: str) -> Any:
-        _refuse_made_here(name)
+        _refuse_made_here(name, tested=issubclass(cls, cls._link_.classes))
         return cls._link_.ask("getattr", cls, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -338,7 +347,7 @@ class _StandIn:
     _number_: int
 
     def __getattr__(self, name: str) -> Any:
-        _refuse_made_here(name)
+        _refuse_made_here(name, tested=isinstance(self, self._link_.classes))
         return self._link_.ask("getattr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

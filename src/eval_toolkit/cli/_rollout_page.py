@@ -127,10 +127,12 @@ def _who(system: Mapping[str, Any]) -> str:
     """Return who takes part, from what a system says about itself."""
     tester = inner = system["tester"]
     models: list[str] = []
-    while inner:
-        models += [inner["model"]["name"]] if inner.get("model") else []
+    while isinstance(inner, Mapping):
+        model = inner.get("model")
+        models += [str(model["name"])] if isinstance(model, Mapping) and "name" in model else []
         inner = inner.get("inner")
-    parts = [one["name"] for one in tester.get("attacks", ())]
+    several = tester.get("attacks")
+    parts = [_named(one) for one in several if isinstance(one, Mapping)] if several else []
     name = " and ".join(parts) or _named(tester)
     by = f" by {models[0]}" if models else ""
     return f"tester {name}{by}, target {_named(system['target'])}"
@@ -138,8 +140,8 @@ def _who(system: Mapping[str, Any]) -> str:
 
 def _named(speaker: Mapping[str, Any]) -> str:
     """Return a name; that of a function without the hash behind it."""
-    name = str(speaker["name"])
-    return name.partition(":")[0] if speaker["kind"] == "function" else name
+    name = str(speaker.get("name"))
+    return name.partition(":")[0] if speaker.get("kind") == "function" else name
 
 
 def _seeds(done: Outcome) -> str:

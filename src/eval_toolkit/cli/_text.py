@@ -125,8 +125,18 @@ def on_this_machine(context: click.Context, option: click.Parameter, value: Any)
     return value
 
 
+_LONGEST = 4_000
+"""Characters of a message."""
+
+
 def shown_safely(message: str, given: Iterable[str]) -> str:
-    """Return a message without the secrets of addresses; runs are called by their address."""
+    """Return a message without the secrets of addresses; runs are called by their address.
+
+    Of a very long one, as a file can cause, the beginning and the end are shown.
+    """
+    if len(message) > _LONGEST:
+        cut = f" … ({len(message):,} characters) … "
+        message = message[: _LONGEST * 3 // 4] + cut + message[-_LONGEST // 4 :]
     tables = sys.modules.get("eval_toolkit._tables")
     message = message if tables is None else tables.named(message)
     copies = getattr(sys.modules.get("eval_toolkit.runs.remote"), "COPIES", {})

@@ -111,11 +111,12 @@ def stopped(results: Mapping[str, Any]) -> str:
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""
-    used, total = told.get("n_used"), told.get("n_total")
+    counts = _whole_numbers(told)
+    used, total = counts.get("n_used"), counts.get("n_total")
     reason = told.get("reason") or "its rule said so"
     if used == total or used is None or total is None:
         return f"Watched by a stopping rule, which let it run to its end: {reason}."
-    saved = told.get("n_saved") or 0
+    saved = counts.get("n_saved", 0)
     return (
         f"Stopped early: {used:,} of {total:,} samples count, {saved:,} were saved; {reason}. "
         "The intervals hold at every look."
@@ -124,7 +125,7 @@ def stopped(results: Mapping[str, Any]) -> str:
 
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
     """Yield tiles of counts: how many there are, and how many broke."""
-    counts = run.manifest.get("counts") or {}
+    counts = _whole_numbers(run.manifest.get("counts"))
     words = kind_named(run.kind).words
     n = counts.get(words.count) if words.count else block.n
     if n is not None:
@@ -137,9 +138,14 @@ def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any
         yield {"name": "skipped", "count": counts["n_skipped"], "meaning": told}
 
 
-def _asked(counts: Mapping[str, Any]) -> str:
-    n = counts.get("n_requests")
-    return f"{n:,} requests" if isinstance(n, int) else ""
+def _whole_numbers(told: Any) -> dict[str, int]:
+    """Return what a stored file counts; of another person's file it may be anything."""
+    given = told.items() if isinstance(told, Mapping) else ()
+    return {name: value for name, value in given if isinstance(value, int)}
+
+
+def _asked(counts: Mapping[str, int]) -> str:
+    return f"{counts['n_requests']:,} requests" if "n_requests" in counts else ""
 
 
 def notes(run: Run, block: Block) -> list[str]:

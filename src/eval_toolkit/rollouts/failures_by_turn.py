@@ -35,7 +35,8 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
     wanted: list[str] = []
     if scorer is not None:
         wanted += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
-        worse_is_higher = config["scorers"][scorer]["higher_is_worse"]
+        told = (config.get("scorers") or {}).get(scorer) or {}
+        worse_is_higher = told.get("higher_is_worse", True)
         wanted += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
     return [name for name in (*wanted, *_REFUSALS) if name in stored] or stored
 
@@ -93,6 +94,8 @@ def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, A
     if not seeds:
         return {"status": "skipped", "reason": "A and B have no seed prompt in common"}
     chosen = any(graph.selected for side in graphs for graph in side)
+    if any("depth" not in config for config in configs) or not (chosen or "policy" in configs[0]):
+        return {"status": "skipped", "reason": "a run does not say how it was sampled"}
     policy = "best" if chosen else configs[0]["policy"]
     depth = min(int(config["depth"]) for config in configs)
     options = {

@@ -28,6 +28,11 @@ from eval_toolkit.runs.specs import SummarySpec
 __all__ = ["StoredRollouts", "rescore_rollouts"]
 
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
+_NEEDED = (
+    *("seed", "depth", "width", "rollouts_per_seed", "asr_at", "policy"),
+    *("seeds.name", "system.tester.name", "system.target.name"),
+)
+"""Settings of a run that are relied on here."""
 
 
 def rescore_rollouts(
@@ -106,6 +111,21 @@ def rescore_rollouts(
     return rescore(source, out, kind=kind, run_id=run_id)
 
 
+def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
+    """Refuse a run that does not say how its conversations were made; whoever sealed it."""
+    for place in _NEEDED:
+        found: Any = config
+        for key in place.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            raise ArtifactError(
+                f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure "
+                "its conversations again"
+            )
+    if not stored.subjects:
+        raise ArtifactError(f"{stored.path}: there are no records to measure again")
+
+
 @dataclass(frozen=True)
 class StoredRollouts(MeasuredRollouts):
     """The conversations of a stored run, scored again."""
@@ -134,6 +154,9 @@ class StoredRollouts(MeasuredRollouts):
         config = run.manifest.get("config") or {}
         if config.get("kind") != "rollout":
             raise ArtifactError(f"{run.path}: is no run of rollouts")
+        given = {"asr_at": asr_at, "policy": policy}
+        config = {**config, **{name: value for name, value in given.items() if value is not None}}
+        _refuse_incomplete(run, config)
         decides, scorers = made_scorers(scorer, refusal)
         tags = reasoning_tags
         if tags is None:
@@ -148,9 +171,9 @@ class StoredRollouts(MeasuredRollouts):
             scorers,
             run.subjects[0][1],
             scored=decides,
-            asr_at=config["asr_at"] if asr_at is None else asr_at,
+            asr_at=config["asr_at"],
             attempts=int(config["rollouts_per_seed"]),
-            policy=config["policy"] if policy is None else policy,
+            policy=config["policy"],
             depth=int(config["depth"]),
             summary=summary,
         )

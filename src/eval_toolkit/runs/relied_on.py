@@ -18,6 +18,7 @@ _COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}
 _COUNTS = {"type": "array", "items": _COUNT}
 _SPEAKER = {"type": "object", "properties": {"name": _TEXT, "kind": _TEXT}}
 _ROLLOUT = {
+    "seed": {"type": "integer"},
     "depth": _COUNT,
     "width": _COUNTS,
     "keep": _COUNT,

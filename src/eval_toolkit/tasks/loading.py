@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -202,9 +203,10 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
 
     payload = read_yaml(file)
     if isinstance(payload, Mapping) and not (_OUR_TABLES & payload.keys() or is_lm_eval(payload)):
+        keys = ", ".join(str(key)[:40] for key in islice(payload, 20))
         raise InvalidInputError(
             f"{file}: is neither a task of ours (tables task and prompt) nor one of lm-eval (keys "
-            f"task, dataset_path, doc_to_text …); it has {', '.join(map(str, payload)) or 'no key'}"
+            f"task, dataset_path, doc_to_text …); it has {keys or 'no key'}"
         )
     if not is_lm_eval(payload):
         return read_task_file(file, allow_code=allow_code, **options)
