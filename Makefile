@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   := runs/demo
-KERNEL := $(wildcard src/eval_toolkit/_kernel/*.c src/eval_toolkit/_kernel/*.h)
+KERNEL := $(wildcard src/eval_toolkit/_internal/kernel/*.c src/eval_toolkit/_internal/kernel/*.h)
 
 # Two BLAS threads beside other work are many times slower than one.
 export OPENBLAS_NUM_THREADS = 1
@@ -182,4 +182,4 @@ bench: $(VENV)/bench.stamp .venv-peers/stamp model ## benchmarks beside their pe
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and build products
-	rm -rf $(VENV) .browser build dist src/*.egg-info src/eval_toolkit/_kernel/*.so
+	rm -rf $(VENV) .browser build dist src/*.egg-info src/eval_toolkit/_internal/kernel/*.so

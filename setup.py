@@ -64,7 +64,7 @@ class HardenedBuild(build_ext):
 def kernel(name: str, source: str, headers: tuple[str, ...]) -> Extension:
     """Describe one extension module of the limited API."""
     return Extension(
-        f"eval_toolkit._kernel.{name}",
+        f"eval_toolkit._internal.kernel.{name}",
         sources=[f"{SOURCE_DIR}/{source}"],
         depends=[f"{SOURCE_DIR}/{header}" for header in headers],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],

@@ -23,14 +23,14 @@ SCORE = ("score", "--by", "lang", "--metric", "pr_auc", "--metric", "roc_auc", "
 @contextmanager
 def stored() -> Iterator[str]:
     """Put labelled scores in twenty slices into a Parquet file."""
-    from eval_toolkit import _tables
+    from eval_toolkit._internal import tables
 
     y, scores = binormal(N_ROWS)
     slices = np.array([f"lang-{i:02d}" for i in range(N_SLICES)], dtype=object)
     lang = slices[np.random.default_rng(1).integers(0, N_SLICES, N_ROWS)]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.parquet"
-        yield str(_tables.write_table({"label": y, "score": scores, "lang": lang}, file))
+        yield str(tables.write_table({"label": y, "score": scores, "lang": lang}, file))
 
 
 def one_pass(file: str) -> list[float]:

@@ -30,9 +30,9 @@ async def _answer_questions() -> dict[str, float]:
 
 
 async def _write_texts() -> dict[str, float]:
-    from eval_toolkit.messages import Message, Role
     from eval_toolkit.models.embedded import EmbeddedModel
-    from eval_toolkit.requests import GenerateRequest
+    from eval_toolkit.models.messages import Message, Role
+    from eval_toolkit.models.requests import GenerateRequest
     from eval_toolkit.tasks import load_task
 
     model = EmbeddedModel()

@@ -9,7 +9,7 @@ from benchmarks._case import Bar, Case, Measurement, require_agreement
 from benchmarks._timing import Effort, Timing, race
 from eval_toolkit.graders import Rouge
 from eval_toolkit.inference import confidence_sequence, rank_systems
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 N_SYSTEMS, N_ITEMS, N_DRAWS = 8, 14_042, 4_000
 N_LOOP = 40

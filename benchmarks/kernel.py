@@ -11,7 +11,8 @@ from benchmarks._data import binormal
 from benchmarks._timing import Effort, Job, race
 from benchmarks.cards import SIX
 from benchmarks.ranks import BOTH, N_RESAMPLES
-from eval_toolkit import _kernel, scorecard
+from eval_toolkit import scorecard
+from eval_toolkit._internal import kernel
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.plans import rows_plan
 
@@ -21,21 +22,21 @@ PASSES = ("draw", "rank", "recall", "sums")
 
 def instruction_sets() -> list[str]:
     """Return the sets the C kernel can use here; it uses the last."""
-    return [] if _kernel.native is None else _kernel.native.instruction_sets()
+    return [] if kernel.native is None else kernel.native.instruction_sets()
 
 
 @contextmanager
 def _kernel_named(name: str) -> Iterator[None]:
     if name == "numpy":
-        with _kernel.using("numpy"):
+        with kernel.using("numpy"):
             yield
         return
-    _kernel.native.use(name)  # type: ignore[union-attr]
+    kernel.native.use(name)  # type: ignore[union-attr]
     try:
-        with _kernel.using("native"):
+        with kernel.using("native"):
             yield
     finally:
-        _kernel.native.use(instruction_sets()[-1])  # type: ignore[union-attr]
+        kernel.native.use(instruction_sets()[-1])  # type: ignore[union-attr]
 
 
 def _passes() -> dict[str, Job]:
@@ -44,18 +45,18 @@ def _passes() -> dict[str, Job]:
     statistics = tuple(spec.statistic for spec in SIX)
     problem = Problem.scored(y.astype(bool), (scores,), statistics, rows_plan(N), 0)
     (view,), order = problem.views, problem.draw_order()
-    counts = np.empty((N, _kernel.LANES), dtype=np.uint8)
+    counts = np.empty((N, kernel.LANES), dtype=np.uint8)
 
     def draw() -> int:
         return problem.plan.draw(counts, seed=0, first=0, **order)
 
     largest = draw()
-    totals = np.ascontiguousarray(_kernel.rank(counts, largest, view.rank_layout)[2:])
+    totals = np.ascontiguousarray(kernel.rank(counts, largest, view.rank_layout)[2:])
     jobs = (
         draw,
-        lambda: _kernel.rank(counts, largest, view.rank_layout),
-        lambda: _kernel.recall(counts, largest, view.rank_layout, totals=totals, target=0.01),
-        lambda: _kernel.sums(counts, largest, view.sums_layout),
+        lambda: kernel.rank(counts, largest, view.rank_layout),
+        lambda: kernel.recall(counts, largest, view.rank_layout, totals=totals, target=0.01),
+        lambda: kernel.sums(counts, largest, view.sums_layout),
     )
     return dict(zip(PASSES, jobs, strict=True))
 
@@ -65,7 +66,7 @@ def _by_instruction_set(effort: Effort) -> list[tuple[str, ...]]:
     for name in [*reversed(instruction_sets()), "numpy"]:
         with _kernel_named(name):
             times = race(_passes(), rounds=effort.rounds)
-        cost = [times[step].best_ns / (N * _kernel.LANES) for step in PASSES]
+        cost = [times[step].best_ns / (N * kernel.LANES) for step in PASSES]
         label = name if name == "numpy" else f"C, {name}"
         rows.append((label, *(f"{ns:.3f}" for ns in cost), f"{cost[0] + cost[1]:.3f}"))
     return rows

@@ -19,7 +19,7 @@ from benchmarks._case import Bar, Case, Measurement
 from benchmarks._texts import short_texts
 from benchmarks._timing import Effort, Timing, race
 from benchmarks.processes import run_python
-from eval_toolkit import _kernel
+from eval_toolkit._internal import kernel
 from eval_toolkit.text_dedup import (
     JaccardNgramStrategy,
     MinHashLSHStrategy,
@@ -45,7 +45,7 @@ def ours(texts: list[str]) -> Pairs:
 
 
 def without_compiler(texts: list[str]) -> Pairs:
-    with _kernel.using("numpy"):
+    with kernel.using("numpy"):
         return ours(texts)
 
 

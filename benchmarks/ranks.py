@@ -9,15 +9,8 @@ import numpy as np
 from benchmarks._case import Bar, Case, Measurement, require_agreement
 from benchmarks._data import Labels, Scores, binormal
 from benchmarks._timing import Effort, on_line, race
-from eval_toolkit import (
-    BootstrapCI,
-    Scorecard,
-    _kernel,
-    bootstrap_ci,
-    metric_specs,
-    roc_auc,
-    scorecard,
-)
+from eval_toolkit import BootstrapCI, Scorecard, bootstrap_ci, metric_specs, roc_auc, scorecard
+from eval_toolkit._internal import kernel
 
 N_RESAMPLES = 1000
 BOTH = (metric_specs.pr_auc, metric_specs.roc_auc)
@@ -66,7 +59,7 @@ def _against_sklearn(
 
 
 def _chosen(backend: str | None) -> AbstractContextManager[None]:
-    return nullcontext() if backend is None else _kernel.using(backend)
+    return nullcontext() if backend is None else kernel.using(backend)
 
 
 def _against_rapidstats(effort: Effort) -> Measurement:

@@ -16,7 +16,8 @@ from rich.table import Table
 from benchmarks._case import Case, Measurement, Survey
 from benchmarks._timing import Timing
 from benchmarks.kernel import instruction_sets
-from eval_toolkit import __version__, _kernel
+from eval_toolkit import __version__
+from eval_toolkit._internal import kernel as _kernel
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "rapidstats", "polars", "MLstatkit")
 HOW = (

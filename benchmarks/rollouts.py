@@ -7,8 +7,8 @@ from benchmarks._case import Bar, Case, Measurement
 from benchmarks._timing import Effort, Timing
 from eval_toolkit.models._local import BatchedModel
 from eval_toolkit.models.batching import Batcher
-from eval_toolkit.requests import Request
-from eval_toolkit.responses import RawCompletion
+from eval_toolkit.models.requests import Request
+from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.rollouts import System, TreeSampler, run_rollouts
 
 N_SEEDS, N_TURNS = 200, 3

@@ -268,7 +268,7 @@ class _Calibration:
 
 def _true_calibration(stated: Any, actual: Any) -> dict[str, float]:
     """Return the binned and the smooth errors of a population, labels replaced by their means."""
-    from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
+    from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
 
     gap = stated - actual
     uniform = np.minimum((stated * 10).astype(np.int64), 9)

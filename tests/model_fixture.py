@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import MissingExtraError, ModelError
-from eval_toolkit.models._asking import ask as ask_one
+from eval_toolkit.models.asking import ask as ask_one
+from eval_toolkit.models.requests import Request
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import Request
 
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = "{{ '<|im_start|>' }}"

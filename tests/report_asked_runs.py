@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.rollouts.attacks import Mixed, RolePlay, Static

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import Job, JobResult, to_columns
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.viewer.security import session_of
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Job, JobResult, to_columns
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS, Unit, units_table
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer.security import session_of
 
 PORT = 8123
 TOKEN = "token-of-the-tests"  # noqa: S105 - of nothing

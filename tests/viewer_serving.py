@@ -9,8 +9,8 @@ from pathlib import Path
 
 import uvicorn
 
-from eval_toolkit.viewer import create_app, serving
-from eval_toolkit.viewer.security import session_of
+from eval_toolkit.report.viewer import create_app, serving
+from eval_toolkit.report.viewer.security import session_of
 from tests.viewer_driving import TOKEN, Answer
 
 

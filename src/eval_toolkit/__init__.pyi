@@ -108,6 +108,12 @@ from eval_toolkit.claims import (
     source_role_gate,
     strict_artifact_gate,
 )
+from eval_toolkit.claims.evidence import (
+    AggregateEvidence,
+    EvidenceAxis,
+    EvidenceStatus,
+    PairingMetadata,
+)
 from eval_toolkit.errors import (
     ArtifactError,
     EvalToolkitError,
@@ -122,8 +128,16 @@ from eval_toolkit.errors import (
     PluginError,
     UndefinedMetricError,
 )
-from eval_toolkit.evidence import AggregateEvidence, EvidenceAxis, EvidenceStatus, PairingMetadata
 from eval_toolkit.graders import Grade, load_grader
+from eval_toolkit.graders.judges import (
+    RUBRICS,
+    Judge,
+    KeywordJudge,
+    PairJudge,
+    Panel,
+    Refusal,
+    Rubric,
+)
 from eval_toolkit.harness import (
     DEFAULT_METRICS,
     RunResult,
@@ -136,6 +150,7 @@ from eval_toolkit.harness import (
     with_claim_report,
     write_run_result,
 )
+from eval_toolkit.harness.scorers import EstimatorScorer, as_scorer, checked_scores
 from eval_toolkit.inference import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -269,7 +284,6 @@ from eval_toolkit.integrations.executors import open_executor
 from eval_toolkit.integrations.exporting import export_run
 from eval_toolkit.integrations.importing import import_logs, read_logs
 from eval_toolkit.integrations.sklearn import sklearn_scorer
-from eval_toolkit.judges import RUBRICS, Judge, KeywordJudge, PairJudge, Panel, Refusal, Rubric
 from eval_toolkit.leakage import (
     LEAKAGE_CODES,
     LEAKAGE_POLICIES,
@@ -318,7 +332,6 @@ from eval_toolkit.manifest import (
     validate_source_roles,
     write_manifest,
 )
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.metrics import (
     CATALOGUE,
     DEFAULT_ASSUMED_PRIORS,
@@ -376,12 +389,15 @@ from eval_toolkit.models import (
     ScriptedModel,
     load_model,
 )
-from eval_toolkit.operating_points import (
-    FittedOperatingPoint,
-    OperatingPointSpec,
-    apply_operating_points,
-    fit_operating_points,
-    headline_metrics,
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import (
+    Completion,
+    Loglikelihood,
+    RawCompletion,
+    RawLoglikelihood,
+    ResponseType,
+    Usage,
 )
 from eval_toolkit.protocols import (
     Attack,
@@ -421,15 +437,6 @@ from eval_toolkit.provenance import (
     redact_secrets,
 )
 from eval_toolkit.report import report_html, write_report
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import (
-    Completion,
-    Loglikelihood,
-    RawCompletion,
-    RawLoglikelihood,
-    ResponseType,
-    Usage,
-)
 from eval_toolkit.rollouts import (
     ASTEvaluator,
     ASTSampler,
@@ -477,7 +484,6 @@ from eval_toolkit.scorecards import (
     summarise,
     unit_starts,
 )
-from eval_toolkit.scorers import EstimatorScorer, as_scorer, checked_scores
 from eval_toolkit.seeds import set_global_seeds
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import (
@@ -546,6 +552,13 @@ from eval_toolkit.thresholds import (
     ThresholdPolicyMetadata,
     YoudenJSelector,
     select_threshold,
+)
+from eval_toolkit.thresholds.operating_points import (
+    FittedOperatingPoint,
+    OperatingPointSpec,
+    apply_operating_points,
+    fit_operating_points,
+    headline_metrics,
 )
 
 __version__: str

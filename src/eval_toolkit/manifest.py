@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import __version__, provenance
-from eval_toolkit._display import Displayed
-from eval_toolkit._files import write_atomic
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.files import write_atomic
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.provenance import file_sha256, redact_secrets

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from eval_toolkit.metrics import ThresholdResult
-    from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-    from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+    from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+    from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 
 __all__ = [
     "Attack",

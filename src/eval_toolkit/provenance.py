@@ -12,13 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._command_line import capture_command
-from eval_toolkit._display import Displayed
-from eval_toolkit._environment import child_environment
-from eval_toolkit._files import private_folder
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._redaction import REDACTED, redact_secrets
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.command_line import capture_command
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.environment import child_environment
+from eval_toolkit._internal.files import private_folder
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = [
@@ -296,7 +296,7 @@ def figure_metadata(provenance: Mapping[str, Any], dpi: int = 300) -> dict[str, 
         **provenance,
         "timestamp_utc": utc_now(),
         "matplotlib_version": matplotlib,
-        "figure_dpi": _validate.integer(dpi, "dpi", low=1),
+        "figure_dpi": validation.integer(dpi, "dpi", low=1),
     }
 
 

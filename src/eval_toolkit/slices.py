@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._display import Displayed, Table
-from eval_toolkit._display.to_html import bare_html_table
-from eval_toolkit._hashing import canonical_value, content_hash, unit_ids
-from eval_toolkit._tables import classes_of
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.display import Displayed, Table
+from eval_toolkit._internal.display.to_html import bare_html_table
+from eval_toolkit._internal.hashing import canonical_value, content_hash, unit_ids
+from eval_toolkit._internal.tables import classes_of
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
 
@@ -75,14 +75,14 @@ class EvalSlice(Displayed):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInputError(f"`name` is {self.name!r}; a slice needs a name")
-        have = _frames.names(self.df)
+        have = frames.names(self.df)
         for role, column in self._roles():
             if column not in have:
                 raise MissingColumnError(
                     f"slice {self.name!r}: there is no column {column!r} ({role}); "
                     f"the columns are {', '.join(map(repr, have))}"
                 )
-        _frames.n_rows(self.df)
+        frames.n_rows(self.df)
         # Labels and ids are checked here, once.
         self.y_true  # noqa: B018
         self.ids  # noqa: B018
@@ -103,7 +103,7 @@ class EvalSlice(Displayed):
     @cached_property
     def y_true(self) -> IntArray:
         """Labels, 0 or 1."""
-        labels = _frames.column(self.df, self.label_col)
+        labels = frames.column(self.df, self.label_col)
         found = classes_of(
             labels, place=lambda row: (f"slice {self.name!r}", f"{self.label_col}[{row}]")
         )
@@ -113,8 +113,8 @@ class EvalSlice(Displayed):
     def features(self) -> Any:
         """What the scorer is given: a list, or a frame of several columns."""
         if isinstance(self.feature_col, str):
-            return _frames.column(self.df, self.feature_col).tolist()
-        return _frames.select(self.df, list(self.feature_col))
+            return frames.column(self.df, self.feature_col).tolist()
+        return frames.select(self.df, list(self.feature_col))
 
     @property
     def strata(self) -> NDArray[Any] | None:
@@ -140,7 +140,7 @@ class EvalSlice(Displayed):
         seen: dict[str, int] = {}
         ids = np.empty(len(column), dtype=object)
         for row, value in enumerate(column.tolist()):
-            if _validate.is_missing(value):
+            if validation.is_missing(value):
                 raise InvalidInputError(
                     f"slice {self.name!r}: {self.id_col}[{row}] is missing; every row needs an id"
                 )
@@ -154,7 +154,7 @@ class EvalSlice(Displayed):
         return ids
 
     def _optional(self, column: str | None) -> NDArray[Any] | None:
-        return None if column is None else _frames.column(self.df, column)
+        return None if column is None else frames.column(self.df, column)
 
     @property
     def n(self) -> int:
@@ -183,7 +183,7 @@ class EvalSlice(Displayed):
             if set(map(type, values)) <= {str}:  # the usual case, and none of it can be missing
                 return values
             return [_or_none(value) for value in values]
-        columns = [_frames.column(self.df, name).tolist() for name in self.feature_col]
+        columns = [frames.column(self.df, name).tolist() for name in self.feature_col]
         return [[_or_none(value) for value in row] for row in zip(*columns, strict=True)]
 
     @cached_property
@@ -211,8 +211,8 @@ class EvalSlice(Displayed):
         if len(set(hashes)) == len(hashes):
             return unit_ids(hashes)
         named = [name for name in (self.group_col, self.strata_col) if name is not None]
-        others = [name for name in sorted(_frames.names(self.df)) if name not in named]
-        columns = [_frames.column(self.df, name).tolist() for name in named + others]
+        others = [name for name in sorted(frames.names(self.df)) if name not in named]
+        columns = [frames.column(self.df, name).tolist() for name in named + others]
         return unit_ids(hashes, *(map(_as_text, column) for column in columns))
 
     def take(self, rows: ArrayLike, *, name: str | None = None) -> "EvalSlice":
@@ -224,7 +224,7 @@ class EvalSlice(Displayed):
         >>> slice_.take([2, 0], name="test").features
         ['c', 'a']
         """
-        return replace(self, df=_frames.take(self.df, rows), name=name or self.name)
+        return replace(self, df=frames.take(self.df, rows), name=name or self.name)
 
     def renamed(self, name: str) -> "EvalSlice":
         """Return the same rows under another name."""
@@ -243,9 +243,10 @@ class EvalSlice(Displayed):
         """
         parts = dict(slices or {})
         if self.strata_col is not None:
-            strata = _frames.column(self.df, self.strata_col).tolist()
+            strata = frames.column(self.df, self.strata_col).tolist()
             named = [
-                _validate.UNLABELED if _validate.is_missing(part) else str(part) for part in strata
+                validation.UNLABELED if validation.is_missing(part) else str(part)
+                for part in strata
             ]
             parts.setdefault(self.strata_col, named)
         return Records.from_rows(
@@ -267,7 +268,7 @@ class EvalSlice(Displayed):
 
 
 def _or_none(value: Any) -> Any:
-    return None if _validate.is_missing(value) else value
+    return None if validation.is_missing(value) else value
 
 
 def _as_text(value: Any) -> str:

@@ -18,9 +18,9 @@ from eval_toolkit.errors import ModelError, UndefinedMetricError
 from eval_toolkit.graders import Grade
 from eval_toolkit.harness import evaluate, save_run
 from eval_toolkit.leakage import LeakageFinding
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records

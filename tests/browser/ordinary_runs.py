@@ -13,8 +13,8 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.graders import ExactMatch
 from eval_toolkit.harness import evaluate, save_run
 from eval_toolkit.leakage import CrossSplitLeakageCheck
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.tasks import BaseTask, run_task

@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 
-from eval_toolkit._hashing import sha256_file
+from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.report.viewer.security import session_of
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.table import Layout
-from eval_toolkit.viewer.security import session_of
 
 __all__ = ["MILLION", "Served", "million", "served"]
 

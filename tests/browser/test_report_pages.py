@@ -9,9 +9,9 @@ from tests.browser.conftest import Opens
 from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.ordinary_runs import labels_and_scores
 
-from eval_toolkit._display import Cell, Count, Interval, Number, Table, Text
-from eval_toolkit._display.to_html import html_table
-from eval_toolkit._words import number
+from eval_toolkit._internal.display import Cell, Count, Interval, Number, Table, Text
+from eval_toolkit._internal.display.to_html import html_table
+from eval_toolkit._internal.words import number
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import write_report
 

@@ -18,9 +18,9 @@ from tests.browser.conftest import Opens
 from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.serving import MILLION, Served, served
 
-from eval_toolkit._words import number
+from eval_toolkit._internal.words import number
+from eval_toolkit.report.viewer.serving import _opened as opening
 from eval_toolkit.runs import Run
-from eval_toolkit.viewer.serving import _opened as opening
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.cli import main
 
 Command = Callable[..., tuple[int, str, str]]
@@ -99,4 +99,4 @@ def columns() -> dict[str, Any]:
 @pytest.fixture
 def preds(tmp_path: Path, columns: dict[str, Any]) -> Path:
     """Predictions as a CSV file."""
-    return _tables.write_table(columns, tmp_path / "preds.csv")
+    return tables.write_table(columns, tmp_path / "preds.csv")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.leakage import LEAKAGE_CODES
 
 Command = Callable[..., tuple[int, str, str]]
@@ -157,8 +157,8 @@ class TestFindings:
         self, command: Command, tmp_path: Path, name: str
     ) -> None:
         columns = {"text": [None, "hello there", None, None], "label": [0, 1, 0, 1]}
-        one = _tables.write_table(columns, tmp_path / name)
-        two = _tables.write_table(columns | {"text": [None] * 4}, tmp_path / f"b{one.suffix}")
+        one = tables.write_table(columns, tmp_path / name)
+        two = tables.write_table(columns | {"text": [None] * 4}, tmp_path / f"b{one.suffix}")
         code, out, err = command("check", one, two, "--fix", tmp_path / "clean")
         assert (code, err) == (0, "")
         assert f"{name}: rows without a text, compared with no other: 3" in out
@@ -179,7 +179,7 @@ class TestFindings:
     ) -> None:
         told = "Dear customer, your order number {} has shipped and arrives on Monday before noon"
         texts = [told.format(7 * i) for i in range(n)]
-        path = _tables.write_table({"text": np.array(texts, dtype=object)}, tmp_path / "a.csv")
+        path = tables.write_table({"text": np.array(texts, dtype=object)}, tmp_path / "a.csv")
         payload = run_json(command, 0, "check", path)
         assert by_code(payload)["LK002"]["n_affected"] == n - 1
         evidence = by_code(payload)["LK002"]["evidence"]
@@ -290,9 +290,9 @@ class TestFix:
             "label": np.array([0, 0, 1], dtype=np.int8),
             "row_number_of_file": np.array([1.5, 2.5, 3.5]),
         }
-        path = _tables.write_table(columns, tmp_path / "a.parquet")
+        path = tables.write_table(columns, tmp_path / "a.parquet")
         assert command("check", path, "--fix", tmp_path / "out")[0] == 0
-        found = _tables.read_table(tmp_path / "out/a.parquet")
+        found = tables.read_table(tmp_path / "out/a.parquet")
         assert list(found) == list(columns)
         assert found["label"].dtype == np.int8
         assert found["row_number_of_file"].tolist() == [1.5, 3.5]

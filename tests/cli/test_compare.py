@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._internal import tables
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff, tango_interval
 from eval_toolkit.models.scripted import ScriptedModel
@@ -54,14 +54,14 @@ def graded(folder: Path, answers: Any, *graders: Any) -> Path:
 
 @pytest.fixture
 def a(columns: dict[str, Any], tmp_path: Path) -> Path:
-    return _tables.write_table(part(columns, np.arange(200)), tmp_path / "a.csv")
+    return tables.write_table(part(columns, np.arange(200)), tmp_path / "a.csv")
 
 
 @pytest.fixture
 def b(columns: dict[str, Any], tmp_path: Path) -> Path:
     """The better scorer, in another order and another format."""
     order = np.random.default_rng(5).permutation(200)
-    return _tables.write_table(part(columns, order, "better"), tmp_path / "b.parquet")
+    return tables.write_table(part(columns, order, "better"), tmp_path / "b.parquet")
 
 
 def cell(payload: Any, metric: str, part: str = "all") -> Any:
@@ -123,7 +123,7 @@ class TestNumbers:
         self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
     ) -> None:
         logits = part({**columns, "better": 9.0 * columns["better"]}, np.arange(200), "better")
-        payload = as_json("compare", a, _tables.write_table(logits, tmp_path / "logits.csv"))
+        payload = as_json("compare", a, tables.write_table(logits, tmp_path / "logits.csv"))
         assert cell(payload, "brier")["status"] == "skipped"
         assert "needs probabilities" in cell(payload, "brier")["reason"]
         assert cell(payload, "roc_auc")["status"] == "ok"
@@ -137,7 +137,7 @@ class TestPairing:
     def test_common_rows_are_compared_and_the_rest_counted(
         self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
     ) -> None:
-        fewer = _tables.write_table(part(columns, np.arange(20, 150)), tmp_path / "few.csv")
+        fewer = tables.write_table(part(columns, np.arange(20, 150)), tmp_path / "few.csv")
         pairing = as_json("compare", a, fewer)["pairing"]
         assert pairing == {
             "paired_on": "id",
@@ -153,7 +153,7 @@ class TestPairing:
         files = []
         for name in ("score", "better"):
             table = {"label": columns["label"], "score": columns[name]}
-            files.append(_tables.write_table(table, tmp_path / f"{name}.csv"))
+            files.append(tables.write_table(table, tmp_path / f"{name}.csv"))
         code, out, _ = command("compare", *files)
         assert code == 0
         assert "200 rows, paired on the order of the rows: there is no id column in both" in out
@@ -163,7 +163,7 @@ class TestPairing:
     ) -> None:
         table = part(columns, np.arange(200))
         table["source"][9] = "other"
-        other = _tables.write_table(table, tmp_path / "b.csv")
+        other = tables.write_table(table, tmp_path / "b.csv")
         payload = as_json("compare", a, other, "--by", "source", "--on-mismatch", "drop")
         assert payload["pairing"]["n_dropped"] == 1
         assert cell(payload, "roc_auc")["n_units"] == 199
@@ -172,8 +172,8 @@ class TestPairing:
         self, as_json: Json, columns: dict[str, Any], tmp_path: Path
     ) -> None:
         fold = np.arange(200) % 2
-        one = _tables.write_table({**columns, "fold": fold}, tmp_path / "one.csv")
-        two = _tables.write_table({**columns, "fold": fold.astype(float)}, tmp_path / "two.parquet")
+        one = tables.write_table({**columns, "fold": fold}, tmp_path / "one.csv")
+        two = tables.write_table({**columns, "fold": fold.astype(float)}, tmp_path / "two.parquet")
         payload = as_json("compare", one, two, "--by", "fold", "--group", "fold")
         assert payload["pairing"]["n_paired"] == 200
 
@@ -182,7 +182,7 @@ class TestPairing:
     ) -> None:
         table = part(columns, np.arange(200))
         del table["source"], table["author"]
-        other = _tables.write_table(table, tmp_path / "b.csv")
+        other = tables.write_table(table, tmp_path / "b.csv")
         code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
         assert code == 0
         assert "read from A alone, B has no such column: source, author\n" in out
@@ -237,7 +237,7 @@ class TestRefusals:
     ) -> None:
         flipped = part(columns, np.arange(200))
         flipped["label"][9] = 1 - flipped["label"][9]
-        other = _tables.write_table(flipped, tmp_path / "flipped.csv")
+        other = tables.write_table(flipped, tmp_path / "flipped.csv")
         assert f"{other}: row 10: the label of id 'r0009' differs" in refused(a, other)
 
     def test_nothing_in_common(
@@ -245,7 +245,7 @@ class TestRefusals:
     ) -> None:
         table = part(columns, np.arange(200))
         table["id"] = np.array([f"x{i}" for i in range(200)], dtype=object)
-        other = _tables.write_table(table, tmp_path / "x.csv")
+        other = tables.write_table(table, tmp_path / "x.csv")
         assert "a.csv and x.csv have no 'id' in common" in refused(a, other)
 
     def test_other_lengths_without_ids(self, refused: Callable[..., str], tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ class TestRefusals:
                 table[column][9] = "other"
             if not ids:
                 del table["id"]
-            files.append(_tables.write_table(table, tmp_path / f"{name}.csv"))
+            files.append(tables.write_table(table, tmp_path / f"{name}.csv"))
         key = "of id 'r0009' " if ids else ""
         expected = f"{files[1]}: row 10: the {what} {key}differs from {files[0]}: row 10"
         assert expected in refused(*files, option, column)
@@ -452,7 +452,7 @@ class TestRuns:
     def test_units_left_out_are_told(
         self, command: Command, columns: dict[str, Any], runs: list[Path], tmp_path: Path
     ) -> None:
-        fewer = _tables.write_table(part(columns, np.arange(150)), tmp_path / "fewer.csv")
+        fewer = tables.write_table(part(columns, np.arange(150)), tmp_path / "fewer.csv")
         assert command("score", fewer, "--save", tmp_path / "r150")[0] == 0
         code, out, _ = command("compare", runs[0], tmp_path / "r150", "--metric", "roc_auc")
         assert code == 0

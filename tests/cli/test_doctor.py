@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import eval_toolkit
-from eval_toolkit import _kernel
+from eval_toolkit._internal import kernel
 from eval_toolkit.cli.doctor import EXTRAS
 from eval_toolkit.runs import open_run, run_lock, write_run
 
@@ -54,11 +54,11 @@ class TestMachine:
     def test_json(self, as_json: Callable[..., Any]) -> None:
         payload = as_json("doctor")
         assert payload["versions"]["eval-toolkit"] == eval_toolkit.__version__
-        assert payload["kernel"]["bootstrap"] == _kernel.backend()
+        assert payload["kernel"]["bootstrap"] == kernel.backend()
         assert payload["machine"]["cpu_count"] == os.cpu_count()
 
     def test_the_numpy_kernel_is_named(self, command: Command) -> None:
-        with _kernel.using("numpy"):
+        with kernel.using("numpy"):
             _, out, _ = command("doctor")
         assert "numpy (" in out
         assert "native" not in out

@@ -13,8 +13,8 @@ import pytest
 
 from eval_toolkit.analysis import judge_study
 from eval_toolkit.cli._models import model_options
+from eval_toolkit.graders.judges import RUBRICS
 from eval_toolkit.inference import plan_labels
-from eval_toolkit.judges import RUBRICS
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records

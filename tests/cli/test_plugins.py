@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import columns_of
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.plugins import PLUGIN_KINDS
 
 Command = Callable[..., tuple[int, str, str]]
@@ -121,7 +121,7 @@ def test_a_check_that_fails_is_named(command: Command, package: Path, tmp_path: 
 def test_a_selector_by_name(
     as_json: Callable[..., Any], package: Path, preds: Path, tmp_path: Path
 ) -> None:
-    other = _tables.write_table(
+    other = tables.write_table(
         {name: [f"x{value}" if name == "id" else value for value in column]
          for name, column in columns_of(seed=4).items()},
         tmp_path / "other.csv",

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from eval_toolkit.judges.asking import apart
+from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.models.runner import read_outcomes
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.rollouts import rollouts_of
-from eval_toolkit.runner import read_outcomes
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 
 SUCCESS = "attack_success"

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables, scorecard
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
+from eval_toolkit import scorecard
+from eval_toolkit._internal import tables
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.thresholds import TargetFPRSelector
@@ -95,7 +96,7 @@ class TestNumbers:
     ) -> None:
         order = np.random.default_rng(0).permutation(200)
         shuffled = {name: column[order] for name, column in columns.items()}
-        other = _tables.write_table(shuffled, tmp_path / "shuffled.csv")
+        other = tables.write_table(shuffled, tmp_path / "shuffled.csv")
         args = ("--by", "source", "--group", "author", "--resamples", "200")
         one, two = (as_json("score", path, *args) for path in (preds, other))
         assert one["by_slice"] == two["by_slice"]
@@ -141,7 +142,7 @@ class TestThresholds:
     ) -> None:
         val = tmp_path / "val.csv"
         rows = range(0, 200, 2)
-        _tables.write_table({n: columns[n][list(rows)] for n in ("label", "score")}, val)
+        tables.write_table({n: columns[n][list(rows)] for n in ("label", "score")}, val)
         payload = as_json(
             *("score", preds, "--threshold-from", val, "--select", "fpr=0.1", "--metric", "recall")
         )
@@ -166,7 +167,7 @@ class TestThresholds:
         ids = columns["id"].copy()
         ids[:195] = [f"v{i}" for i in range(195)]
         overlapping = {**columns, "id": ids, "score": columns["better"]}
-        val = _tables.write_table(overlapping, tmp_path / "val.csv")
+        val = tables.write_table(overlapping, tmp_path / "val.csv")
         code, out, err = command("score", preds, "--threshold-from", val)
         assert (code, out) == (2, "")
         assert f"{val}: row 196: a row of this id is scored, too (5 such rows)" in err
@@ -343,7 +344,7 @@ class TestInput:
     def test_every_format_gives_the_same(
         self, as_json: Json, preds: Path, columns: dict[str, Any], tmp_path: Path, name: str
     ) -> None:
-        path = _tables.write_table(columns, tmp_path / name)
+        path = tables.write_table(columns, tmp_path / name)
         args = ("--by", "source", "--id", "id", "--resamples", "50")
         assert (
             as_json("score", path, *args)["by_slice"]
@@ -354,7 +355,7 @@ class TestInput:
         self, as_json: Json, preds: Path, columns: dict[str, Any], tmp_path: Path
     ) -> None:
         for part, at in enumerate((slice(0, 80), slice(80, 200))):
-            _tables.write_table(
+            tables.write_table(
                 {name: column[at] for name, column in columns.items()},
                 tmp_path / f"part{part}.csv",
             )
@@ -393,7 +394,7 @@ class TestInput:
         options: list[str],
     ) -> None:
         words = np.array(labels, dtype=object)[columns["label"]]
-        path = _tables.write_table({**columns, "label": words}, tmp_path / "words.csv")
+        path = tables.write_table({**columns, "label": words}, tmp_path / "words.csv")
         got = as_json("score", path, *options, "--resamples", 50)["by_slice"]
         assert got == as_json("score", preds, "--resamples", 50)["by_slice"]
 
@@ -401,7 +402,7 @@ class TestInput:
         self, as_json: Json, columns: dict[str, Any], tmp_path: Path
     ) -> None:
         logit = {**columns, "score": np.log(columns["score"] / (1.0 - columns["score"]))}
-        block = cells(as_json("score", _tables.write_table(logit, tmp_path / "logits.csv")))
+        block = cells(as_json("score", tables.write_table(logit, tmp_path / "logits.csv")))
         plain = scorecard(columns["label"], columns["score"], metrics=[ms.roc_auc], seed=42)
         assert block["roc_auc"] == plain["roc_auc"].to_dict()
         for name in ("brier", "log_loss"):

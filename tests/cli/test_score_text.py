@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]
@@ -22,7 +22,7 @@ def rows(tmp_path: Path) -> Path:
         "label": [n % 2 for n in range(N)],
         "score": [round((n * 37 % 60) / 60, 3) for n in range(N)],
     }
-    path: Path = _tables.write_table(columns, tmp_path / "rows.jsonl")
+    path: Path = tables.write_table(columns, tmp_path / "rows.jsonl")
     return path
 
 
@@ -51,7 +51,7 @@ def test_places_go_on_from_one_file_to_the_next(
     command: Command, rows: Path, tmp_path: Path
 ) -> None:
     more = {"id": ["z1", "z2"], "text": ["first", "second"], "label": [0, 1], "score": [0.1, 0.9]}
-    other = _tables.write_table(more, tmp_path / "zz.jsonl")
+    other = tables.write_table(more, tmp_path / "zz.jsonl")
     code, _, err = command("score", rows, other, "--save", tmp_path / "r1", "--text", "text")
     assert (code, err) == (0, "")
     inputs = Run.open(tmp_path / "r1").inputs
@@ -76,7 +76,7 @@ def test_the_rows_a_threshold_is_chosen_on_need_no_text(
     command: Command, rows: Path, tmp_path: Path
 ) -> None:
     other = {"id": ["z1", "z2", "z3"], "label": [0, 1, 1], "score": [0.1, 0.9, 0.8]}
-    chosen = _tables.write_table(other, tmp_path / "dev.jsonl")
+    chosen = tables.write_table(other, tmp_path / "dev.jsonl")
     code, _, err = command(
         *("score", rows, "--save", tmp_path / "r1", "--text", "text", "--threshold-from", chosen)
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -210,7 +210,7 @@ class TestDuplicates:
             for i in range(80)
         ]
         columns = {"text": np.array(texts, dtype=object), "label": np.arange(80) % 10 % 2}
-        return _tables.write_table(columns, tmp_path / "c.jsonl")
+        return tables.write_table(columns, tmp_path / "c.jsonl")
 
     def test_copies_in_two_parts_are_told(
         self, command: Command, copies: Path, tmp_path: Path
@@ -227,7 +227,7 @@ class TestDuplicates:
         assert code == 0
         assert "nothing is in two parts (ExactDuplicateCheck, NearDuplicateCheck)" in out
         texts = [
-            set(_tables.read_table(tmp_path / "p" / f"{part}.jsonl", texts=["text"])["text"])
+            set(tables.read_table(tmp_path / "p" / f"{part}.jsonl", texts=["text"])["text"])
             for part in ("train", "test")
         ]
         assert len(texts[0]) + len(texts[1]) == 10
@@ -236,10 +236,10 @@ class TestDuplicates:
 
 def test_by_id_no_text_is_needed(command: Command, tmp_path: Path) -> None:
     columns = {"key": np.arange(20), "x": np.arange(20) / 7, "label": np.arange(20) % 2}
-    path = _tables.write_table(columns, tmp_path / "n.parquet")
+    path = tables.write_table(columns, tmp_path / "n.parquet")
     options = ("--id", "key", "--sizes", "a=0.5,b=0.5")
     assert command("split", path, "--out", tmp_path / "p", *options)[0] == 0
-    found = [_tables.read_table(tmp_path / f"p/{part}.parquet") for part in "ab"]
+    found = [tables.read_table(tmp_path / f"p/{part}.parquet") for part in "ab"]
     assert sorted(np.concatenate([part["key"] for part in found]).tolist()) == list(range(20))
     assert found[0]["x"].dtype == np.float64
 

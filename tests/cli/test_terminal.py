@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from tests.cli.conftest import Command, columns_of
 
-from eval_toolkit import _tables
-from eval_toolkit._display import (
+from eval_toolkit._internal import tables as _tables
+from eval_toolkit._internal.display import (
     Alert,
     CellLike,
     Count,
@@ -28,9 +28,9 @@ from eval_toolkit._display import (
     Status,
     Table,
 )
-from eval_toolkit._display.to_markdown import markdown_page
-from eval_toolkit._display.to_terminal import terminal_text
-from eval_toolkit._display.wrapping import wrapped
+from eval_toolkit._internal.display.to_markdown import markdown_page
+from eval_toolkit._internal.display.to_terminal import terminal_text
+from eval_toolkit._internal.display.wrapping import wrapped
 from eval_toolkit.cli import _show
 from eval_toolkit.cli._html import html_page
 from eval_toolkit.cli._show import Output

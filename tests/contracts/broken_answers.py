@@ -9,8 +9,8 @@ from eval_toolkit.artifacts import CsvPredictionReader
 from eval_toolkit.errors import ModelError
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.metric_specs import mean_of
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, ResponseType
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, ResponseType
 from eval_toolkit.rollouts.attacks import StopAttack
 from eval_toolkit.tasks import BaseTask
 from eval_toolkit.testing import ODD_TEXTS, TEXTS

@@ -14,11 +14,12 @@ from sklearn.pipeline import make_pipeline
 from tests.fault_server import FaultServer
 from tests.model_fixture import write_tiny_model
 
-from eval_toolkit import CostMatrix, EvalSlice, _tables, as_scorer, leakage, loaders, splits
+from eval_toolkit import CostMatrix, EvalSlice, as_scorer, leakage, loaders, splits
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit import text_dedup as td
 from eval_toolkit import thresholds as th
+from eval_toolkit._internal import tables
 from eval_toolkit.artifacts import (
     CsvPredictionReader,
     JsonlPredictionReader,
@@ -26,17 +27,17 @@ from eval_toolkit.artifacts import (
     TsvPredictionReader,
 )
 from eval_toolkit.graders import loading as graders
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.harness.loading import SELECTORS, SPLITTERS
-from eval_toolkit.judges import Judge
 from eval_toolkit.leakage.loading import OURS as CHECKS
 from eval_toolkit.loaders.loading import OURS as LOADERS
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.openai_compatible import OpenAICompatible
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import Completion
 from eval_toolkit.rollouts.attacks import available_attacks, load_attack
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.tasks import available_tasks, load_task
@@ -146,7 +147,7 @@ COLUMNS = {"text": ["one", "two", "three"], "label": [0, 1, 1], "split": ["a", "
 
 
 def _ood(folder: Path) -> Any:
-    csv = _tables.write_table(COLUMNS, folder / "rows.csv")
+    csv = tables.write_table(COLUMNS, folder / "rows.csv")
     digest = hashlib.sha256(csv.read_bytes()).hexdigest()
     manifest = folder / "ood.json"
     manifest.write_text(json.dumps({"slices": {"mine": {"url": csv.as_uri(), "sha256": digest}}}))
@@ -162,12 +163,12 @@ def _hub(folder: Path) -> Any:
 LOADER_OBJECTS: dict[str, Callable[[Path], Any]] = {
     "DataFrameLoader": lambda folder: loaders.DataFrameLoader(COLUMNS, split_col="split"),
     "FileLoader": lambda folder: loaders.FileLoader(
-        _tables.write_table(COLUMNS, folder / "rows.csv"), split_col="split"
+        tables.write_table(COLUMNS, folder / "rows.csv"), split_col="split"
     ),
     "HFDatasetsLoader": _hub,
     "OodManifestLoader": _ood,
     "ParquetGlobLoader": lambda folder: loaders.ParquetGlobLoader(
-        {"all": str(_tables.write_table(COLUMNS, folder / "rows.parquet"))}
+        {"all": str(tables.write_table(COLUMNS, folder / "rows.parquet"))}
     ),
     "SingleSliceLoader": lambda folder: loaders.SingleSliceLoader(EvalSlice("x", COLUMNS)),
 }
@@ -189,7 +190,7 @@ def test_loaders(name: str, tmp_path: Path) -> None:
 )
 def test_readers_of_predictions(suffix: str, reader: Any, tmp_path: Path) -> None:
     rows = {"id": ["a", "b"], "label": [0.0, 1.0], "score": [0.25, 0.5]}
-    file = _tables.write_table(rows, tmp_path / f"p.{suffix}")
+    file = tables.write_table(rows, tmp_path / f"p.{suffix}")
     CONTRACTS["prediction_reader"].check(reader, uri=str(file), expected=rows)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.faults import escapes
 
-from eval_toolkit._contained import Contained, Limits, Overrun, levels
+from eval_toolkit._internal.sandbox import Contained, Limits, Overrun, levels
 
 ROOT = Path(__file__).parents[2]
 REFUSING = Path(__file__).with_name("refusing.py")
@@ -65,7 +65,7 @@ def tried(folder: Path) -> dict[str, Any]:
 def _passes(way: str, code: str, tests: str) -> bool:
     sandbox = levels.program_sandbox(way)
     call = Contained(
-        "eval_toolkit._contained.programs:run_program", Limits(SECONDS + 20, None), sandbox
+        "eval_toolkit._internal.sandbox.programs:run_program", Limits(SECONDS + 20, None), sandbox
     )
     told = Limits(SECONDS, 512).to_dict()
     try:

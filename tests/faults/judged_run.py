@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks import run_task
 from eval_toolkit.tasks.base import BaseTask
 

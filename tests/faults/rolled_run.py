@@ -18,9 +18,9 @@ import signal
 import sys
 from pathlib import Path
 
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.rollouts.attacks import Refinement

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.runner import Job, Journal, run_jobs
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.runner import Job, Journal, run_jobs
 
 N_JOBS = 1200
 

@@ -20,7 +20,7 @@ from tests.faults.escapes import (
     Outside,
 )
 
-from eval_toolkit._contained import (
+from eval_toolkit._internal.sandbox import (
     ALLOW_WEAKER,
     Contained,
     Limits,
@@ -29,12 +29,12 @@ from eval_toolkit._contained import (
     close_workers,
     levels,
 )
-from eval_toolkit._contained.filters import has_filter
-from eval_toolkit._contained.levels import Level
-from eval_toolkit._contained.view import BUBBLEWRAP, LANDLOCK, NAMESPACES
+from eval_toolkit._internal.sandbox.filters import has_filter
+from eval_toolkit._internal.sandbox.levels import Level
+from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, LANDLOCK, NAMESPACES
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.graders import CodeTests
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 pytestmark = pytest.mark.skipif(not has_filter(), reason="the sandbox is Linux's")
 WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
@@ -97,7 +97,7 @@ def outside(tmp_path_factory):
 def run(way, code, tests="assert done", seconds=PATIENCE):
     sandbox = levels.program_sandbox(way)
     worker = Limits(seconds + 20.0, None)
-    call = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
+    call = Contained("eval_toolkit._internal.sandbox.programs:run_program", worker, sandbox)
     return call(code, Limits(seconds, 512).to_dict(), way, sandbox.view.to_dict(), apart=tests)
 
 
@@ -245,7 +245,7 @@ class TestConsent:
 
     CODE = (
         "from eval_toolkit.graders import CodeTests\n"
-        "from eval_toolkit.responses import Completion\n"
+        "from eval_toolkit.models.responses import Completion\n"
         "answer = Completion('x = 1', context={'test': 'assert x'})\n"
         "print(dict(CodeTests(seconds=20.0).grade(answer)))"
     )

@@ -22,7 +22,7 @@ from eval_toolkit.graders import (
     Ter,
     UnitCount,
 )
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 SIZE = 10_000_000
 SECONDS = 2.0

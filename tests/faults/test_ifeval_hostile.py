@@ -6,7 +6,7 @@ import pytest
 
 from eval_toolkit.graders import IFEval
 from eval_toolkit.graders.ifeval import follows, instruction_ids
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 pytest.importorskip("py3langid")
 

@@ -11,10 +11,10 @@ import pytest
 from tests.fault_server import FLAKY, FaultServer, answer_to, share
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion
 
 QUESTION = "What is 2 + 3?"
 

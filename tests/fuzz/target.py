@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from eval_toolkit._command_line import recording_command
+from eval_toolkit._internal.command_line import recording_command
 from eval_toolkit.cli.main import cli
 from eval_toolkit.errors import EvalToolkitError
 

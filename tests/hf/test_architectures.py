@@ -9,7 +9,7 @@ import transformers
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.huggingface import HuggingFaceModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 PROMPTS = ["the capital of france is", "the", "what is the answer ? the capital of italy is :"]
 CHOICES = (" paris", " a number of answers is the capital", " rome")

@@ -10,7 +10,7 @@ from tests.reference.test_embedded_reference import GOLDEN
 
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.embedded.weights import load_weights
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 pytest.importorskip("gguf")
 pytest.importorskip("accelerate")

@@ -10,11 +10,11 @@ import torch
 from tests.model_fixture import ask
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.huggingface import HuggingFaceModel
 from eval_toolkit.models.huggingface.decoding import draw
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 
 PROMPTS = [
     "the capital of france is",

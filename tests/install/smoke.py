@@ -299,7 +299,7 @@ def report() -> None:
     told("report", "run", "--no-charts", "-o", "plain.html")
     drawn, plain = (Path(name).read_text().count("<svg") for name in ("charts.html", "plain.html"))
     assert drawn > plain, (drawn, plain)
-    from eval_toolkit.plots import plot_roc_curve, save_figure
+    from eval_toolkit.report.plots import plot_roc_curve, save_figure
 
     save_figure(plot_roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4]), "roc.png")
     assert Path("roc.png").read_bytes().startswith(b"\x89PNG")

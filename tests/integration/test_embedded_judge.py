@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit.judges import Judge, PairJudge, Rubric
+from eval_toolkit.graders.judges import Judge, PairJudge, Rubric
 from eval_toolkit.models.embedded import EmbeddedModel
+from eval_toolkit.models.responses import ResponseType
+from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ResponseType
-from eval_toolkit.runner import read_outcomes
 from eval_toolkit.tasks import judge_pairs, measure_run, run_task
 from eval_toolkit.tasks.base import BaseTask
 

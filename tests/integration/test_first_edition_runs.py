@@ -211,7 +211,7 @@ def test_viewer(name: str, shown: str, runs: Path) -> None:
     pytest.importorskip("starlette")
     from tests.viewer_driving import TOKEN, Asking
 
-    from eval_toolkit.viewer import create_app
+    from eval_toolkit.report.viewer import create_app
 
     ask = Asking(create_app(runs, token=TOKEN))
     (address,) = re.findall(rf'"(/runs/{name}-[0-9a-f]+)"', ask("/").text)

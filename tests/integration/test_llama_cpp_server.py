@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.llama_cpp import LlamaCppServer
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible import OpenAICompatible
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 for package in ("xllamacpp", "aiohttp", "stamina"):
     pytest.importorskip(package)

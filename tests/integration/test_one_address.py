@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from tests.report_runs import Page, plain
 
-from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._display import Estimate
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Estimate
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.claims import evaluate_gate
 from eval_toolkit.cli import main
@@ -84,7 +84,7 @@ def command(*args: object) -> Any:
 
 
 def scored(folder: Path, at: int) -> Run:
-    file = _tables.write_table({**COLUMNS, "model": SCORES[at]}, folder.parent / f"{at}.csv")
+    file = tables.write_table({**COLUMNS, "model": SCORES[at]}, folder.parent / f"{at}.csv")
     options = ("--by", "subject", "--save", folder, "--resamples", 200, "--metric", "roc_auc")
     command("score", file, "--score", "model", *options)
     return Run.open(folder)

@@ -18,8 +18,8 @@ import pytest
 from eval_toolkit import ScriptedModel, measure_run, rescore_rollouts, run_task, score_predictions
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.graders.judges import Judge, PairJudge
 from eval_toolkit.integrations.importing import import_logs
-from eval_toolkit.judges import Judge, PairJudge
 from eval_toolkit.models import load_model
 from eval_toolkit.plugins import names
 from eval_toolkit.rollouts import System, run_rollouts

@@ -189,8 +189,8 @@ class TestReaders:
         from tests.viewer_driving import TOKEN, Asking
 
         from eval_toolkit.report import report_html
-        from eval_toolkit.viewer import create_app
-        from eval_toolkit.viewer.comparing import shown
+        from eval_toolkit.report.viewer import create_app
+        from eval_toolkit.report.viewer.comparing import shown
 
         run = Run.open(runs["good"])
         ask = Asking(create_app(runs["good"].parent, token=TOKEN))

@@ -99,7 +99,7 @@ def test_the_viewer_finds_what_units_say(name: str, words: str, n: int, runs: Pa
     pytest.importorskip("starlette")
     from tests.viewer_driving import TOKEN, Asking
 
-    from eval_toolkit.viewer import create_app
+    from eval_toolkit.report.viewer import create_app
 
     ask = Asking(create_app(runs, token=TOKEN))
     (address,) = re.findall(rf'"(/runs/{name}-[0-9a-f]+)"', ask("/").text)

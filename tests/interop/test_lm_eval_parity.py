@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eval_toolkit.models.requests import GenerateRequest, Request
+from eval_toolkit.models.responses import RawLoglikelihood
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, Request
-from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.tasks import load_lm_eval_task, plan_jobs, run_task
 from eval_toolkit.tasks.planning import decoding_of
 

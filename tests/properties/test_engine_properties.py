@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eval_toolkit import metrics
-from eval_toolkit._kernel import LANES, draw, native, rank_order, using
+from eval_toolkit._internal.kernel import LANES, draw, native, rank_order, using
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
 from eval_toolkit.inference.column_statistics import CallableStatistic

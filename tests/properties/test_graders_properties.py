@@ -22,7 +22,7 @@ from eval_toolkit.graders import (
     find_number,
 )
 from eval_toolkit.graders.extraction import read_number
-from eval_toolkit.responses import Completion, Loglikelihood
+from eval_toolkit.models.responses import Completion, Loglikelihood
 
 texts = st.text(max_size=200)
 awkward = st.text(alphabet="0123456789,.-+/$%eE\\{}boxedfrac#ABCD() \n−", max_size=80)

@@ -31,7 +31,7 @@ from eval_toolkit.graders import (
     rouge,
 )
 from eval_toolkit.graders.rouge import common_subsequence_length
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 texts = st.text(max_size=120) | st.text(alphabet='ab1,. "[]{}:\n-', max_size=80)
 words = st.lists(st.sampled_from("abcd"), max_size=25)

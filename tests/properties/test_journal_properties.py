@@ -7,12 +7,20 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit import _tables
-from eval_toolkit.messages import Message, Role
+from eval_toolkit._internal import tables
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.runner import (
+    Entry,
+    Job,
+    JobResult,
+    Journal,
+    read_outcomes,
+    run_jobs,
+    to_columns,
+)
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Entry, Job, JobResult, Journal, read_outcomes, run_jobs, to_columns
 
 ODD = st.characters()  # every code point, halves of surrogate pairs too
 TEXT = st.text(ODD, max_size=20) | st.sampled_from(
@@ -113,8 +121,8 @@ def test_a_file_holds_exactly_what_the_columns_hold(given_outcomes):
     columns = to_columns(given_outcomes)
     texts = [name for name in columns if name != "attempt"]
     with tempfile.TemporaryDirectory() as folder:
-        path = _tables.write_table(columns, Path(folder) / "r.parquet")
-        stored = _tables.read_table(path, texts=texts, columns=["attempt"])
+        path = tables.write_table(columns, Path(folder) / "r.parquet")
+        stored = tables.read_table(path, texts=texts, columns=["attempt"])
     assert {name: stored[name].tolist() for name in columns} == {
         name: column.tolist() for name, column in columns.items()
     }

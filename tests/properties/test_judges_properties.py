@@ -4,10 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.graders import Grade
-from eval_toolkit.judges import RUBRICS, Labels, MatchOutcome, PairJudge, Scale, VerdictFormat
-from eval_toolkit.judges.voting import agreement, combined
+from eval_toolkit.graders.judges import (
+    RUBRICS,
+    Labels,
+    MatchOutcome,
+    PairJudge,
+    Scale,
+    VerdictFormat,
+)
+from eval_toolkit.graders.judges.voting import agreement, combined
+from eval_toolkit.models.responses import Completion, RawCompletion
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Completion, RawCompletion
 
 JUDGE = PairJudge(ScriptedModel(""))
 A, B = Completion("a", id="q"), Completion("b", id="q")

@@ -13,8 +13,8 @@ from tests.properties.strategies import Rows, labelled_scores
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
-from eval_toolkit._kernel import native, using
-from eval_toolkit._words import visible
+from eval_toolkit._internal.kernel import native, using
+from eval_toolkit._internal.words import visible
 from eval_toolkit.inference import BootstrapCI
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
 from eval_toolkit.thresholds import MaxF1Selector

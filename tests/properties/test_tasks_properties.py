@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.tasks import (
     BaseTask,
     MCStyle,

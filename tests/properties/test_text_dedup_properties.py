@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit import _kernel
-from eval_toolkit._kernel import neardup
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.kernel import neardup
 from eval_toolkit.text_dedup import (
     EmbeddingCosineStrategy,
     ExactNormalizedHashStrategy,
@@ -190,7 +190,7 @@ def test_back_ends_agree(texts, threshold, n, bands, rows, limit, seed, data):
     boundary = data.draw(st.one_of(st.none(), st.integers(0, len(texts))))
     found = []
     for backend in ("native", "numpy"):
-        with _kernel.using(backend):
+        with kernel.using(backend):
             found.append(
                 neardup.similar_pairs(
                     texts,

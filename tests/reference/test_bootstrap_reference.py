@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from eval_toolkit import metrics
-from eval_toolkit._kernel import LANES
+from eval_toolkit._internal.kernel import LANES
 from eval_toolkit.inference import (
     block_bootstrap_on_folds,
     bootstrap_ci,

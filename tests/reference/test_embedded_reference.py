@@ -19,11 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.embedded.gguf import read_gguf
 from eval_toolkit.models.embedded.tokenizer import Tokenizer
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 # prompt, continuation, log-likelihood, tokens, whether greedy decoding would write it
 GOLDEN = [

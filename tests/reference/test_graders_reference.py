@@ -20,7 +20,7 @@ from eval_toolkit.graders import (
     TokenF1,
     find_number,
 )
-from eval_toolkit.responses import Completion, Loglikelihood
+from eval_toolkit.models.responses import Completion, Loglikelihood
 from eval_toolkit.scorecards import Records, summarise
 
 

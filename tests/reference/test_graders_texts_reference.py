@@ -10,9 +10,9 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from eval_toolkit.graders import Bleu, ChrF, Drop, ExactMatch, Rouge, Ter
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import Completion, RawCompletion
-from eval_toolkit.runner import Job, JobResult
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import Completion, RawCompletion
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample

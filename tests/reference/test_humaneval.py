@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from eval_toolkit.graders import CodeTests
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Completion
 from eval_toolkit.tasks import load_task
 from eval_toolkit.tasks.running import run_task
 

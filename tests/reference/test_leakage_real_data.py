@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit import leakage as lk
-from eval_toolkit._tables import FileFormat, read_table
+from eval_toolkit._internal.tables import FileFormat, read_table
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import normalize_text_for_dedup
 

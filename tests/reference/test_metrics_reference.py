@@ -17,8 +17,8 @@ from sklearn.isotonic import IsotonicRegression
 from eval_toolkit import metrics
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.metrics import calibration_error
-from eval_toolkit.metrics._pav import pav
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.isotonic import pav
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 approx = partial(pytest.approx, rel=1e-12, abs=1e-12)
 Case = tuple[np.ndarray, np.ndarray, np.ndarray | None]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit import Records, metric_specs, summarise
-from eval_toolkit._tables import read_table
+from eval_toolkit._internal.tables import read_table
 
 ROUNDING = 5e-5  # the tables print four digits
 DETECTORS = ("deepset", "protectai_v2", "promptguard2_86m", "promptguard2_22m")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit import metrics
-from eval_toolkit.metrics._pav import pav
+from eval_toolkit.metrics.isotonic import pav
 from eval_toolkit.metrics.probability import corp_decomposition
 
 

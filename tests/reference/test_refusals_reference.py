@@ -3,8 +3,8 @@
 import csv
 from pathlib import Path
 
-from eval_toolkit.judges import Refusal
-from eval_toolkit.responses import Completion
+from eval_toolkit.graders.judges import Refusal
+from eval_toolkit.models.responses import Completion
 
 FILE = "xstest_completions_llama2new_human_labels.csv"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit.responses import Completion, Loglikelihood
+from eval_toolkit.models.responses import Completion, Loglikelihood
 from eval_toolkit.tasks import BaseTask, ResponseType, Sample, format_prompt, load_task
 
 COMPLETIONS, CHOICES = "llm_completion", "llm_multiple_choice"

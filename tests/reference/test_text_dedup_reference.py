@@ -5,7 +5,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from eval_toolkit._kernel import neardup
+from eval_toolkit._internal.kernel import neardup
 from eval_toolkit.text_dedup import (
     JaccardNgramStrategy,
     MinHashLSHStrategy,

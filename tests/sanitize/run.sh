@@ -21,18 +21,18 @@ done
 rm -rf "$copy"
 mkdir -p "$copy"
 cp -r src/eval_toolkit "$copy/eval_toolkit"
-rm -f "$copy"/eval_toolkit/_kernel/*.so
+rm -f "$copy"/eval_toolkit/_internal/kernel/*.so
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 for kernel in native neardup; do
   "$cc" -shared -fPIC -std=c11 -O2 -g -ffp-contract=off -fno-omit-frame-pointer -Wall -Werror \
     -fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 \
-    -I"$include" "src/eval_toolkit/_kernel/$kernel.c" -o "$copy/eval_toolkit/_kernel/_$kernel.abi3.so"
+    -I"$include" "src/eval_toolkit/_internal/kernel/$kernel.c" -o "$copy/eval_toolkit/_internal/kernel/_$kernel.abi3.so"
 done
 
 export PYTHONPATH=$copy PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1
 export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 LD_PRELOAD=$asan "$python" -c '
-from eval_toolkit._kernel import _native, _neardup
+from eval_toolkit._internal.kernel import _native, _neardup
 assert all("build/sanitize" in kernel.__file__ for kernel in (_native, _neardup))
 '
 LD_PRELOAD=$asan "$python" -m pytest -q -p no:cacheprovider -p no:randomly -k "not numpy" \

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from eval_toolkit.eda.competency import competency_baselines
-from eval_toolkit.eda.discrepancy import maximum_mean_discrepancy
-from eval_toolkit.eda.shift import proxy_a_distance
+from eval_toolkit.leakage.eda.competency import competency_baselines
+from eval_toolkit.leakage.eda.discrepancy import maximum_mean_discrepancy
+from eval_toolkit.leakage.eda.shift import proxy_a_distance
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.inference import _lower_bounds
 from eval_toolkit.inference.sequences import confidence_sequence
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, looks

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.analysis import MatchSpec, RunComparison, compare_runs, leaderboard
 from eval_toolkit.analysis.matching import renamed
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError

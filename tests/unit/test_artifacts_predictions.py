@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.artifacts import (
     CsvPredictionReader,
     JsonlPredictionReader,

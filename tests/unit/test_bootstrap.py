@@ -34,8 +34,8 @@ from eval_toolkit.inference.results import (
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
+from eval_toolkit.metric_specs.at_threshold import op_accuracy, op_f1, op_recall, op_specificity
 from eval_toolkit.metrics import brier_score, expected_calibration_error, log_loss, pr_auc, roc_auc
-from eval_toolkit.op_metric_specs import op_accuracy, op_f1, op_recall, op_specificity
 from eval_toolkit.scorecards import scorecard
 
 RNG = np.random.default_rng(77)

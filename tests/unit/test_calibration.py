@@ -11,8 +11,8 @@ from eval_toolkit import metrics
 from eval_toolkit.calibration import _solve
 from eval_toolkit.calibration._solve import bisect, logistic_regression
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.metrics._logistic import sigmoid
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.logistic import sigmoid
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 FITTERS = [
     cal.fit_isotonic_calibrator,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from eval_toolkit._contained import (
+from eval_toolkit._internal.sandbox import (
     Contained,
     Failed,
     Limits,
@@ -21,7 +21,7 @@ from eval_toolkit._contained import (
     close_workers,
     wire,
 )
-from eval_toolkit._contained.levels import best_sandbox, measured_level
+from eval_toolkit._internal.sandbox.levels import best_sandbox, measured_level
 
 LINUX = sys.platform.startswith("linux")
 
@@ -193,7 +193,7 @@ class TestNothingIsLeftBehind:
     def test_not_at_the_end_of_the_interpreter(self, tmp_path):
         done = self._python(
             """
-            from eval_toolkit._contained import Contained
+            from eval_toolkit._internal.sandbox import Contained
             print(Contained("os:getpid")())
             """,
             tmp_path,
@@ -205,7 +205,7 @@ class TestNothingIsLeftBehind:
     def test_a_worker_ends_itself_when_its_caller_was_killed(self, tmp_path):
         code = """
             import sys
-            from eval_toolkit._contained import Contained, Limits
+            from eval_toolkit._internal.sandbox import Contained, Limits
             sys.path.append(sys.argv[1])
             Contained("contained_target:tell_and_sleep", Limits(seconds=3.0))(sys.argv[2])
             """
@@ -226,7 +226,7 @@ class TestNothingIsLeftBehind:
         done = self._python(
             """
             import os
-            from eval_toolkit._contained import Contained
+            from eval_toolkit._internal.sandbox import Contained
             pid = Contained("os:getpid")
             mine = pid()
             child = os.fork()

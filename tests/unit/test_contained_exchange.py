@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._contained import values
-from eval_toolkit._contained.levels import measured_level, program_sandbox
+from eval_toolkit._internal.sandbox import values
+from eval_toolkit._internal.sandbox.levels import measured_level, program_sandbox
 from eval_toolkit.graders import CodeTests
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 pytestmark = pytest.mark.skipif(not measured_level().way, reason="programs are not run here")
 

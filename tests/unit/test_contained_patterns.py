@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._contained import Overrun
-from eval_toolkit._contained.patterns import PATTERN_LIMIT, find_in, is_simple, take_out
+from eval_toolkit._internal.sandbox import Overrun
+from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, find_in, is_simple, take_out
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ExactMatch, RegexMatch
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 BOMB = r"(a+)+$"
 TRIGGER = "a" * 60 + "!"

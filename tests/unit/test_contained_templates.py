@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from eval_toolkit._contained.templates import TemplateFailed, is_plain, render
+from eval_toolkit._internal.sandbox.templates import TemplateFailed, is_plain, render
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.messages import Message
-from eval_toolkit.prompts import JinjaTemplate
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.prompts import JinjaTemplate
 from eval_toolkit.tasks import CompletionSpec, DataSpec, Prompt, Task
 from eval_toolkit.tasks.lm_eval.templates import rendered
 

@@ -30,10 +30,10 @@ from eval_toolkit import (
     tasks,
     write_run,
 )
-from eval_toolkit._display import Displayed
-from eval_toolkit._display.to_latex import latex_text
-from eval_toolkit._display.to_markdown import markdown_text
-from eval_toolkit._words import visible
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.display.to_latex import latex_text
+from eval_toolkit._internal.display.to_markdown import markdown_text
+from eval_toolkit._internal.words import visible
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.metric_specs import roc_auc
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from eval_toolkit.inference._distributions import (
+from eval_toolkit.inference.distributions import (
     binomial_cdf,
     critical_value,
     normal_cdf,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import eval_toolkit
-from eval_toolkit._environment import child_environment, secret_variables
+from eval_toolkit._internal.environment import child_environment, secret_variables
 
 SOURCE = Path(eval_toolkit.__file__).parent
 LINUX = sys.platform.startswith("linux")
@@ -71,7 +71,7 @@ class TestProc:
     def test_the_process_itself_keeps_them(self):
         told = python(
             "import os, subprocess, sys\n"
-            "from eval_toolkit._environment import hide_secrets\n"
+            "from eval_toolkit._internal.environment import hide_secrets\n"
             "hide_secrets()\n"
             "print(os.environ['SOME_API_KEY'])\n"
             "subprocess.run([sys.executable, '-c', "

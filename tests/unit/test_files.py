@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from eval_toolkit._files import replace_atomic, write_atomic
+from eval_toolkit._internal.files import replace_atomic, write_atomic
 
 
 def test_text_and_bytes(tmp_path):

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from eval_toolkit._files import pieces_of, read_unpacked
-from eval_toolkit._tables import read_table, read_text, write_table
-from eval_toolkit._tables.sources import connection
+from eval_toolkit._internal.files import pieces_of, read_unpacked
+from eval_toolkit._internal.tables import read_table, read_text, write_table
+from eval_toolkit._internal.tables.sources import connection
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.integrations.importing.plain_files import load_json
 from eval_toolkit.integrations.importing.zipped import Zipped

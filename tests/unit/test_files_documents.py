@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eval_toolkit._files import (
+from eval_toolkit._internal.files import (
     limits,
     open_regular,
     parse_json,
@@ -20,7 +20,7 @@ from eval_toolkit._files import (
     read_document,
     read_regular,
 )
-from eval_toolkit._hashing import sha256_file
+from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
 from eval_toolkit.models import ScriptedModel
 from eval_toolkit.tasks import load_suite, load_task, run_suite

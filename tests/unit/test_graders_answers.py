@@ -23,11 +23,11 @@ from eval_toolkit.graders import (
     load_grader,
     with_answers,
 )
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import Completion, Loglikelihood, RawCompletion
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.protocols import Grader
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion
-from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks.measuring import grader_columns, measure

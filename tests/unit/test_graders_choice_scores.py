@@ -23,8 +23,8 @@ from eval_toolkit.graders import (
     choice_reliability,
     load_grader,
 )
+from eval_toolkit.models.responses import Loglikelihood
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Loglikelihood
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import ChoicesSpec, Prompt, Task, run_task
 

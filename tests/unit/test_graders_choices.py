@@ -7,7 +7,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import BitsPerByte, ChoiceAccuracy, Grade, ProbabilityMass
 from eval_toolkit.graders.choices import right_choices
-from eval_toolkit.responses import Loglikelihood
+from eval_toolkit.models.responses import Loglikelihood
 
 
 def answer(numbers, choices, truth, **more):

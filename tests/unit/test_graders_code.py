@@ -6,7 +6,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import CodeTests, find_code, load_grader
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 ADD = "def add(a, b):\n    return a + b\n"
 TESTS = {"test": "assert add(1, 2) == 3"}
@@ -190,7 +190,7 @@ class TestColumns:
         assert not grader.columns()["runs_jailed"].metric
 
     def test_a_program_that_takes_its_worker_along_is_wrong(self, monkeypatch):
-        from eval_toolkit._contained import Overrun
+        from eval_toolkit._internal.sandbox import Overrun
 
         def lost(*_):
             raise Overrun("crash", "ended with code -9")

@@ -4,7 +4,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Drop, drop_answer
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 def drop(text, truth=None, **context):

@@ -7,7 +7,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import CsvFormat, JsonFormat, Placeholders, PostscriptFormat, schemas
 from eval_toolkit.graders.json_format import DEPTH_LIMIT, TEXT_LIMIT, read_json
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 

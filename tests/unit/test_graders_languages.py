@@ -4,7 +4,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import LanguageConsistency, LanguageMatch, detect_language, languages
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 # Article 1 of the Universal Declaration of Human Rights, as published by the UN; Chinese aside.
 SENTENCES = {

@@ -19,7 +19,7 @@ from eval_toolkit.graders import (
 )
 from eval_toolkit.graders.lengths import TEXT_LIMIT
 from eval_toolkit.graders.repetition import repeats
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from eval_toolkit.graders import (
     default_graders,
     load_grader,
 )
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import Completion
 
 
 class Always:

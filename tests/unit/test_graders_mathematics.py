@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import MathMatch, find_math_answers, load_grader, normal_form
 from eval_toolkit.graders.mathematics import matching
 from eval_toolkit.graders.mathematics.answers import reference_answer
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 def grades(text, truth, **options):
@@ -334,7 +334,7 @@ class TestLimits:
     def test_sympy_stays_out_of_the_process_that_grades(self):
         code = (
             "import sys; from eval_toolkit.graders import MathMatch; "
-            "from eval_toolkit.responses import Completion; "
+            "from eval_toolkit.models.responses import Completion; "
             "MathMatch().grade(Completion('4/2', ground_truth='2')); "
             "sys.exit('sympy' in sys.modules or 'math_verify' in sys.modules)"
         )

@@ -7,7 +7,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Rouge
 from eval_toolkit.graders.rouge import WORD_LIMIT, common_subsequence_length
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 def rouge(text, truth, **options):

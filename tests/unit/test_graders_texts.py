@@ -17,7 +17,7 @@ from eval_toolkit.graders import (
 )
 from eval_toolkit.graders.extraction import numbers, read_number
 from eval_toolkit.graders.texts import PATTERN_LIMIT
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 def exact(text, truth, **options):

@@ -8,7 +8,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import Bleu, ChrF, Ter, translation
 from eval_toolkit.graders.translation import TEXT_LIMIT, corpus_bleu, corpus_chrf, corpus_ter
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 
 def answer(text, truth):

@@ -19,9 +19,9 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.harness import evaluate, evaluate_scorer_on_slice
 from eval_toolkit.leakage import ExactDuplicateCheck, LeakageFinding
-from eval_toolkit.operating_points import OperatingPointSpec
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.thresholds import MaxF1Selector, TargetPrecisionSelector
+from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
 
 class Told:

@@ -66,16 +66,16 @@ class TestBatches:
     @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
     def test_frames_of_features_are_cut(self, library: str) -> None:
         pytest.importorskip(library)
-        from eval_toolkit import _frames
+        from eval_toolkit._internal import frames
 
         columns = {"a": [0.1, 0.9] * 10, "b": [1.0] * 20, "label": [0, 1] * 10}
-        slice_ = EvalSlice("test", _frames.from_columns(columns, library), feature_col=["a", "b"])
+        slice_ = EvalSlice("test", frames.from_columns(columns, library), feature_col=["a", "b"])
 
         class OfFrame:
             version = "1"
 
             def predict_proba(self, X: Any) -> Any:
-                return _frames.column(X, "a") * _frames.column(X, "b")
+                return frames.column(X, "a") * frames.column(X, "b")
 
         whole = run(OfFrame(), slice_)
         assert run(OfFrame(), slice_, batch_size=7).to_dict() == whole.to_dict()

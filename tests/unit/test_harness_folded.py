@@ -17,8 +17,8 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.harness import RunResult, evaluate_folded
+from eval_toolkit.harness.scorers import as_scorer
 from eval_toolkit.leakage import CrossSplitLeakageCheck, GroupLeakageCheck, LeakageFinding
-from eval_toolkit.scorers import as_scorer
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import (
     GroupKFoldSplitter,
@@ -439,16 +439,16 @@ class TestGroups:
 
     @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "columns"])
     def test_an_argument_works_for_every_frame(self, library: str) -> None:
-        from eval_toolkit import _frames
+        from eval_toolkit._internal import frames
 
         if library != "columns":
             pytest.importorskip(library)
         columns = {**parent().df, "groups": ["taken"] * 60}
-        frame = _frames.from_columns(columns, library)
+        frame = frames.from_columns(columns, library)
         for groups in (columns["author"], np.repeat(np.arange(15), 4)):
             cells = self.cells(GroupKFoldSplitter(k=3), EvalSlice("all", frame), groups=groups)
             assert [cell["n_groups"] for cell in cells] == [5, 5, 5]
-        assert _frames.names(frame) == list(columns)
+        assert frames.names(frame) == list(columns)
 
     def test_an_argument_goes_before_the_splitters_column(self) -> None:
         pairs = np.repeat(np.arange(30), 2)

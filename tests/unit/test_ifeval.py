@@ -11,8 +11,8 @@ from eval_toolkit.graders import IFEval, load_grader
 from eval_toolkit.graders.ifeval import follows, instruction_ids, loose_variants
 from eval_toolkit.graders.ifeval.counts import count_capital_words, count_sentences, count_words
 from eval_toolkit.graders.ifeval.languages import is_in_language
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Completion
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, load_task, run_task
 
 pytest.importorskip("py3langid")

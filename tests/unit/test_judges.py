@@ -4,7 +4,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import Grade, load_grader
-from eval_toolkit.judges import (
+from eval_toolkit.graders.judges import (
     RUBRICS,
     Judge,
     KeywordJudge,
@@ -15,11 +15,11 @@ from eval_toolkit.judges import (
     Scale,
     VerdictFormat,
 )
-from eval_toolkit.judges.asking import judge_jobs, judge_of, judges_in
-from eval_toolkit.judges.voting import agreement, combined
-from eval_toolkit.messages import Message
+from eval_toolkit.graders.judges.asking import judge_jobs, judge_of, judges_in
+from eval_toolkit.graders.judges.voting import agreement, combined
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.responses import Completion, ErrorInfo, RawCompletion
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion
 
 YES_NO = VerdictFormat("label", {"right": Labels({"yes": 1, "no": 0})})
 RATING = VerdictFormat("brackets", {"rating": Scale(1, 10, scaled=False)})

@@ -5,10 +5,10 @@ import pytest
 from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.graders import Grade
-from eval_toolkit.judges import Judge, MatchOutcome, PairJudge
+from eval_toolkit.graders.judges import Judge, MatchOutcome, PairJudge
+from eval_toolkit.models.responses import Completion, RawCompletion, ResponseType
+from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import Completion, RawCompletion, ResponseType
-from eval_toolkit.runner import read_outcomes
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import judge_pairs, run_task
 from eval_toolkit.tasks.base import BaseTask

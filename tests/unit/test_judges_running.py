@@ -8,10 +8,10 @@ import pytest
 from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.graders import Grade
-from eval_toolkit.judges import Judge, PairJudge, Panel, Refusal, Rubric
+from eval_toolkit.graders.judges import Judge, PairJudge, Panel, Refusal, Rubric
+from eval_toolkit.models.responses import RawCompletion, ResponseType, Usage
+from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import RawCompletion, ResponseType, Usage
-from eval_toolkit.runner import read_outcomes
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import judge_run, measure_run, read_task_file, run_task
 from eval_toolkit.tasks.base import BaseTask

@@ -12,29 +12,29 @@ import pytest
 from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from eval_toolkit import _kernel
-from eval_toolkit._kernel import LANES, MassLayout, RankLayout, SumsLayout, _numpy, layouts
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.kernel import LANES, MassLayout, RankLayout, SumsLayout, _numpy, layouts
 
 SIZES = (1, 2, 3, 9, 10, 37, 64, 1000, 5001)
 SEEDS = (0, 42, 2**64 - 1)
 FIRSTS = (0, 64, 64_000, 2**40)
 BACKENDS = ("native", "numpy")
 
-needs_native = pytest.mark.skipif(_kernel.native is None, reason="the C kernel was not built")
+needs_native = pytest.mark.skipif(kernel.native is None, reason="the C kernel was not built")
 
 
 @pytest.fixture(params=["numpy", pytest.param("native", marks=needs_native)])
 def each_backend(request):
-    with _kernel.using(request.param):
+    with kernel.using(request.param):
         yield request.param
 
 
 @pytest.fixture
 def instruction_sets():
     """Names of the instruction sets; the best is back in use afterwards."""
-    names = _kernel.native.instruction_sets()
+    names = kernel.native.instruction_sets()
     yield names
-    _kernel.native.use(names[-1])
+    kernel.native.use(names[-1])
 
 
 def drawn(n, seed=42, first=0, strata=None, order=None):
@@ -45,7 +45,7 @@ def drawn(n, seed=42, first=0, strata=None, order=None):
     if order is not None:
         position = np.argsort(order)
         places = {"order": order.astype(np.int32), "position": position.astype(np.int32)}
-    largest = _kernel.draw(counts, seed=seed, first=first, strata=bounds, **places)
+    largest = kernel.draw(counts, seed=seed, first=first, strata=bounds, **places)
     return counts, largest
 
 
@@ -59,7 +59,7 @@ def tied_data(n, seed, levels=7, prevalence=0.4):
     rng = np.random.default_rng(seed)
     labels = rng.random(n) < prevalence
     scores = rng.integers(0, levels, n) / levels
-    order = _kernel.rank_order(labels, scores)
+    order = kernel.rank_order(labels, scores)
     return labels[order], scores[order]
 
 
@@ -75,7 +75,7 @@ def test_both_backends_draw_the_same_counts(n, seed, ordered):
     for first in FIRSTS:
         results = []
         for name in BACKENDS:
-            with _kernel.using(name):
+            with kernel.using(name):
                 results.append(drawn(n, seed, first, order=order))
         (native, bound), (twin, twin_bound) = results
         assert np.array_equal(native, twin)
@@ -95,7 +95,7 @@ def test_both_backends_agree_on_strata(strata):
         for permutation in (None, order):
             results = []
             for name in BACKENDS:
-                with _kernel.using(name):
+                with kernel.using(name):
                     results.append(drawn(strata[-1], seed, 128, strata, permutation)[0])
             assert np.array_equal(*results)
 
@@ -155,8 +155,8 @@ def test_both_backends_redraw_the_same_members():
             results = []
             for name in BACKENDS:
                 counts = np.full((offsets[-1], LANES), 9, dtype=np.uint8)
-                with _kernel.using(name):
-                    largest = _kernel.redraw(counts, groups, offsets=offsets, seed=5, first=first)
+                with kernel.using(name):
+                    largest = kernel.redraw(counts, groups, offsets=offsets, seed=5, first=first)
                 assert largest == counts.max()
                 results.append(counts)
             assert np.array_equal(*results)
@@ -171,7 +171,7 @@ def test_redrawn_members_are_uniform(each_backend):
     blocks = []
     for first in range(0, 64 * 100, 64):
         counts = np.empty((5, LANES), dtype=np.uint8)
-        _kernel.redraw(counts, groups, offsets=offsets, seed=1, first=first)
+        kernel.redraw(counts, groups, offsets=offsets, seed=1, first=first)
         blocks.append(counts[0])
     observed = np.bincount(np.concatenate(blocks), minlength=6)
     expected = stats.binom.pmf(np.arange(6), 5, 0.2) * observed.sum()
@@ -184,7 +184,7 @@ def test_redrawn_members_are_uniform(each_backend):
 @pytest.mark.parametrize("n", [1, 10, 1000, 10**6])
 def test_thresholds_and_residual_are_the_poisson_distribution(n):
     """16 bits decide, and what they cut off comes back through the residual."""
-    thresholds, residual = _kernel._poisson_table(n)
+    thresholds, residual = kernel._poisson_table(n)
     mean = max(0.2, 1 - 3 / np.sqrt(n))
     whole = np.diff(thresholds.astype(float), prepend=0.0) / 65536
     escape = 1 - thresholds[-1] / 65536
@@ -247,14 +247,14 @@ def test_bootstrap_distribution_is_that_of_numpys_draws():
     labels, scores = tied_data(60, 1, levels=40)
     layout = RankLayout.from_sorted(labels, scores, None)
     ours = np.concatenate(
-        [_kernel.rank(*drawn(60, first=64 * block), layout)[1] for block in range(150)]
+        [kernel.rank(*drawn(60, first=64 * block), layout)[1] for block in range(150)]
     )
     rng = np.random.default_rng(8)
     theirs = []
     for _ in range(150):
         rows = rng.integers(0, 60, (LANES, 60))
         counts = np.array([np.bincount(row, minlength=60) for row in rows], dtype=np.uint8).T
-        theirs.append(_kernel.rank(np.ascontiguousarray(counts), int(counts.max()), layout)[1])
+        theirs.append(kernel.rank(np.ascontiguousarray(counts), int(counts.max()), layout)[1])
     assert stats.ks_2samp(ours, np.concatenate(theirs)).pvalue > 1e-3
 
 
@@ -267,8 +267,8 @@ def test_rank_equals_scikit_learn(each_backend, n, levels, gather):
     labels, scores = tied_data(n, seed=n, levels=levels)
     counts, largest = drawn(n)
     index = np.random.default_rng(0).permutation(n) if gather else None
-    layout = RankLayout.from_sorted(labels, scores, None if index is None else _kernel.spare(index))
-    out = _kernel.rank(counts, largest, layout)
+    layout = RankLayout.from_sorted(labels, scores, None if index is None else kernel.spare(index))
+    out = kernel.rank(counts, largest, layout)
     for lane in range(0, LANES, 5):
         weights = counts[:, lane] if index is None else counts[index, lane]
         positives, negatives = weights[labels].sum(), weights[~labels].sum()
@@ -285,9 +285,9 @@ def test_rank_with_one_class_is_undefined(each_backend):
     counts, largest = drawn(10)
     scores = np.linspace(1, 0, 10)
     none = RankLayout.from_sorted(np.zeros(10, dtype=bool), scores, None)
-    assert np.isnan(_kernel.rank(counts, largest, none)[:2]).all()
+    assert np.isnan(kernel.rank(counts, largest, none)[:2]).all()
     every = RankLayout.from_sorted(np.ones(10, dtype=bool), scores, None)
-    assert np.isnan(_kernel.rank(counts, largest, every)[1]).all()
+    assert np.isnan(kernel.rank(counts, largest, every)[1]).all()
 
 
 @pytest.mark.parametrize("target", [0.0, 0.1, 0.5, 1.0])
@@ -297,9 +297,9 @@ def test_recall_by_brute_force(each_backend, target, gather):
     labels, scores = tied_data(n, seed=4)
     counts, largest = drawn(n)
     index = np.random.default_rng(0).permutation(n) if gather else np.arange(n)
-    layout = RankLayout.from_sorted(labels, scores, _kernel.spare(index) if gather else None)
-    totals = np.ascontiguousarray(_kernel.rank(counts, largest, layout)[2:])
-    out = _kernel.recall(counts, largest, layout, totals=totals, target=target)
+    layout = RankLayout.from_sorted(labels, scores, kernel.spare(index) if gather else None)
+    totals = np.ascontiguousarray(kernel.rank(counts, largest, layout)[2:])
+    out = kernel.recall(counts, largest, layout, totals=totals, target=target)
     weights = counts[index].astype(float)
     for lane in range(LANES):
         w = weights[:, lane]
@@ -324,9 +324,9 @@ def test_sums_by_brute_force(each_backend, cuts, n_columns, gather):
     counts, largest = drawn(n)
     index = rng.permutation(n) if gather else np.arange(n)
     layout = SumsLayout(
-        labels.astype(np.uint8), columns, np.array(cuts), _kernel.spare(index) if gather else None
+        labels.astype(np.uint8), columns, np.array(cuts), kernel.spare(index) if gather else None
     )
-    out = _kernel.sums(counts, largest, layout)
+    out = kernel.sums(counts, largest, layout)
     table = np.column_stack([labels, ~labels, columns.T])
     terms = table[:, :, None] * counts[index].astype(float)[:, None, :]
     begins = [0, *cuts[:-1]]
@@ -343,9 +343,9 @@ def test_masses_by_brute_force(each_backend, levels, gather):
     labels, scores = tied_data(n, seed=6, levels=levels)
     counts, _ = drawn(n)
     index = np.random.default_rng(0).permutation(n) if gather else np.arange(n)
-    layout = MassLayout.from_sorted(labels, scores, _kernel.spare(index) if gather else None)
+    layout = MassLayout.from_sorted(labels, scores, kernel.spare(index) if gather else None)
     cuts = np.repeat([[1.0], [9.0], [9.0], [30.0], [47.0]], LANES, axis=1)
-    out = _kernel.masses(counts, layout, cuts)
+    out = kernel.masses(counts, layout, cuts)
     for lane in range(LANES):
         rows = np.repeat(np.arange(n), counts[index, lane])
         averaged = labels[rows].astype(float)
@@ -366,7 +366,7 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
     """The last case is one segment, longer than a tile, whose sums exceed 16 bits."""
     labels, scores = tied_data(n, seed=2, levels=levels, prevalence=prevalence)
     counts, largest = drawn(n)
-    index = _kernel.spare(np.random.default_rng(0).permutation(n))
+    index = kernel.spare(np.random.default_rng(0).permutation(n))
     columns = np.random.default_rng(1).normal(size=(2, n))
     for at in (None, index):
         layout = RankLayout.from_sorted(labels, scores, at)
@@ -375,12 +375,12 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
         cuts = np.repeat([[float(n // 5)], [float(n)]], LANES, axis=1)
         results = []
         for name in BACKENDS:
-            with _kernel.using(name):
-                rank = _kernel.rank(counts, largest, layout)
+            with kernel.using(name):
+                rank = kernel.rank(counts, largest, layout)
                 totals = np.ascontiguousarray(rank[2:])
-                recall = _kernel.recall(counts, largest, layout, totals=totals, target=0.05)
-                sums = _kernel.sums(counts, largest, table) / n
-                masses = _kernel.masses(counts, mass, cuts) / n
+                recall = kernel.recall(counts, largest, layout, totals=totals, target=0.05)
+                sums = kernel.sums(counts, largest, table) / n
+                masses = kernel.masses(counts, mass, cuts) / n
             results.append(np.concatenate([rank.ravel(), recall, sums.ravel(), masses.ravel()]))
         assert results[0] == pytest.approx(results[1], abs=1e-12, rel=1e-12, nan_ok=True)
 
@@ -389,23 +389,23 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
 @pytest.mark.parametrize("n", [9, 64, 1000, 5001])
 def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
     labels, scores = tied_data(n, seed=3, levels=n // 3)
-    index = _kernel.spare(np.random.default_rng(0).permutation(n))
+    index = kernel.spare(np.random.default_rng(0).permutation(n))
     columns = np.random.default_rng(1).normal(size=(3, n))
     results = []
     for name in instruction_sets:
-        _kernel.native.use(name)
-        with _kernel.using("native"):
+        kernel.native.use(name)
+        with kernel.using("native"):
             counts, largest = drawn(n, first=64)
             parts = [counts.ravel().astype(float)]
             for at in (None, index):
                 layout = RankLayout.from_sorted(labels, scores, at)
-                rank = _kernel.rank(counts, largest, layout)
+                rank = kernel.rank(counts, largest, layout)
                 totals = np.ascontiguousarray(rank[2:])
-                recall = _kernel.recall(counts, largest, layout, totals=totals, target=0.1)
+                recall = kernel.recall(counts, largest, layout, totals=totals, target=0.1)
                 table = SumsLayout(labels.astype(np.uint8), columns, np.array([n // 2, n]), at)
                 mass = MassLayout.from_sorted(labels, scores, at)
-                masses = _kernel.masses(counts, mass, np.full((1, LANES), n / 2))
-                parts += [rank.ravel(), recall, _kernel.sums(counts, largest, table).ravel()]
+                masses = kernel.masses(counts, mass, np.full((1, LANES), n / 2))
+                parts += [rank.ravel(), recall, kernel.sums(counts, largest, table).ravel()]
                 parts += [masses.ravel()]
         results.append(np.concatenate(parts).tobytes())
     assert len(set(results)) == 1
@@ -417,7 +417,7 @@ def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
 def test_rank_order_puts_positives_first_within_ties_and_keeps_input_order(each_backend):
     labels = np.array([False, True, True, False, True])
     scores = np.array([0.5, 0.5, 0.9, 0.9, 0.5])
-    assert _kernel.rank_order(labels, scores).tolist() == [2, 3, 1, 4, 0]
+    assert kernel.rank_order(labels, scores).tolist() == [2, 3, 1, 4, 0]
 
 
 @pytest.mark.parametrize("n", [0, *SIZES])
@@ -427,19 +427,19 @@ def test_rank_order_is_that_of_python(each_backend, n, digits):
     labels = rng.random(n) < 0.4
     scores = np.round(rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n), digits)
     expected = sorted(range(n), key=lambda row: (-scores[row], not labels[row], row))
-    assert _kernel.rank_order(labels, scores).tolist() == expected
+    assert kernel.rank_order(labels, scores).tolist() == expected
 
 
 def test_rank_order_of_unusual_scores(each_backend):
     """Both zeros are one score; infinities and the smallest numbers have their places."""
     scores = np.array([0.0, -np.inf, 5e-324, -0.0, np.inf, -5e-324, -1.0, 1e308])
     labels = np.array([False, True, False, True, False, True, False, True])
-    assert _kernel.rank_order(labels, scores).tolist() == [4, 7, 2, 3, 0, 5, 6, 1]
+    assert kernel.rank_order(labels, scores).tolist() == [4, 7, 2, 3, 0, 5, 6, 1]
 
 
 def test_rank_order_takes_views(each_backend):
     scores = np.arange(10.0)[::-2]
-    assert _kernel.rank_order(np.ones(10, dtype=bool)[::2], scores).tolist() == [0, 1, 2, 3, 4]
+    assert kernel.rank_order(np.ones(10, dtype=bool)[::2], scores).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_segments():
@@ -452,7 +452,7 @@ def test_segments():
 
 
 def test_spare_entries_follow_an_index():
-    index = _kernel.spare(np.array([3, 1, 2]))
+    index = kernel.spare(np.array([3, 1, 2]))
     assert index[:3].tolist() == [3, 1, 2]
     assert len(index) == 3 + layouts._SPARE_ENTRIES
     assert index.dtype == np.int32
@@ -465,20 +465,20 @@ def test_spare_entries_follow_an_index():
 def test_unknown_instruction_set(instruction_sets):
     assert instruction_sets[0] == "base"
     with pytest.raises(ValueError, match="no instruction set 'avx1024'"):
-        _kernel.native.use("avx1024")
+        kernel.native.use("avx1024")
     with pytest.raises(TypeError):
-        _kernel.native.use(3)
+        kernel.native.use(3)
 
 
 # --- choosing a back-end -----------------------------------------------------------------------
 
 INTERVAL = """
 import numpy as np
-from eval_toolkit import _kernel, bootstrap_ci, pr_auc
+from eval_toolkit import kernel, bootstrap_ci, pr_auc
 y = np.arange(300) % 3 == 0
 s = np.round(np.sin(np.arange(300.0)) + 0.8 * y, 1)
 ci = bootstrap_ci(y, s, pr_auc, n_resamples=500)
-print(_kernel.backend(), repr(ci.point_estimate), repr(ci.ci_low), repr(ci.ci_high))
+print(kernel.backend(), repr(ci.point_estimate), repr(ci.ci_low), repr(ci.ci_high))
 """
 
 
@@ -502,7 +502,7 @@ def usual_interval():
 
 
 def test_default_backend_is_native_when_built(usual_interval):
-    assert usual_interval[0] == ("numpy" if _kernel.native is None else "native")
+    assert usual_interval[0] == ("numpy" if kernel.native is None else "native")
 
 
 def test_environment_selects_numpy(usual_interval):
@@ -513,22 +513,22 @@ def test_environment_selects_numpy(usual_interval):
 
 def test_the_package_works_without_the_extension(usual_interval):
     """``None`` in ``sys.modules`` makes the import fail as on a machine without a compiler."""
-    prelude = "import sys; sys.modules['eval_toolkit._kernel._native'] = None"
+    prelude = "import sys; sys.modules['eval_toolkit._internal.kernel._native'] = None"
     name, numbers = run_interval(prelude)
     assert name == "numpy"
     assert numbers == pytest.approx(usual_interval[1], abs=1e-12)
 
 
 def test_using_restores_the_backend():
-    before = _kernel.backend()
-    with _kernel.using("numpy"):
-        assert _kernel.backend() == "numpy"
-    assert _kernel.backend() == before
+    before = kernel.backend()
+    with kernel.using("numpy"):
+        assert kernel.backend() == "numpy"
+    assert kernel.backend() == before
 
 
 def test_using_native_needs_the_extension(monkeypatch):
-    monkeypatch.setattr(_kernel, "native", None)
-    with pytest.raises(RuntimeError, match="the C kernel was not built"), _kernel.using("native"):
+    monkeypatch.setattr(kernel, "native", None)
+    with pytest.raises(RuntimeError, match="the C kernel was not built"), kernel.using("native"):
         pass
 
 

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from eval_toolkit import _kernel
-from eval_toolkit._kernel import LANES, neardup
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.kernel import LANES, neardup
 
-pytestmark = pytest.mark.skipif(_kernel.native is None, reason="the C kernel was not built")
+pytestmark = pytest.mark.skipif(kernel.native is None, reason="the C kernel was not built")
 
 
 def function(name):
     """Return the C function of a name, of either kernel."""
-    return getattr(_kernel.native, name, None) or getattr(neardup.native, name)
+    return getattr(kernel.native, name, None) or getattr(neardup.native, name)
 
 
 def _good_calls():
     """Arguments the C functions accept; each is spoilt in turn below."""
-    thresholds, residual = _kernel._poisson_table(8)
+    thresholds, residual = kernel._poisson_table(8)
     counts = np.ones((8, LANES), dtype=np.uint8)
     order = np.arange(8, dtype=np.int32)
-    index = _kernel.spare(np.arange(8))
+    index = kernel.spare(np.arange(8))
     segments = np.array([[1, 2, 1], [1, 1, 0]], dtype=np.int32)
     totals = np.full((2, LANES), 4.0)
     offsets = np.array([0, 4, 8])
@@ -125,7 +125,7 @@ def int32(*entries):
 
 def spare(*entries):
     """An index with other entries than 0 to 7, and its spare ones."""
-    return _kernel.spare(np.array(entries))
+    return kernel.spare(np.array(entries))
 
 
 # What arguments are set to, and what is said. Before contents were checked, the sanitizers found an

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from setuptools import Distribution
 
-from eval_toolkit import _kernel
-from eval_toolkit._kernel import neardup
+from eval_toolkit._internal import kernel as _kernel
+from eval_toolkit._internal.kernel import neardup
 
 ROOT = Path(__file__).resolve().parents[2]
 

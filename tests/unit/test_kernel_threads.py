@@ -6,20 +6,20 @@ import time
 import numpy as np
 import pytest
 
-from eval_toolkit import _kernel
+from eval_toolkit._internal import kernel
 
-needs_native = pytest.mark.skipif(_kernel.native is None, reason="the C kernel was not built")
+needs_native = pytest.mark.skipif(kernel.native is None, reason="the C kernel was not built")
 
 
 def runs_during_a_draw(n: int) -> bool:
     """Return whether this thread's loop went round in the middle of a draw of another thread."""
-    counts = np.empty((n, _kernel.LANES), dtype=np.uint8)
+    counts = np.empty((n, kernel.LANES), dtype=np.uint8)
     counts[:] = 0  # page faults are not the kernel's
     ends: list[float] = []
 
     def draw() -> None:
         ends.append(time.perf_counter())
-        _kernel.draw(counts, seed=1, first=0, strata=np.array([0, n]))
+        kernel.draw(counts, seed=1, first=0, strata=np.array([0, n]))
         ends.append(time.perf_counter())
 
     thread = threading.Thread(target=draw)
@@ -37,5 +37,5 @@ def runs_during_a_draw(n: int) -> bool:
 def test_the_gil_is_released() -> None:
     # With the GIL held this thread would stand still for the whole draw, every time. On a busy
     # machine it may do so once or twice all the same.
-    with _kernel.using("native"):
+    with kernel.using("native"):
         assert any(runs_during_a_draw(1_000_000) for _ in range(20))

@@ -266,7 +266,7 @@ class TestPolicies:
 
     @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
     def test_drop_on_any_frame(self, backend: str) -> None:
-        from eval_toolkit._frames import from_columns
+        from eval_toolkit._internal.frames import from_columns
 
         frame = from_columns({"text": ["a", "b", "A"], "label": [0, 1, 0]}, backend)
         splits = {"all": EvalSlice("all", frame)}

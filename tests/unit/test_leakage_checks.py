@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from eval_toolkit import leakage as lk
-from eval_toolkit._frames import from_columns
+from eval_toolkit._internal.frames import from_columns
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,

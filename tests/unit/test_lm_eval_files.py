@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawLoglikelihood
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.tasks import (
     LmEvalTask,
     estimate,

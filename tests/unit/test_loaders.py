@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from eval_toolkit._tables import write_table
+from eval_toolkit._internal.tables import write_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders import (
     DataFrameLoader,

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from eval_toolkit._tables import write_table
+from eval_toolkit._internal.tables import write_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders import HFDatasetsLoader
 from eval_toolkit.protocols import DatasetLoader

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from eval_toolkit._tables import write_table
+from eval_toolkit._internal.tables import write_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders import OodManifestLoader, ood_dataset_from_manifest
 from eval_toolkit.protocols import DatasetLoader

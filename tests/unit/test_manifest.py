@@ -8,16 +8,16 @@ import tempfile
 import pytest
 
 from eval_toolkit import __version__
-from eval_toolkit._command_line import recording_command
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal.command_line import recording_command
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.artifacts import (
     PredictionArtifactRef,
     PredictionColumns,
     read_json,
     validate_manifest,
 )
+from eval_toolkit.claims.evidence import AggregateEvidence, EvidenceAxis, PairingMetadata
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.evidence import AggregateEvidence, EvidenceAxis, PairingMetadata
 from eval_toolkit.manifest import (
     MANIFEST_SCHEMA_VERSION,
     RECOMMENDED_SOURCE_ROLES,

@@ -10,10 +10,10 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ChoiceAccuracy, ColumnInfo, ExactMatch, Grade, TokenF1
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Job, JobResult
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.messages import Message, Role, read_messages
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
-from eval_toolkit.responses import (
+from eval_toolkit.models.messages import Message, Role, read_messages
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, request_hash
+from eval_toolkit.models.responses import (
     Completion,
     ErrorInfo,
     Loglikelihood,

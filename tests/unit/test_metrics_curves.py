@@ -10,7 +10,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.metrics import calibration_curve, pr_auc, pr_curve, roc_auc, roc_curve
-from eval_toolkit.metrics._binning import equal_width_index
+from eval_toolkit.metrics.binning import equal_width_index
 
 Y = [0, 1, 0, 1, 1]
 S = [0.1, 0.1, 0.4, 0.6, 0.9]

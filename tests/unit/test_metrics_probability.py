@@ -8,7 +8,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics import brier_decomposition, brier_score, log_loss
-from eval_toolkit.metrics._pav import pav
+from eval_toolkit.metrics.isotonic import pav
 
 
 def test_brier_by_hand() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.metrics import RecallAtFprResult, pr_auc, recall_at_fpr, roc_auc
-from eval_toolkit.metrics._cumulative import score_groups
+from eval_toolkit.metrics.cumulative import score_groups
 
 Y = [0, 0, 1, 1]
 S = [0.1, 0.4, 0.35, 0.8]

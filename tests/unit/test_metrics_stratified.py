@@ -18,8 +18,8 @@ from eval_toolkit.metrics import (
     score_distribution_summary,
     stratified_recall,
 )
-from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.metrics.catalogue import CATALOGUE
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 
 class TestStratifiedRecall:

@@ -9,11 +9,11 @@ import pytest
 
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.models.cache import CachedModel, ResponseCache
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, request_hash
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.runner import Job, Journal, run_jobs
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, Journal, run_jobs
 from eval_toolkit.runs.replay import ReplayModel
 
 
@@ -271,8 +271,8 @@ WRITER = """
 import sys
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.runner import Job, run_jobs
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.runner import Job, run_jobs
 path, start, closing = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "close"
 cache = ResponseCache(path)
 model = CachedModel(ScriptedModel("x"), cache)

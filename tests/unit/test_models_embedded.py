@@ -23,13 +23,13 @@ from tests.model_fixture import (
 )
 
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.embedded.engine import Engine
 from eval_toolkit.models.embedded.weights import load_weights
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
 WEIGHTS = tiny_weights()
 TOLERANCE = 1e-4  # nats; float32 against float64

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models import _wheels
+from eval_toolkit.models import wheels as _wheels
 from eval_toolkit.models.embedded import (
     EmbeddedModel,
     cache_folder,

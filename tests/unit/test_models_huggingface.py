@@ -9,8 +9,8 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.models.huggingface import HuggingFaceModel
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest
 
 
 def test_nothing_is_loaded_before_it_is_used() -> None:

@@ -10,11 +10,11 @@ import pytest
 from tests.model_fixture import ask, tiny_metadata, tiny_weights, write_gguf
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
 from eval_toolkit.models.llama_cpp.engine import _checked
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 
 pytest.importorskip("xllamacpp")
 

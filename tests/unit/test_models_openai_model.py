@@ -11,11 +11,11 @@ import pytest
 from tests.fault_server import FaultServer
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawCompletion
 
 SECRET = "sk-test-Zx81kQ0pLm2Nv7Rt4Wy9"  # noqa: S105 - opens nothing
 
@@ -264,8 +264,8 @@ def test_nothing_is_written_about_retries_or_a_session_left_open() -> None:
 import asyncio, logging, sys
 from tests.fault_server import FaultServer
 from eval_toolkit.models.openai_compatible import OpenAICompatible
-from eval_toolkit.messages import Message
-from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest
 # On a busy machine asyncio says in this mode which callbacks took long.
 logging.getLogger("asyncio").addFilter(lambda said: not said.msg.startswith("Executing "))
 with FaultServer(script={"What": ["503", "reset"]}) as server:

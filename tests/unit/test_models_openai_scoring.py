@@ -10,7 +10,7 @@ import pytest
 from tests.fault_server import FaultServer, true_loglikelihood
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.openai_compatible.scored import (
     Ruler,
@@ -21,8 +21,8 @@ from eval_toolkit.models.openai_compatible.scored import (
     read_next_token,
     read_prompt_logprobs,
 )
-from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import RawLoglikelihood
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.responses import RawLoglikelihood
 
 PROMPT = "Zürich is near"
 CHOICES = (" Rome", " a dog and", " nowhere at all", " Rome")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible.wire import Dialect, Generated, read_chat, read_text
-from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.models.requests import GenerateRequest
 
 ASK = Message(Role.USER, "Capital of Italy?")
 CUE = Message(Role.ASSISTANT, "Answer:")

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import Job, run_jobs
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Job, run_jobs
 
 TALK = (
     Message("system", "Be short."),

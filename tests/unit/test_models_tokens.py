@@ -2,15 +2,15 @@
 
 import pytest
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models._tokens import (
     continuation_ids,
     prompt_ids,
     rolling_windows,
     stop_position,
 )
+from eval_toolkit.models.messages import Message, Role
 
 WORDS = ["<end>", "capital", " of", "tal", " Rome", "\n", *map(chr, range(32, 127))]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._kernel import LANES
+from eval_toolkit._internal.kernel import LANES
 from eval_toolkit.analysis import compare_records
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import Block, Columns, ColumnStatistic, Needs, Term

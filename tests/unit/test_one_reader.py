@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit._tables import FileFormat, LabelMap, read_rows, write_table
+from eval_toolkit._internal.tables import FileFormat, LabelMap, read_rows, write_table
 from eval_toolkit.artifacts import PredictionArtifactRef, PredictionColumns, load_predictions
 from eval_toolkit.cli._data import Reading, read_data
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -522,7 +522,7 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_standard_input_has_a_limit(
     written: Any, piped: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eval_toolkit._files import limits
+    from eval_toolkit._internal.files import limits
 
     monkeypatch.setattr(limits, "UNPACKED_BYTES", 1000)
     path = written("p.csv", "label,score\n" + "0,0.5\n" * 500)

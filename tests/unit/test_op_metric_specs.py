@@ -14,7 +14,6 @@ from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, paired_bootstrap_diff
 from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
-from eval_toolkit.operating_points import fit_operating_points
 from eval_toolkit.protocols import MetricSpec, ThresholdSelector
 from eval_toolkit.scorecards import scorecard
 from eval_toolkit.thresholds import (
@@ -23,6 +22,7 @@ from eval_toolkit.thresholds import (
     TargetPrecisionSelector,
     YoudenJSelector,
 )
+from eval_toolkit.thresholds.operating_points import fit_operating_points
 
 RNG = np.random.default_rng(8)
 Y = RNG.binomial(1, 0.4, 200)

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 
 

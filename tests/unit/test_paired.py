@@ -28,6 +28,7 @@ from eval_toolkit.inference.multiplicity import correct_p_values
 from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.metric_specs.at_threshold import op_accuracy
 from eval_toolkit.metrics import (
     brier_score,
     expected_calibration_error,
@@ -36,7 +37,6 @@ from eval_toolkit.metrics import (
     pr_auc,
     roc_auc,
 )
-from eval_toolkit.op_metric_specs import op_accuracy
 from eval_toolkit.thresholds import MaxF1Selector, TargetFPRSelector
 
 RNG = np.random.default_rng(5)

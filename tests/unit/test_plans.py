@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from eval_toolkit import metrics
-from eval_toolkit._kernel import LANES, using
+from eval_toolkit._internal.kernel import LANES, using
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import engine
 from eval_toolkit.inference.column_statistics import CallableStatistic

@@ -13,9 +13,9 @@ import pytest
 import eval_toolkit
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.graders import stored
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.graders.loading import PLAIN_GRADERS, available_graders, named_grader
 from eval_toolkit.graders.stored import grader_of_version
-from eval_toolkit.judges import Judge
 from eval_toolkit.models import load_model
 from eval_toolkit.models.loading import named_model
 from eval_toolkit.models.openai_compatible import OpenAICompatible

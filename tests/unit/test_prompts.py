@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.tasks import (
     ChatTemplate,
     JinjaTemplate,

@@ -8,13 +8,13 @@ from tests.shown_blocks import text as text_of
 
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders import ExactMatch
-from eval_toolkit.judges import Judge, PairJudge
+from eval_toolkit.graders.judges import Judge, PairJudge
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.responses import RawCompletion, ResponseType, Usage
+from eval_toolkit.models.runner import read_outcomes
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.writing import write_report
-from eval_toolkit.responses import RawCompletion, ResponseType, Usage
-from eval_toolkit.runner import read_outcomes
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import flattened
 from eval_toolkit.runs.selected_units import units_at

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.responses import REASONING_TAGS, RawCompletion, split_reasoning
+from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, split_reasoning
 
 CHANNELS = (
     "<|channel|>analysis<|message|>Italy, so<|end|><|start|>assistant"

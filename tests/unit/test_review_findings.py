@@ -7,8 +7,8 @@ from eval_toolkit import Records, scorecard, summarise
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference import stratified_cluster_bootstrap_ci, wilson_interval
+from eval_toolkit.metric_specs.at_threshold import op_net_benefit, op_recall
 from eval_toolkit.metrics import brier_score
-from eval_toolkit.op_metric_specs import op_net_benefit, op_recall
 
 Y = np.arange(60) % 3 == 0
 S = np.random.default_rng(4).random(60)

@@ -15,10 +15,9 @@ from eval_toolkit.errors import (
     MissingExtraError,
     ModelError,
 )
-from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import (
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.runner import (
     Entry,
     Job,
     JobResult,
@@ -28,6 +27,7 @@ from eval_toolkit.runner import (
     run_jobs_async,
     to_columns,
 )
+from eval_toolkit.models.scripted import ScriptedModel
 
 
 def jobs_of(n, attempts=1):

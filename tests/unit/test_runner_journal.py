@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from eval_toolkit._files import limits
+from eval_toolkit._internal.files import limits
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.runner import Entry, Job, JobResult, Journal, run_jobs
+from eval_toolkit.models.runner.lines import JournalSoFar, read_on
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Entry, Job, JobResult, Journal, run_jobs
-from eval_toolkit.runner.lines import JournalSoFar, read_on
 
 JOB = Job("q1", 1, GenerateRequest("2 + 2 ="))
 

@@ -3,10 +3,10 @@
 import pytest
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion, Usage
+from eval_toolkit.models.runner import Job, Journal, Progress, progress, run_jobs
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawCompletion, Usage
-from eval_toolkit.runner import Job, Journal, Progress, progress, run_jobs
 
 
 class Clock:

@@ -3,14 +3,21 @@
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables as _tables
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion
+from eval_toolkit.models.runner import (
+    Job,
+    JobResult,
+    read_entries,
+    read_outcomes,
+    run_jobs,
+    to_columns,
+)
+from eval_toolkit.models.runner.stored import COLUMNS
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion
-from eval_toolkit.runner import Job, JobResult, read_entries, read_outcomes, run_jobs, to_columns
-from eval_toolkit.runner.stored import COLUMNS
 from eval_toolkit.runs import Run, write_run
 
 TALK = (Message(Role.SYSTEM, "Be short."), Message(Role.USER, "é\n?"), Message("assistant", "A:"))

@@ -12,8 +12,8 @@ from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, ResponseType, Usage
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ErrorInfo, RawCompletion, ResponseType, Usage
 from eval_toolkit.runs import DecodingSpec, Run, run_state
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate, decoding_of, estimate, plan_jobs

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.cli.main import cli
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import (
     BaseTask,

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval_toolkit._files import atomic
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._tables import read_table, write_table
+from eval_toolkit._internal.files import atomic
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.tables import read_table, write_table
 from eval_toolkit.artifacts import validate_manifest, write_json_strict
 from eval_toolkit.errors import (
     ArtifactError,
@@ -25,11 +25,11 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.manifest import build_manifest, seal_manifest, write_manifest
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Job, JobResult, Journal
+from eval_toolkit.models.runner.journal import Entry
 from eval_toolkit.report import write_report
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Job, JobResult, Journal
-from eval_toolkit.runner.journal import Entry
 from eval_toolkit.runs import Run, find_runs, open_run, run_lock, run_state, write_run
 from eval_toolkit.runs.resuming import holds
 from eval_toolkit.scorecards import Records

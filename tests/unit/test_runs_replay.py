@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
-from eval_toolkit.messages import Message
 from eval_toolkit.models.cache import CachedModel, ResponseCache
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, Usage
+from eval_toolkit.models.runner import Job, Journal, run_jobs, to_columns
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, Usage
-from eval_toolkit.runner import Job, Journal, run_jobs, to_columns
 from eval_toolkit.runs import write_run
 from eval_toolkit.runs.replay import ReplayModel
 

@@ -11,9 +11,9 @@ from tests.first_edition_cells import command
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.graders.judges.pairs import PairJudge
 from eval_toolkit.harness import evaluate, evaluate_folded, save_run, score_predictions
 from eval_toolkit.integrations.importing import import_logs
-from eval_toolkit.judges.pairs import PairJudge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts, seeds_of
 from eval_toolkit.runs import Kind, Run, StoredUnits, Unit, drive, write_run

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawLoglikelihood, Usage
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.tasks import (
     ChoicesSpec,
     DataSpec,

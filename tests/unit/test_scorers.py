@@ -22,8 +22,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.harness.scorers import as_scorer, checked_scores
 from eval_toolkit.protocols import Scorer, Versioned
-from eval_toolkit.scorers import as_scorer, checked_scores
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.slices import EvalSlice

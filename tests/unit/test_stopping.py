@@ -7,11 +7,11 @@ import pytest
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.sequences import confidence_sequence
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import ResponseType
+from eval_toolkit.models.runner import Job, run_jobs
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import ResponseType
-from eval_toolkit.runner import Job, run_jobs
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.hostile import HOSTILE
 
-from eval_toolkit._display import (
+from eval_toolkit._internal.display import (
     MISSING,
     Cell,
     CellLike,
@@ -29,14 +29,14 @@ from eval_toolkit._display import (
     Table,
     Text,
 )
-from eval_toolkit._display.to_csv import csv_table
-from eval_toolkit._display.to_html import bare_html_table, html_table
-from eval_toolkit._display.to_json import json_table, table_of_json
-from eval_toolkit._display.to_latex import latex_table
-from eval_toolkit._display.to_markdown import markdown_table
-from eval_toolkit._display.to_terminal import rich_table, terminal_text
-from eval_toolkit._display.to_text import text_table
-from eval_toolkit._words import flat, visible
+from eval_toolkit._internal.display.to_csv import csv_table
+from eval_toolkit._internal.display.to_html import bare_html_table, html_table
+from eval_toolkit._internal.display.to_json import json_table, table_of_json
+from eval_toolkit._internal.display.to_latex import latex_table
+from eval_toolkit._internal.display.to_markdown import markdown_table
+from eval_toolkit._internal.display.to_terminal import rich_table, terminal_text
+from eval_toolkit._internal.display.to_text import text_table
+from eval_toolkit._internal.words import flat, visible
 
 THIRD = 1 / 3
 EVERY = Table(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import eval_toolkit
-from eval_toolkit._tables import (
+from eval_toolkit._internal.tables import (
     KEY,
     ROW,
     FileFormat,
@@ -421,7 +421,7 @@ def test_a_fork_opens_a_database_of_its_own(tmp_path):
     path = write_table({"a": [1, 2]}, tmp_path / "t.parquet")
     code = (
         "import os, sys\n"
-        "from eval_toolkit._tables import read_table, sources\n"
+        "from eval_toolkit._internal.tables import read_table, sources\n"
         "read = lambda: read_table(sys.argv[1], numbers=['a'])['a'].sum()\n"
         "assert read() == 3\n"
         "child = os.fork()\n"

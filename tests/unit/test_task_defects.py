@@ -26,9 +26,9 @@ import pytest
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
 from eval_toolkit.graders import ChoiceAccuracy, ExactMatch, NumberMatch
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import Completion, Loglikelihood, RawCompletion, ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, ResponseType
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records

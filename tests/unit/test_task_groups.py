@@ -7,8 +7,8 @@ import pytest
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import UntilWidth, measure_run, run_task
 from eval_toolkit.tasks.base import BaseTask

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import ArtifactError, ModelError
-from eval_toolkit.judges import Judge
-from eval_toolkit.messages import Message
+from eval_toolkit.graders.judges import Judge
+from eval_toolkit.models.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.driver import outcomes_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._tables import plain_value
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.tables import plain_value
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,

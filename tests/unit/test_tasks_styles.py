@@ -3,7 +3,7 @@
 import pytest
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.responses import ResponseType
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.tasks import (
     BPBStyle,
     ClozeStyle,

@@ -14,9 +14,9 @@ from tests.contracts.broken import like
 from eval_toolkit import protocols
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import ColumnInfo
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.plugins import PLUGIN_KINDS
-from eval_toolkit.responses import Completion
 from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.testing import (

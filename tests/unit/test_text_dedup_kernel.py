@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eval_toolkit import _kernel
-from eval_toolkit._kernel import neardup, neardup_numpy
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.kernel import neardup, neardup_numpy
 from eval_toolkit.text_dedup import (
     JaccardNgramStrategy,
     MinHashLSHStrategy,
@@ -53,7 +53,7 @@ def as_lists(found):
 
 
 def on(backend, *arguments, **options):
-    with _kernel.using(backend):
+    with kernel.using(backend):
         return as_lists(neardup.similar_pairs(*arguments, **options))
 
 
@@ -75,7 +75,7 @@ def test_back_ends_make_the_same_sketches(n):
     corpus = neardup._encoded(mixed_texts())
     made = {}
     for backend in ("native", "numpy"):
-        with _kernel.using(backend):
+        with kernel.using(backend):
             made[backend] = neardup.sketches(corpus, n=n, bands=9, rows=3, seed=42)
     for native, plain in zip(made["native"], made["numpy"], strict=True):
         np.testing.assert_array_equal(native, plain)
@@ -212,10 +212,10 @@ def test_instruction_sets_agree():
 
 
 def test_the_kernel_follows_the_switch():
-    with _kernel.using("numpy"):
+    with kernel.using("numpy"):
         assert neardup.backend() == "numpy"
-    if _kernel.native is not None:
-        with _kernel.using("native"):
+    if kernel.native is not None:
+        with kernel.using("native"):
             assert neardup.backend() == ("native" if neardup.native else "numpy")
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 # --- vectors -----------------------------------------------------------------------------------
@@ -24,14 +24,14 @@ CONTAINERS = [
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_any_container_of_numbers(container):
-    array = _validate.vector(container([0.5, 0.25, 1.0]), "y_score")
+    array = validation.vector(container([0.5, 0.25, 1.0]), "y_score")
     assert array.tolist() == [0.5, 0.25, 1.0]
     assert array.dtype == np.float64
 
 
 def test_float64_is_not_copied():
     values = np.array([0.1, 0.2])
-    assert _validate.vector(values, "y_score") is values
+    assert validation.vector(values, "y_score") is values
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_float64_is_not_copied():
 )
 def test_unusable_vectors(values, message):
     with pytest.raises(InvalidInputError, match=message):
-        _validate.vector(values, "y_score")
+        validation.vector(values, "y_score")
 
 
 def test_a_mask_that_hides_nothing():
     values = np.ma.masked_array([0.1, 0.2], mask=[False, False])
-    assert _validate.vector(values, "y_score").tolist() == [0.1, 0.2]
+    assert validation.vector(values, "y_score").tolist() == [0.1, 0.2]
 
 
 @pytest.mark.parametrize("name", ["groups", "y_true", "sample_weight"])
 def test_only_scores_have_a_positive_class_column(name):
     with pytest.raises(InvalidInputError, match=rf"`{name}` must be 1-D, got shape \(1, 2\)$"):
-        _validate.vector([[0.1, 0.9]], name)
+        validation.vector([[0.1, 0.9]], name)
 
 
 # --- labels ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_only_scores_have_a_positive_class_column(name):
     ],
 )
 def test_labels_in_any_form(values):
-    labels = _validate.binary_labels(values)
+    labels = validation.binary_labels(values)
     assert labels.tolist() == [False, True, True]
     assert labels.dtype == np.bool_
 
@@ -119,12 +119,12 @@ def test_labels_in_any_form(values):
 )
 def test_unusable_labels(values, message):
     with pytest.raises(InvalidInputError, match=message):
-        _validate.binary_labels(values)
+        validation.binary_labels(values)
 
 
 def test_name_of_the_labels():
     with pytest.raises(InvalidInputError, match=r"test_y\[0\] is 3"):
-        _validate.binary_labels([3], "test_y")
+        validation.binary_labels([3], "test_y")
 
 
 # --- pairs -------------------------------------------------------------------------------------
@@ -133,24 +133,24 @@ def test_name_of_the_labels():
 def test_pair_lengths():
     message = "`y_true` has 2 rows but `y_score_b` has 3; they must describe the same rows"
     with pytest.raises(InvalidInputError, match=message):
-        _validate.binary_pair([0, 1], [0.1, 0.2, 0.3], score_name="y_score_b")
+        validation.binary_pair([0, 1], [0.1, 0.2, 0.3], score_name="y_score_b")
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.5])
 def test_probabilities(bad):
-    labels, scores = _validate.probability_pair([0, 1], [0.0, 1.0])
+    labels, scores = validation.probability_pair([0, 1], [0.0, 1.0])
     assert (labels.tolist(), scores.tolist()) == ([False, True], [0.0, 1.0])
     message = rf"y_score\[1\] is {bad}; `y_score` must be a probability in \[0, 1\] \(apply a sig"
     with pytest.raises(InvalidInputError, match=message):
-        _validate.probability_pair([0, 1], [0.5, bad])
+        validation.probability_pair([0, 1], [0.5, bad])
 
 
 # --- weights -----------------------------------------------------------------------------------
 
 
 def test_weights():
-    assert _validate.sample_weights(None, 3) is None
-    assert _validate.sample_weights([1, 0, 2], 3).tolist() == [1.0, 0.0, 2.0]
+    assert validation.sample_weights(None, 3) is None
+    assert validation.sample_weights([1, 0, 2], 3).tolist() == [1.0, 0.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -164,20 +164,20 @@ def test_weights():
 )
 def test_unusable_weights(weights, message):
     with pytest.raises(InvalidInputError, match=message):
-        _validate.sample_weights(weights, 3)
+        validation.sample_weights(weights, 3)
 
 
 # --- classes -----------------------------------------------------------------------------------
 
 
 def test_both_classes():
-    _validate.both_classes(np.array([True, False]), "pr_auc")
+    validation.both_classes(np.array([True, False]), "pr_auc")
     message = "pr_auc is undefined: all 2 rows are negative; it needs both classes"
     with pytest.raises(UndefinedMetricError, match=message):
-        _validate.both_classes(np.array([False, False]), "pr_auc")
+        validation.both_classes(np.array([False, False]), "pr_auc")
     weights = np.array([1.0, 0.0])
     with pytest.raises(UndefinedMetricError, match="all 1 rows are positive"):
-        _validate.both_classes(np.array([True, False]), "pr_auc", weights)
+        validation.both_classes(np.array([True, False]), "pr_auc", weights)
 
 
 # --- groups ------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_both_classes():
     ],
 )
 def test_group_codes_are_sorted(groups):
-    codes, n_groups = _validate.group_codes(groups, 3)
+    codes, n_groups = validation.group_codes(groups, 3)
     assert (codes.tolist(), n_groups) == ([1, 0, 1], 2)
     assert codes.dtype == np.int64
 
@@ -216,48 +216,48 @@ def test_group_codes_are_sorted(groups):
 def test_missing_group(groups):
     message = r"groups\[1\] is missing; every row needs a group id"
     with pytest.raises(InvalidInputError, match=message):
-        _validate.group_codes(groups, 3)
+        validation.group_codes(groups, 3)
 
 
 @pytest.mark.parametrize("container", [list, lambda ids: np.array(ids, dtype=object)])
 def test_groups_of_several_types(container):
     # Numbers first, then strings; what Python calls equal is one group.
-    codes, n_groups = _validate.group_codes(container([1, "1", 10, 1.0, "b", 2, np.int64(1)]), 7)
+    codes, n_groups = validation.group_codes(container([1, "1", 10, 1.0, "b", 2, np.int64(1)]), 7)
     assert (codes.tolist(), n_groups) == ([0, 3, 2, 0, 4, 1, 0], 5)
 
 
 def test_codes_do_not_depend_on_the_order_of_the_rows():
     ids = ["b", 2, "a", 1.5, ("x", 1), ("a", 2), True, frozenset({1})]
-    codes, n_groups = _validate.group_codes(np.array([*ids, None], dtype=object)[:-1], len(ids))
-    backwards, _ = _validate.group_codes(np.array([*ids[::-1], None], dtype=object)[:-1], len(ids))
+    codes, n_groups = validation.group_codes(np.array([*ids, None], dtype=object)[:-1], len(ids))
+    backwards, _ = validation.group_codes(np.array([*ids[::-1], None], dtype=object)[:-1], len(ids))
     assert n_groups == len(ids)
     assert codes.tolist() == backwards[::-1].tolist()
 
 
 def test_large_integers_stay_apart():
-    assert _validate.group_codes([2**63, 2**63 + 1, -1], 3)[1] == 3  # floats would merge the first
+    assert validation.group_codes([2**63, 2**63 + 1, -1], 3)[1] == 3  # floats would merge the first
 
 
 def test_unhashable_and_two_dimensional_groups():
     with pytest.raises(InvalidInputError, match=r"groups\[0\] is \['a'\]; `groups` must hold str"):
-        _validate.group_codes([["a"], ["b", "c"]], 2)
+        validation.group_codes([["a"], ["b", "c"]], 2)
     with pytest.raises(InvalidInputError, match=r"`groups` must be 1-D, got shape \(2, 1\)$"):
-        _validate.group_codes([["a"], ["b"]], 2)
+        validation.group_codes([["a"], ["b"]], 2)
     with pytest.raises(InvalidInputError, match=r"groups\[1\] is masked"):
-        _validate.group_codes(np.ma.masked_array([1, 2], mask=[False, True]), 2)
+        validation.group_codes(np.ma.masked_array([1, 2], mask=[False, True]), 2)
 
 
 def test_number_of_groups():
     with pytest.raises(InvalidInputError, match="`strata` has 2 rows but the data has 3"):
-        _validate.group_codes(["a", "b"], 3, "strata")
+        validation.group_codes(["a", "b"], 3, "strata")
 
 
 # --- scalars -----------------------------------------------------------------------------------
 
 
 def test_numbers():
-    assert _validate.number(3, "x") == 3.0
-    assert _validate.number(np.float32(0.5), "x", low=0.5, high=0.5) == 0.5
+    assert validation.number(3, "x") == 3.0
+    assert validation.number(np.float32(0.5), "x", low=0.5, high=0.5) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -272,36 +272,36 @@ def test_numbers():
 )
 def test_numbers_outside(value, limits, message):
     with pytest.raises(InvalidInputError, match=message):
-        _validate.number(value, "x", **limits)
+        validation.number(value, "x", **limits)
 
 
 @pytest.mark.parametrize("value", ["abc", "0.5", b"1", np.str_("1"), None, [1], 1j, 10**400])
 def test_not_a_number(value):
     with pytest.raises(InvalidTypeError, match="`x` must be a number, got"):
-        _validate.number(value, "x")
+        validation.number(value, "x")
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1, 95])
 def test_fractions_are_strictly_inside(value):
-    assert _validate.fraction(0.95, "confidence") == 0.95
+    assert validation.fraction(0.95, "confidence") == 0.95
     with pytest.raises(InvalidInputError, match=r"`confidence` is .*; it must lie in \(0, 1\)"):
-        _validate.fraction(value, "confidence")
+        validation.fraction(value, "confidence")
 
 
 def test_integers():
-    assert _validate.integer(np.int8(3), "n") == 3
-    assert type(_validate.integer(np.int8(3), "n")) is int
+    assert validation.integer(np.int8(3), "n") == 3
+    assert type(validation.integer(np.int8(3), "n")) is int
     with pytest.raises(InvalidInputError, match="`n` is 0; it must be at least 1"):
-        _validate.integer(0, "n", low=1)
+        validation.integer(0, "n", low=1)
 
 
 @pytest.mark.parametrize("value", [1.0, "1", True, np.True_, None])
 def test_not_an_integer(value):
     with pytest.raises(InvalidTypeError, match="`n` must be an integer, got"):
-        _validate.integer(value, "n")
+        validation.integer(value, "n")
 
 
 def test_choices():
-    assert _validate.choice("a", "x", ("a", "b")) == "a"
+    assert validation.choice("a", "x", ("a", "b")) == "a"
     with pytest.raises(InvalidInputError, match="`x` is 'c'; choose one of 'a', 'b'"):
-        _validate.choice("c", "x", ("a", "b"))
+        validation.choice("c", "x", ("a", "b"))

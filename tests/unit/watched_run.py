@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks import BaseTask, run_task
 
 N_SAMPLES = 60

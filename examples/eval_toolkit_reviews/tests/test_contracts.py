@@ -13,7 +13,7 @@ from eval_toolkit_reviews.rows import (
 )
 from eval_toolkit_reviews.talk import AngryCustomer, InsultScorer
 
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.testing import contract_checks
 
 LOADER = ReviewsLoader()

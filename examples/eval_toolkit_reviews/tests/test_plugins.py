@@ -8,9 +8,9 @@ from eval_toolkit_reviews.rows import PraiseScorer, ReviewsLoader, TemplateCheck
 from eval_toolkit_reviews.talk import InsultScorer
 
 from eval_toolkit import evaluate, run_leakage_checks
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.plugins import PLUGIN_KINDS, installed_plugins
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import Completion
 
 
 def test_one_of_every_kind_is_installed_and_works() -> None:

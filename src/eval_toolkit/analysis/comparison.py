@@ -9,7 +9,7 @@ from typing import TypeAlias, get_args
 
 import numpy as np
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
@@ -383,11 +383,11 @@ def _options(
     on_mismatch: str, adjust: str, n_resamples: int, confidence: float, seed: int
 ) -> _Options:
     return _Options(
-        _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop")),
-        _validate.choice(adjust, "adjust", get_args(CorrectionMethod)),
+        validation.choice(on_mismatch, "on_mismatch", ("raise", "drop")),
+        validation.choice(adjust, "adjust", get_args(CorrectionMethod)),
         Draws(
-            _validate.integer(n_resamples, "n_resamples", low=1),
-            _validate.fraction(confidence, "confidence"),
+            validation.integer(n_resamples, "n_resamples", low=1),
+            validation.fraction(confidence, "confidence"),
             seed,
         ),
     )

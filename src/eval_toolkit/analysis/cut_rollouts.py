@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.units import CommonUnits, UnitValues
 from eval_toolkit.errors import UndefinedMetricError

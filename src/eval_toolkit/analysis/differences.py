@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit._words import without_interval
+from eval_toolkit._internal.validation import BoolArray, FloatArray
+from eval_toolkit._internal.words import without_interval
 from eval_toolkit.analysis.redrawn import Redrawn
 from eval_toolkit.analysis.units import CommonUnits, right_or_wrong
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError

@@ -5,8 +5,8 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import ArtifactError
@@ -148,7 +148,7 @@ def drift(
     >>> found.same, found.changed_score, round(found.max_abs_delta, 6)
     (False, ('y',), 0.1)
     """
-    limit = _validate.number(tolerance, "tolerance", low=0.0)
+    limit = validation.number(tolerance, "tolerance", low=0.0)
     a, b = (
         side.take(one_subject(side, scorer=scorer, slice=slice, name=name))
         for name, side in (

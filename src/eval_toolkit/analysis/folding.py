@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import UndefinedMetricError

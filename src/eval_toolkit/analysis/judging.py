@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
     CorrectedRate,

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.directions import (
     agreed,
@@ -186,7 +186,7 @@ def leaderboard(
     >>> board.ranking.best
     ('always 1', 'always 2')
     """
-    _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
+    validation.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
     addresses = _Addresses.of(metrics)
     table = _table(runs, higher_is_better, addresses)
     names = list(table)

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, unit_starts
@@ -53,7 +53,7 @@ class MatchSpec:
     """Metrics of A, and what B calls them."""
 
     def __post_init__(self) -> None:
-        _validate.choice(self.units, "units", get_args(UnitKey))
+        validation.choice(self.units, "units", get_args(UnitKey))
         for name, given in (("slices", self.slices), ("metrics", self.metrics)):
             if not isinstance(given, Mapping):
                 raise InvalidTypeError(f"`{name}` must map names of A to names of B, got {given!r}")

@@ -5,9 +5,9 @@ import re
 from typing import Any
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.inference.statistics import statistic_for
+from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.metrics import CATALOGUE
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.protocols import MetricSpec

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.analysis.named import metric_named
 from eval_toolkit.artifacts import (
     PredictionArrays,
@@ -308,7 +308,7 @@ def paired_diff_from_prediction_refs(
         _ungrouped(paired.groups)
         diff = _delong(paired.labels, paired.scores_a, paired.scores_b, confidence)
     else:
-        _validate.choice(method or "percentile", "method", ("percentile", "delong"))
+        validation.choice(method or "percentile", "method", ("percentile", "delong"))
         diff = paired_bootstrap_diff(
             paired.labels,
             paired.scores_a,

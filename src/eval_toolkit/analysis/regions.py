@@ -6,9 +6,9 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
@@ -159,17 +159,17 @@ def _demand(
 ) -> tuple[float, float | None, str]:
     """Return the bounds of the region where they are known already, and the region in words."""
     if max_fpr is not None:
-        ceiling = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0)
+        ceiling = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0)
         return math.inf, None, f"false-positive rate at most {ceiling:g}"
     if min_precision is not None:
-        floor = _validate.number(min_precision, "min_precision", low=0.0, high=1.0)
+        floor = validation.number(min_precision, "min_precision", low=0.0, high=1.0)
         return math.inf, None, f"precision at least {floor:g}"
     if not isinstance(thresholds, (tuple, list)) or len(thresholds) != 2:
         raise InvalidInputError(f"`thresholds` is {thresholds!r}; it must be a pair (low, high)")
-    low = _validate.number(thresholds[0], "thresholds[0]")
+    low = validation.number(thresholds[0], "thresholds[0]")
     if thresholds[1] is None:
         return low, None, f"score at least {low:g}"
-    high = _validate.number(thresholds[1], "thresholds[1]")
+    high = validation.number(thresholds[1], "thresholds[1]")
     if high <= low:
         raise InvalidInputError(f"`thresholds` is {thresholds!r}; low must be below high")
     return low, high, f"score at least {low:g} and below {high:g}"

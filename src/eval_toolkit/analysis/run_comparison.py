@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._display import CellLike, Estimate, Number, Status, Table, Tabled
+from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table, Tabled
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.errors import MissingColumnError

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit import op_metric_specs
 from eval_toolkit.analysis.differences import Decision, Task
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.folding import Fold, folds_of
@@ -21,6 +20,7 @@ from eval_toolkit.analysis.matching import (
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
 from eval_toolkit.analysis.rolled import changed_settings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 from eval_toolkit.metric_specs.columns import ATTACKED
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run

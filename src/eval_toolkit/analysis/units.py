@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records, unit_starts

@@ -6,7 +6,7 @@ with its hash and row count, and `load_predictions` checks both before it gives 
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.artifacts.states import MetricState, error_metric, skipped_metric
 from eval_toolkit.artifacts.strict_json import (
     json_bytes,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.artifacts.predictions import PredictionArrays
 from eval_toolkit.errors import ArtifactError
 

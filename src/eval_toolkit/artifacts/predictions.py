@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _tables, _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import content_hash, sha256_file
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import tables, validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.hashing import content_hash, sha256_file
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.artifacts.readers import local_file, reader_for
 from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path, name_of, send
@@ -60,9 +60,9 @@ class PredictionArrays(Displayed):
     scorers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        labels = _validate.binary_labels(self.labels, "labels").astype(np.int64)
-        scores = _validate.vector(self.scores, "scores")
-        _validate.same_length(labels, scores, ("labels", "scores"))
+        labels = validation.binary_labels(self.labels, "labels").astype(np.int64)
+        scores = validation.vector(self.scores, "scores")
+        validation.same_length(labels, scores, ("labels", "scores"))
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "scores", scores)
         for name in _TEXTS:
@@ -247,7 +247,7 @@ def _labels(cells: Any, name: str, uri: str) -> NDArray[np.int64]:
     column = np.asarray(cells)
     if column.dtype.kind not in "biuf":
         column = np.asarray(cells, dtype=object)
-    found = _tables.classes_of(column, place=lambda row: (uri, f"row {row + 1}"), column=name)
+    found = tables.classes_of(column, place=lambda row: (uri, f"row {row + 1}"), column=name)
     return found.astype(np.int64)
 
 
@@ -336,9 +336,9 @@ def write_predictions(
     if texts is not None and content_hashes is not None:
         raise InvalidInputError("give `texts` or `content_hashes`, not both")
     where = str(path)
-    media = media_type or _tables.media_type_of(name_of(where) if is_remote(where) else where)
+    media = media_type or tables.media_type_of(name_of(where) if is_remote(where) else where)
     reader_for(media)  # nothing is written that could not be loaded
-    truth, values = _validate.binary_pair(labels, scores, score_name="scores")
+    truth, values = validation.binary_pair(labels, scores, score_name="scores")
     if texts is not None:
         _same(texts, "texts", len(truth))
         content_hashes = [
@@ -378,9 +378,9 @@ def write_predictions(
 def _written(table: Mapping[str, Any], where: str, media: str) -> str:
     """Write a table to a path or an address and return its hash."""
     if not is_remote(where):
-        return sha256_file(_tables.write_table(table, local_path(where), media_type=media))
+        return sha256_file(tables.write_table(table, local_path(where), media_type=media))
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
-        made = _tables.write_table(table, Path(folder) / name_of(where), media_type=media)
+        made = tables.write_table(table, Path(folder) / name_of(where), media_type=media)
         send(made, where)
         return sha256_file(made)
 
@@ -396,7 +396,7 @@ def _given(column: Sequence[Any], name: str, n: int) -> NDArray[Any]:
     _same(column, name, n)
     texts = np.empty(n, dtype=object)
     for row, value in enumerate(column):
-        if _validate.is_missing(value) or value == "":
+        if validation.is_missing(value) or value == "":
             raise InvalidInputError(f"{name}[{row}] is missing; every row needs one")
         texts[row] = str(value)
     return texts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import PredictionReader
@@ -56,12 +56,12 @@ class _TableReader:
         labels, numbers = named.pop("label", []), named.pop("score", [])
         texts = [name for names in named.values() for name in names]
         with local_file(uri) as path:
-            table = _tables.read_table(
+            table = tables.read_table(
                 path,
                 numbers=numbers,
                 texts=texts,
                 labels=labels,
-                file_format=_tables.FileFormat(self.media_type),
+                file_format=tables.FileFormat(self.media_type),
             )
         for name in texts:
             empty = next((i for i, cell in enumerate(table[name].tolist()) if not cell), None)
@@ -84,13 +84,13 @@ class CsvPredictionReader(_TableReader):
     {'y': array([0., 1.]), 'p': array([0.2, 0.9])}
     """
 
-    media_type = _tables.CSV
+    media_type = tables.CSV
 
 
 class TsvPredictionReader(_TableReader):
     """Reads tab-separated predictions with a header line."""
 
-    media_type = _tables.TSV
+    media_type = tables.TSV
 
 
 class JsonlPredictionReader(_TableReader):
@@ -105,26 +105,26 @@ class JsonlPredictionReader(_TableReader):
     {'y': array([0., 1.]), 'p': array([0.2, 0.9])}
     """
 
-    media_type = _tables.JSONL
+    media_type = tables.JSONL
 
 
 class ParquetPredictionReader(_TableReader):
     """Reads predictions from a Parquet file."""
 
-    media_type = _tables.PARQUET
+    media_type = tables.PARQUET
 
 
 _READERS: dict[str, type[_TableReader]] = {
-    _tables.CSV: CsvPredictionReader,
-    _tables.TSV: TsvPredictionReader,
-    _tables.JSONL: JsonlPredictionReader,
-    _tables.PARQUET: ParquetPredictionReader,
+    tables.CSV: CsvPredictionReader,
+    tables.TSV: TsvPredictionReader,
+    tables.JSONL: JsonlPredictionReader,
+    tables.PARQUET: ParquetPredictionReader,
 }
 
 
 def reader_for(media_type: str) -> PredictionReader:
     """Return the built-in reader of a media type; the file's name plays no part."""
-    known = _READERS.get(_tables.MEDIA_TYPES.get(media_type, ""))
+    known = _READERS.get(tables.MEDIA_TYPES.get(media_type, ""))
     if known is None:
         raise InvalidInputError(
             f"there is no built-in reader for the media type {media_type!r}; pass reader=, or use "

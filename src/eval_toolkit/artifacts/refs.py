@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.artifacts.remote import address_of
 from eval_toolkit.artifacts.strict_json import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -171,7 +171,7 @@ class PredictionArtifactRef(Displayed):
             settle(self, "columns", PredictionColumns.from_dict(columns))
         settle(self, "sha256", _sha256(self.sha256))
         if self.n_rows is not None:
-            settle(self, "n_rows", _validate.integer(self.n_rows, "n_rows"))
+            settle(self, "n_rows", validation.integer(self.n_rows, "n_rows"))
         settle(self, "role", _role(self.role))
         if not isinstance(self.metadata, Mapping):
             raise InvalidTypeError(f"`metadata` must be a mapping, got {self.metadata!r}")

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from eval_toolkit._optional import require
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, MissingExtraError
 
 __all__ = [

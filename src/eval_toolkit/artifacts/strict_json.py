@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._files import parse_json, read_up_to, write_atomic
-from eval_toolkit._files.limits import TEXT_BYTES
-from eval_toolkit._plain import plain, where
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import parse_json, read_up_to, write_atomic
+from eval_toolkit._internal.files.limits import TEXT_BYTES
+from eval_toolkit._internal.plain import plain, where
 from eval_toolkit.artifacts.states import skipped_metric
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
@@ -45,7 +45,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
     >>> sanitize_for_json(float("nan"))["status"]
     'skipped'
     """
-    _validate.choice(nan_strategy, "nan_strategy", _STRATEGIES)
+    validation.choice(nan_strategy, "nan_strategy", _STRATEGIES)
 
     def absent(value: Any, place: tuple[str, ...]) -> Any:
         if nan_strategy == "raise":

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.artifacts.strict_json import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError
 

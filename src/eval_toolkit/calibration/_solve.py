@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray
-from eval_toolkit.metrics._logistic import fit_logistic
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.metrics.logistic import fit_logistic
 
 __all__ = ["bisect", "logistic_regression"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.confusion import checked_threshold
 
@@ -82,10 +82,10 @@ def bayes_optimal_threshold(
     >>> round(bayes_optimal_threshold(0.01, 1.0, 10.0, score_prior=0.01), 4)
     0.0909
     """
-    prior = _validate.number(prior, "prior", low=0.0, high=1.0)
-    fp_cost = _validate.number(fp_cost, "fp_cost", low=0.0, include_low=False)
-    fn_cost = _validate.number(fn_cost, "fn_cost", low=0.0, include_low=False)
-    score_prior = _validate.fraction(score_prior, "score_prior")
+    prior = validation.number(prior, "prior", low=0.0, high=1.0)
+    fp_cost = validation.number(fp_cost, "fp_cost", low=0.0, include_low=False)
+    fn_cost = validation.number(fn_cost, "fn_cost", low=0.0, include_low=False)
+    score_prior = validation.fraction(score_prior, "score_prior")
     return _cut(fp_cost, fn_cost, prior, score_prior)
 
 
@@ -134,7 +134,7 @@ class CostMatrix:
             self.prior, self.fp_cost, self.fn_cost, score_prior=self.score_prior
         )
         if self.abstain_cost is not None:
-            _validate.number(self.abstain_cost, "abstain_cost", low=0.0)
+            validation.number(self.abstain_cost, "abstain_cost", low=0.0)
 
     @property
     def bayes_threshold(self) -> float:
@@ -199,8 +199,8 @@ class CostMatrix:
             If the arrays are unusable, or ``abstain`` comes without an ``abstain_cost`` or
             with a threshold.
         """
-        labels, scores = _validate.binary_pair(y_true, y_score)
-        weights = _validate.sample_weights(sample_weight, len(labels))
+        labels, scores = validation.binary_pair(y_true, y_score)
+        weights = validation.sample_weights(sample_weight, len(labels))
         if abstain and self.abstain_cost is None:
             raise InvalidInputError("`abstain` needs a cost matrix with an `abstain_cost`")
         if abstain and threshold is not None:

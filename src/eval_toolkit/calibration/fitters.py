@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.calibration._solve import bisect, logistic_regression
 from eval_toolkit.calibration.maps import (
     BetaMap,
@@ -22,8 +22,8 @@ from eval_toolkit.calibration.maps import (
     log_odds_parts,
 )
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.metrics._logistic import logistic_loss, sigmoid
-from eval_toolkit.metrics._pav import pav
+from eval_toolkit.metrics.isotonic import pav
+from eval_toolkit.metrics.logistic import logistic_loss, sigmoid
 
 __all__ = [
     "DEFAULT_TEMPERATURE_BOUNDS",
@@ -45,8 +45,8 @@ DEFAULT_TEMPERATURE_BOUNDS = (0.05, 20.0)
 
 
 def _training_pair(y_true: ArrayLike, y_score: ArrayLike) -> tuple[BoolArray, FloatArray]:
-    labels, scores = _validate.binary_pair(y_true, y_score)
-    _validate.both_classes(labels, "a calibrator")
+    labels, scores = validation.binary_pair(y_true, y_score)
+    validation.both_classes(labels, "a calibrator")
     return labels, scores
 
 
@@ -326,14 +326,14 @@ def fit_temperature(
     (True, True)
     """
     shape = "of shape (n, 2)"
-    logits = _validate.as_array(val_logits, "val_logits", shape=shape)
+    logits = validation.as_array(val_logits, "val_logits", shape=shape)
     if logits.ndim != 2 or logits.shape[1] != 2:
         raise InvalidInputError(f"`val_logits` must be {shape}, got {logits.shape}")
-    negative, positive = (_validate.vector(logits[:, k], f"val_logits[:, {k}]") for k in (0, 1))
-    log_odds = _validate.vector(positive - negative, "val_logits[:, 1] - val_logits[:, 0]")
-    labels = _validate.binary_labels(val_labels, "val_labels")
-    _validate.same_length(labels, log_odds, ("val_labels", "val_logits"))
-    _validate.both_classes(labels, "a calibrator")
+    negative, positive = (validation.vector(logits[:, k], f"val_logits[:, {k}]") for k in (0, 1))
+    log_odds = validation.vector(positive - negative, "val_logits[:, 1] - val_logits[:, 0]")
+    labels = validation.binary_labels(val_labels, "val_labels")
+    validation.same_length(labels, log_odds, ("val_labels", "val_logits"))
+    validation.both_classes(labels, "a calibrator")
     temperature = _best_temperature(labels, log_odds, bounds)
     before = float(logistic_loss(log_odds, labels).mean())
     after = float(logistic_loss(log_odds / temperature, labels).mean())
@@ -352,8 +352,8 @@ def _best_temperature(
         low, high = bounds
     except (TypeError, ValueError):
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a pair (low, high)") from None
-    low = _validate.number(low, "bounds[0]", low=0.0, include_low=False)
-    high = _validate.number(high, "bounds[1]", low=low, include_low=False)
+    low = validation.number(low, "bounds[0]", low=0.0, include_low=False)
+    high = validation.number(high, "bounds[1]", low=low, include_low=False)
     margin = np.where(labels, log_odds, -log_odds)
     if not margin.any():  # every temperature is as good; the logits say nothing
         return min(max(1.0, low), high)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.metrics._logistic import sigmoid
+from eval_toolkit.metrics.logistic import sigmoid
 
 __all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
 
@@ -25,8 +25,8 @@ CLIP = 1e-7
 
 def flat_scores(y_score: ArrayLike) -> FloatArray:
     """Return finite scores, flattened."""
-    array = _validate.as_array(y_score, "y_score", shape="an array")
-    return _validate.vector(array.ravel(), "y_score")
+    array = validation.as_array(y_score, "y_score", shape="an array")
+    return validation.vector(array.ravel(), "y_score")
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:

@@ -7,8 +7,8 @@ and only their shares differ.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.calibration._solve import bisect
 from eval_toolkit.calibration.maps import probabilities
 from eval_toolkit.errors import UndefinedMetricError
@@ -50,9 +50,9 @@ def adjust_for_prior(y_score: ArrayLike, *, from_prior: float, to_prior: float) 
     >>> adjust_for_prior([0.5, 0.9], from_prior=0.5, to_prior=0.1).round(4).tolist()
     [0.1, 0.5]
     """
-    scores = probabilities(_validate.vector(y_score, "y_score"))
-    positive, negative = _density_ratios(scores, _validate.fraction(from_prior, "from_prior"))
-    prior = _validate.fraction(to_prior, "to_prior")
+    scores = probabilities(validation.vector(y_score, "y_score"))
+    positive, negative = _density_ratios(scores, validation.fraction(from_prior, "from_prior"))
+    prior = validation.fraction(to_prior, "to_prior")
     return prior * positive / (prior * positive + (1.0 - prior) * negative)
 
 
@@ -98,10 +98,10 @@ def prior_shift_weights(
     >>> prior_shift_weights([1, 0, 1, 0], to_prior=0.1).round(4).tolist()
     [0.2, 1.8, 0.2, 1.8]
     """
-    labels = _validate.binary_labels(y_true)
-    weights = _validate.sample_weights(sample_weight, len(labels))
-    prior = _validate.fraction(to_prior, "to_prior")
-    _validate.both_classes(labels, "a prior shift", weights)
+    labels = validation.binary_labels(y_true)
+    weights = validation.sample_weights(sample_weight, len(labels))
+    prior = validation.fraction(to_prior, "to_prior")
+    validation.both_classes(labels, "a prior shift", weights)
     mass = np.ones(len(labels)) if weights is None else weights
     observed = float(mass[labels].sum() / mass.sum())
     return mass * np.where(labels, prior / observed, (1.0 - prior) / (1.0 - observed))
@@ -144,8 +144,8 @@ def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
     >>> round(estimate_prior([0.9, 0.1, 0.1, 0.1], from_prior=0.5), 4)
     0.1875
     """
-    scores = probabilities(_validate.vector(y_score, "y_score"))
-    positive, negative = _density_ratios(scores, _validate.fraction(from_prior, "from_prior"))
+    scores = probabilities(validation.vector(y_score, "y_score"))
+    positive, negative = _density_ratios(scores, validation.fraction(from_prior, "from_prior"))
     gain = positive - negative
     if not gain.any():
         raise UndefinedMetricError(

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate, metrics
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit import metrics
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.agreement import clustered_n
 from eval_toolkit.inference.proportions import score_interval
-from eval_toolkit.metrics._binning import ReliabilityCurve
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.binning import ReliabilityCurve
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 __all__ = [
     "DEFAULT_N_BINS",
@@ -81,10 +82,10 @@ def reliability_curve(
     >>> curve["prob_true"], curve["n_per_bin"], curve["bin_edges"]
     ([0.0, 1.0], [2, 2], [0.1, 0.6, 0.8])
     """
-    labels, scores = _validate.probability_pair(y_true, y_score)
-    _validate.fraction(confidence, "confidence")
-    _validate.integer(n_bins, "n_bins", low=2)
-    _validate.choice(strategy, "strategy", ("quantile", "uniform"))
+    labels, scores = validation.probability_pair(y_true, y_score)
+    validation.fraction(confidence, "confidence")
+    validation.integer(n_bins, "n_bins", low=2)
+    validation.choice(strategy, "strategy", ("quantile", "uniform"))
     n, n_positive = len(labels), int(labels.sum())
     if n_positive in (0, n):
         reason = f"all {n} rows are {'positive' if n_positive else 'negative'}"
@@ -135,7 +136,7 @@ def _grouped_ends(
     confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of each bin's frequency, as `clustered_rate` of its rows has them."""
-    codes, _ = _validate.group_codes(groups, len(labels))
+    codes, _ = validation.group_codes(groups, len(labels))
     ends = []
     for at, (low, high) in enumerate(zip(bins.bin_lower, bins.bin_upper, strict=True)):
         closed = bins.strategy == "quantile" or high == 1.0
@@ -252,9 +253,9 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([1, 1], [0.4, 0.6]) is None
     True
     """
-    labels, scores = _validate.probability_pair(y_true, y_score)
-    _validate.integer(n_bins, "n_bins", low=2)
-    _validate.choice(strategy, "strategy", ("quantile", "uniform"))
+    labels, scores = validation.probability_pair(y_true, y_score)
+    validation.integer(n_bins, "n_bins", low=2)
+    validation.choice(strategy, "strategy", ("quantile", "uniform"))
     if labels.all() or not labels.any():
         return None
     return metrics.maximum_calibration_error(labels, scores, n_bins=n_bins, strategy=strategy)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import is_there, read_document
+from eval_toolkit._internal.files import is_there, read_document
 from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError

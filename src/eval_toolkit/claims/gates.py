@@ -2,7 +2,7 @@
 
 from typing import Any, SupportsFloat, SupportsIndex
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.claims.paths import (
     MetricPath,
     absence,
@@ -253,7 +253,7 @@ def cell_threshold_gate(
     'ci_low of pr_auc @ language=de / guard is 0.86; it must be >= 0.9'
     """
     wanted = address if isinstance(address, Address) else Address.parse(address)
-    _validate.choice(bound, "bound", ("value", "ci_low", "ci_high"))
+    validation.choice(bound, "bound", ("value", "ci_low", "ci_high"))
     compare, limit = comparison_of(op, threshold)
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
@@ -306,9 +306,9 @@ def minimum_slice_size_gate(
     """
     non_empty(slice_name, "slice_name")
     floors = {
-        "": _validate.integer(min_n, "min_n"),
-        "positive ": _validate.integer(min_positive, "min_positive"),
-        "negative ": _validate.integer(min_negative, "min_negative"),
+        "": validation.integer(min_n, "min_n"),
+        "positive ": validation.integer(min_positive, "min_positive"),
+        "negative ": validation.integer(min_negative, "min_negative"),
     }
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
@@ -332,7 +332,7 @@ def minimum_slice_size_gate(
 
 
 def _count(entry: Payload, key: str, slice_name: str) -> int:
-    return _validate.integer(lookup(entry, [key]), f"{key} of {slice_name}")
+    return validation.integer(lookup(entry, [key]), f"{key} of {slice_name}")
 
 
 def low_fpr_feasibility_gate(
@@ -375,8 +375,8 @@ def low_fpr_feasibility_gate(
     True
     """
     non_empty(slice_name, "slice_name")
-    ceiling = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
-    level = _validate.fraction(confidence, "confidence")
+    ceiling = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+    level = validation.fraction(confidence, "confidence")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
         entry = entry_of(Results.of(result), slice_name)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed, Tabled
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -44,7 +44,7 @@ class GateResult(Displayed):
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _validate.choice(self.severity, "severity", _SEVERITIES)
+        validation.choice(self.severity, "severity", _SEVERITIES)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -89,7 +89,7 @@ class EvidenceGate:
     severity: Severity = "error"
 
     def __post_init__(self) -> None:
-        _validate.choice(self.severity, "severity", _SEVERITIES)
+        validation.choice(self.severity, "severity", _SEVERITIES)
 
     def evaluate(
         self, result: Mapping[str, Any], manifest: Mapping[str, Any] | None = None

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, SupportsFloat
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.claims.reports import EvidenceGate, GateResult, Severity
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 
@@ -82,8 +82,8 @@ def comparison_of(
     op: str, threshold: SupportsFloat
 ) -> tuple[Callable[[float, float], bool], float]:
     """Return the operator and the finite threshold it compares with."""
-    _validate.choice(op, "op", tuple(OPERATORS))
-    return OPERATORS[op], _validate.number(threshold, "threshold")
+    validation.choice(op, "op", tuple(OPERATORS))
+    return OPERATORS[op], validation.number(threshold, "threshold")
 
 
 def compared(

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._words import one_line
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._progress import ProgressBar

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._display import MISSING, Alert, Page, Rows, Status, Table
+from eval_toolkit._internal.display import MISSING, Alert, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.runs import Outcome

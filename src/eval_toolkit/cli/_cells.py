@@ -3,7 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eval_toolkit._display import Cell, Estimate, Interval, Number, Rows, Share, Status, Table
+from eval_toolkit._internal.display import (
+    Cell,
+    Estimate,
+    Interval,
+    Number,
+    Rows,
+    Share,
+    Status,
+    Table,
+)
 from eval_toolkit.scorecards import MetricResult, Records
 
 __all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_interval"]

@@ -15,9 +15,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _tables
-from eval_toolkit._files import replace_atomic
-from eval_toolkit._tables import FileFormat
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import replace_atomic
+from eval_toolkit._internal.tables import FileFormat
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 __all__ = ["Copy", "copy_rows"]
@@ -38,7 +38,7 @@ class Copy:
 
 def copy_rows(
     copies: Sequence[Copy],
-    file_format: FileFormat = _tables.AS_NAMED,
+    file_format: FileFormat = tables.AS_NAMED,
     *,
     inputs: Iterable[Path] = (),
 ) -> None:
@@ -81,16 +81,16 @@ def copy_rows(
 
 
 def _copy(copy: Copy, how: FileFormat) -> None:
-    media = _tables.media_type_of(copy.source)
-    if media == _tables.PARQUET:
+    media = tables.media_type_of(copy.source)
+    if media == tables.PARQUET:
         for target, rows in copy.targets.items():
             _copy_parquet(copy.source, target, rows)
         return
-    if media == _tables.XLSX:
-        columns = _tables.read_table(copy.source, texts=_tables.column_names(copy.source))
+    if media == tables.XLSX:
+        columns = tables.read_table(copy.source, texts=tables.column_names(copy.source))
         for target, rows in copy.targets.items():
             kept = {name: column[np.sort(rows)] for name, column in columns.items()}
-            _tables.write_table(kept, target, media_type=_tables.CSV)
+            tables.write_table(kept, target, media_type=tables.CSV)
         return
     wanted = {target: frozenset(rows.tolist()) for target, rows in copy.targets.items()}
     with ExitStack() as stack:
@@ -99,12 +99,12 @@ def _copy(copy: Copy, how: FileFormat) -> None:
             target: stack.enter_context(_opened(target, "w", copy.source.suffix))
             for target in wanted
         }
-        if media == _tables.JSON:
+        if media == tables.JSON:
             n = _copy_json(stream.read(), outs, wanted)
-        elif media == _tables.JSONL:
+        elif media == tables.JSONL:
             n = _copy_records((line for line in stream if line.strip()), outs, wanted)
         else:
-            separator, _ = _tables.dialect_of(copy.source, media, how)
+            separator, _ = tables.dialect_of(copy.source, media, how)
             records = _csv_records(stream, separator, how.quoting)
             names = "" if how.header is not None else next(records)
             for out in outs.values():
@@ -202,7 +202,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
         return "'" + path.replace("'", "''") + "'"
 
     number = "row_number_of_file"
-    names = {name.lower() for name in _tables.column_names(source)}
+    names = {name.lower() for name in tables.column_names(source)}
     while number in names:
         number += "_"
     kept = {"row": np.asarray(rows, dtype=np.int64)}

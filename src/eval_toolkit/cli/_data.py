@@ -12,11 +12,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._hashing import sha256_text
-from eval_toolkit._tables import FileFormat, LabelMap, Rows, read_rows
-from eval_toolkit._times import read_times
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal import frames, tables, validation
+from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit._internal.tables import FileFormat, LabelMap, Rows, read_rows
+from eval_toolkit._internal.times import read_times
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.cli._options import file_options, label_options
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
@@ -54,7 +54,7 @@ class Reading:
     time: str | None = None
     id: str | None = None
     labels: LabelMap | None = None
-    file_format: FileFormat = _tables.AS_NAMED
+    file_format: FileFormat = tables.AS_NAMED
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def stem_of(file: Path) -> tuple[str, str]:
 
 def origin(part: EvalSlice) -> NDArray[Any]:
     """Return the numbers of a part's rows in their file, counted from 0."""
-    return _frames.column(part.df, _ORIGIN)
+    return frames.column(part.df, _ORIGIN)
 
 
 def with_origin(part: EvalSlice) -> EvalSlice:
     """Return a part that remembers the numbers of its rows, whatever is dropped from it."""
-    return replace(part, df=_frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
+    return replace(part, df=frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
 
 
 def read_data(
@@ -179,7 +179,7 @@ def read_data(
     salt : str
         Tells the rows without a text of this file from those of another.
     """
-    have = _tables.column_names(file, reading.file_format)
+    have = tables.column_names(file, reading.file_format)
     label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
     texts = _text_columns(file, have, reading, needs_text)
     roles = {
@@ -199,7 +199,7 @@ def read_data(
     if "id" in roles:
         _refuse_repeated(rows, roles["id"])
     if "time" in roles:
-        if _tables.media_type_of(file) in (_tables.CSV, _tables.TSV):
+        if tables.media_type_of(file) in (tables.CSV, tables.TSV):
             times = _numbers_among(rows.columns[roles["time"]])
             rows = replace(rows, columns={**rows.columns, roles["time"]: times})
         _check_times(rows, roles["time"])
@@ -284,7 +284,7 @@ def _without_gaps(
 
 def _refuse_missing(rows: Rows, column: str, what: str) -> None:
     for row, value in enumerate(rows.columns[column].tolist()):
-        if _validate.is_missing(value):
+        if validation.is_missing(value):
             raise InvalidInputError(
                 f"{rows.where(row)}: {column!r} is missing; every row needs {what}"
             )
@@ -296,7 +296,7 @@ def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
         return cells
     present = np.flatnonzero(np.not_equal(cells, None))  # type: ignore[call-overload]
     found = cells.copy()
-    every = _tables.guessed(cells[present])
+    every = tables.guessed(cells[present])
     if every.dtype != object:
         found[present] = every.tolist()
         return found
@@ -304,7 +304,7 @@ def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
         try:
             datetime.fromisoformat(cells[row])  # 20240131 is a date among dates
         except ValueError:
-            found[row] = _tables.guessed(cells[row : row + 1]).tolist()[0]
+            found[row] = tables.guessed(cells[row : row + 1]).tolist()[0]
     return found
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from eval_toolkit import _tables
-from eval_toolkit._display import Page
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Page
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import in_options
@@ -35,7 +35,7 @@ def check_each(
     found: dict[Path, None] = {}
     for path in given:
         try:
-            found.update(dict.fromkeys(_tables.expand_paths(path)))
+            found.update(dict.fromkeys(tables.expand_paths(path)))
         except ArtifactError as error:
             lines.append(str(error))
             unread = True
@@ -44,17 +44,17 @@ def check_each(
         try:
             page, report = alone(str(file))
         except (InvalidInputError, ArtifactError) as error:
-            said = _tables.named(in_options(str(error)))
-            name = _tables.shown(file)
+            said = tables.named(in_options(str(error)))
+            name = tables.shown(file)
             lines.append(f"{name}: not checked: {said.removeprefix(f'{name}: ')}")
             unread |= not isinstance(error, NoUsualColumnError)
             continue
         failed |= report.has_errors()
         failed |= strict and any(one.n_affected for one in report.findings)
-        pages[_tables.shown(file)] = page
+        pages[tables.shown(file)] = page
         lines += page.lead
     payload = {name: dict(page.payload) for name, page in pages.items()}
-    left = [name for name in map(_tables.shown, files) if name not in pages]
+    left = [name for name in map(tables.shown, files) if name not in pages]
     whole = Page(
         "Leakage",
         {"failed": failed or unread, "files": payload, "not_checked": left},

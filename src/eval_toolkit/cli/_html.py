@@ -3,8 +3,8 @@
 import html
 from collections.abc import Iterator
 
-from eval_toolkit._display import Page
-from eval_toolkit._display.to_html import html_table, html_text
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.display.to_html import html_table, html_text
 from eval_toolkit.report.rendering import content_policy, stylesheet
 
 __all__ = ["html_page"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit._display import CellLike, Page, Status, Table
+from eval_toolkit._internal.display import CellLike, Page, Status, Table
 from eval_toolkit.cli._cells import estimate, judged, reasons
 from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.scorecards import MetricResult

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import MISSING, Cell, Count, Estimate, Number, Page, Rows, Table
-from eval_toolkit._words import number
+from eval_toolkit._internal.display import MISSING, Cell, Count, Estimate, Number, Page, Rows, Table
+from eval_toolkit._internal.words import number
 from eval_toolkit.analysis import JudgeStudy, judge_study
 from eval_toolkit.cli._judged import LABEL_RULES, Judged, LabelPlans, judged_options, label_plans
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options

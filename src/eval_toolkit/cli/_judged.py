@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from eval_toolkit import _tables
-from eval_toolkit._display import Number, Table
-from eval_toolkit._tables import Rows, number_in, read_rows
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Number, Table
+from eval_toolkit._internal.tables import Rows, number_in, read_rows
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
 from eval_toolkit.loaders.predictions import IDS, named_column
@@ -93,7 +93,7 @@ def _read(
             raise click.UsageError("--group is for files; a run knows its own")
         return _of_run(source, judge, human, labels, key, positive)
     file = Path(source)
-    have = _tables.column_names(file)
+    have = tables.column_names(file)
     own = [judge] if labels else [judge, human]
     for name, option in ((judge, "--judge"), (human, "--human"), (group, "--group")):
         if name in (*own, group) and name is not None:
@@ -184,7 +184,7 @@ def _joined(
 ) -> _Beside:
     """Find the row of labels of every record, by id, and by attempt where the file has one."""
     file = Path(labels)
-    have = _tables.column_names(file)
+    have = tables.column_names(file)
     named_column(file, have, human, (), "--human")
     found = _key(file, have, key, needed=True)
     several = attempts is not None and _ATTEMPT in have

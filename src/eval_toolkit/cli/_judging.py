@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from eval_toolkit.cli._models import ModelChoice, is_http
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.judges import Judge, Panel, Rubric
+from eval_toolkit.graders.judges import Judge, Panel, Rubric
 from eval_toolkit.protocols import Model
 from eval_toolkit.tasks.declared import read_tables
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eval_toolkit import _frames, _tables
+from eval_toolkit._internal import frames, tables
 from eval_toolkit.cli._data import Data, stem_of, with_origin
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.harness.loading import load_selector
@@ -32,7 +32,7 @@ def loaded_data(spec: str) -> dict[str, Data]:
 
 def _data(loader: str, part: EvalSlice) -> Data:
     roles = {column for _, column in part._roles()}
-    others = tuple(column for column in _frames.names(part.df) if column not in roles)
+    others = tuple(column for column in frames.names(part.df) if column not in roles)
     labels = frozenset(map(str, set(part.y_true.tolist())))
     rows = with_origin(part)
     return Data(Path(loader), rows, others, labels, None, np.zeros(part.n, dtype=np.bool_))
@@ -45,7 +45,7 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
         name, equals, path = text.partition("=")
         if not equals or Path(text).exists():
             name, path = "", text
-        found = _tables.expand_paths(path)
+        found = tables.expand_paths(path)
         if name and len(found) > 1:
             raise InvalidInputError(f"{text}: matches {len(found)} files; a split is one file")
         for file in found:

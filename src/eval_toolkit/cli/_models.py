@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit._files import parse_json, parse_toml
+from eval_toolkit._internal.files import parse_json, parse_toml
 from eval_toolkit.errors import ArtifactError, InvalidInputError, PluginError
 from eval_toolkit.models.loading import available_models, load_model
 from eval_toolkit.plugins import user_hosts

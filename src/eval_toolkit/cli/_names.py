@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.operating_points import FittedOperatingPoint
+from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.protocols import MetricSpec, ThresholdSelector
 from eval_toolkit.thresholds import (
     CISafeThresholdSelector,
@@ -18,6 +17,7 @@ from eval_toolkit.thresholds import (
     TargetRecallSelector,
     YoudenJSelector,
 )
+from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
 
 __all__ = [
     "DEFAULT_METRICS",

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit._tables import FileFormat, LabelMap
-from eval_toolkit._words import intervals_made
+from eval_toolkit._internal.tables import FileFormat, LabelMap
+from eval_toolkit._internal.words import intervals_made
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Executor
 from eval_toolkit.loaders.predictions import Wanted

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Number, Page, Rows, Table
-from eval_toolkit._display import Share as ShareCell
+from eval_toolkit._internal.display import Number, Page, Rows, Table
+from eval_toolkit._internal.display import Share as ShareCell
 from eval_toolkit.analysis import variance_study
 from eval_toolkit.cli._judged import LABEL_RULES, Judged, judged_options, label_plans
 from eval_toolkit.cli._options import output_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Number, Page, Table
+from eval_toolkit._internal.display import Number, Page, Table
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import SampleSize
 

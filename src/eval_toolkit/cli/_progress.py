@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from eval_toolkit.cli._text import say
-from eval_toolkit.runner import Progress
+from eval_toolkit.models.runner import Progress
 
 __all__ = ["ProgressBar"]
 

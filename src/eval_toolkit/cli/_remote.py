@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST
@@ -19,7 +19,7 @@ def is_run(path: str) -> bool:
     if not is_remote(path):
         return local_path(path).is_dir()
     try:
-        _tables.media_type_of(name_of(path))
+        tables.media_type_of(name_of(path))
     except InvalidInputError:
         return True
     return name_of(path) == MANIFEST
@@ -41,7 +41,7 @@ class Fetched:
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
     """Yield the files of paths and addresses; copies are removed, and errors name the address."""
-    if list(paths).count(_tables.STDIN) > 1:
+    if list(paths).count(tables.STDIN) > 1:
         raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
         local, names = [], {}
@@ -54,9 +54,9 @@ def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
                 path = str(copy)
             elif path.lower().startswith("file://"):
                 path = str(local_path(path))
-            elif path == _tables.STDIN:
-                path = str(_tables.expand_paths(path)[0])
-                names[path] = _tables.shown(path)
+            elif path == tables.STDIN:
+                path = str(tables.expand_paths(path)[0])
+                names[path] = tables.shown(path)
             local.append(path)
         try:
             yield Fetched(local, names)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eval_toolkit._display import Page
+from eval_toolkit._internal.display import Page
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of
 from eval_toolkit.cli._options import Sampling

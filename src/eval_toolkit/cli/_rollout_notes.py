@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._display import Count
+from eval_toolkit._internal.display import Count
 from eval_toolkit.cli._cells import reasons
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.runs import Outcome

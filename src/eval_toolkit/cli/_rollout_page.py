@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._display import MISSING, Cell, Count, Estimate, Page, Rows, Status, Table
+from eval_toolkit._internal.display import MISSING, Cell, Count, Estimate, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import estimate, failures_table, judged, took, with_interval
 from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts
 from eval_toolkit.errors import UndefinedMetricError

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import click
 
-from eval_toolkit._display import Page
-from eval_toolkit._display.to_markdown import markdown_page
-from eval_toolkit._display.to_text import text_page
-from eval_toolkit._files import replace_atomic
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.display.to_markdown import markdown_page
+from eval_toolkit._internal.display.to_text import text_page
+from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 
@@ -79,7 +79,7 @@ class Output:
             if first is not None:
                 first()
             if self.form == "text" and _in_terminal():
-                from eval_toolkit._display.to_terminal import terminal_text
+                from eval_toolkit._internal.display.to_terminal import terminal_text
 
                 say(terminal_text(page), nl=False)
             else:

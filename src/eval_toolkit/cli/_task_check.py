@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eval_toolkit import _tables
-from eval_toolkit._display import CellLike, Number, Page, Rows, Status, Table
+from eval_toolkit._internal import tables as _tables
+from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options

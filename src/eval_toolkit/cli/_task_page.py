@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._display import CellLike, Number, Page, Rows, Status, Table
+from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import (
     estimate,
     failures_table,
@@ -13,7 +13,7 @@ from eval_toolkit.cli._cells import (
     with_interval,
 )
 from eval_toolkit.graders import load_grader
-from eval_toolkit.judges.asking import judges_in
+from eval_toolkit.graders.judges.asking import judges_in
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit._contained import ALLOW_WEAKER
+from eval_toolkit._internal.sandbox import ALLOW_WEAKER
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import load_task
 

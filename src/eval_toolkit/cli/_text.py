@@ -137,7 +137,7 @@ def shown_safely(message: str, given: Iterable[str]) -> str:
     if len(message) > _LONGEST:
         cut = f" … ({len(message):,} characters) … "
         message = message[: _LONGEST * 3 // 4] + cut + message[-_LONGEST // 4 :]
-    tables = sys.modules.get("eval_toolkit._tables")
+    tables = sys.modules.get("eval_toolkit._internal.tables")
     message = message if tables is None else tables.named(message)
     copies = getattr(sys.modules.get("eval_toolkit.runs.remote"), "COPIES", {})
     for copy, address in copies.items():

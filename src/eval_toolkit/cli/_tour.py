@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.analysis import RunComparison
 from eval_toolkit.claims import ClaimReport, evaluate_gate
 from eval_toolkit.errors import InvalidInputError, MissingExtraError

@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from eval_toolkit import _frames, _tables
-from eval_toolkit._display import Page, Rows, Status, Table
+from eval_toolkit._internal import frames, tables
+from eval_toolkit._internal.display import Page, Rows, Status, Table
 from eval_toolkit.cli._copying import Copy, copy_rows
 from eval_toolkit.cli._data import (
     PIECE,
@@ -149,7 +149,7 @@ def check(
             "--split-col, --fix and the like are for FILES"
         )
     named = [NamedCheck(spec) for spec in more]
-    corpus = _tables.expand_paths(against) if against else []
+    corpus = tables.expand_paths(against) if against else []
     if each:
         if loader is not None or split_col or train or fix is not None:
             raise click.UsageError("--each goes without --loader, --split-col, --train and --fix")
@@ -217,7 +217,7 @@ def _read(
                 also=also,
                 others=target,
                 needs_label=target,
-                salt=_tables.shown(file),
+                salt=tables.shown(file),
             )
             for name, file in files.items()
         }
@@ -244,7 +244,7 @@ def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> N
 
 
 def _by_column(data: Data, column: str) -> dict[str, EvalSlice]:
-    values = _frames.column(data.rows.df, column).tolist()
+    values = frames.column(data.rows.df, column).tolist()
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         if not value:
@@ -382,7 +382,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
     data = splits.data.get(name) or next(iter(splits.data.values()))
     part = splits.parts[name]
     return {
-        "file": _tables.shown(data.file),
+        "file": tables.shown(data.file),
         "n": part.n,
         "n_positive": part.n_positive if data.labelled else None,
     }
@@ -418,7 +418,7 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
         if found.check_name == "NearDuplicateCheck"
     ]
     notes += [
-        f"{_tables.shown(data.file)}: rows without a text, compared with no other: {data.n_without_text}"
+        f"{tables.shown(data.file)}: rows without a text, compared with no other: {data.n_without_text}"
         for data in splits.data.values()
         if data.n_without_text
     ]

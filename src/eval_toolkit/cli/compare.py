@@ -9,9 +9,9 @@ from typing import Any, get_args
 import click
 import numpy as np
 
-from eval_toolkit import _tables
-from eval_toolkit._display import Page
-from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.validation import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli import _names
@@ -157,7 +157,7 @@ def compare(
             comparison_page(result, pair.lead(), _made(result, sampling)), sampling
         )
         page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
-        inputs = [file for path in files.paths for file in _tables.expand_paths(path)]
+        inputs = [file for path in files.paths for file in tables.expand_paths(path)]
         output.emit(page, inputs=inputs, summary=True)
     refuse_nothing(result.cells)
 
@@ -232,7 +232,7 @@ def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
     paths = files.paths
     if len(paths) != 2 or len(wanted.scores) > 2:
         raise click.UsageError("give two files, A and B, and at most one --score for each")
-    names = [_tables.column_names(path, wanted.file_format) for path in paths]
+    names = [tables.column_names(path, wanted.file_format) for path in paths]
     wanted = replace(wanted, id=wanted.key(names), keyed=False)
     in_b = names[1]
     sides = [

@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
-from eval_toolkit import __version__, _kernel
-from eval_toolkit._contained.levels import measured_level
-from eval_toolkit._display import Page, Status, Table
-from eval_toolkit._files import pieces_of
-from eval_toolkit._kernel import neardup
+from eval_toolkit import __version__
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.display import Page, Status, Table
+from eval_toolkit._internal.files import pieces_of
+from eval_toolkit._internal.kernel import neardup
+from eval_toolkit._internal.sandbox.levels import measured_level
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
 from eval_toolkit.cli._exit import EvidenceSaysNo
@@ -23,7 +24,7 @@ from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._weights import weights_there
 from eval_toolkit.cli.plugins import found_plugins, plugins_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.loaders._fetch import default_cache_dir
+from eval_toolkit.loaders.fetching import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
 from eval_toolkit.runs import Run, find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
@@ -195,7 +196,7 @@ def _machine_page() -> Page:
     own = {"eval-toolkit": __version__, "python": platform.python_version()}
     payload: dict[str, dict[str, Any]] = {
         "versions": own | package_versions(),
-        "kernel": {"bootstrap": _kernel.backend(), "near_duplicates": neardup.backend()},
+        "kernel": {"bootstrap": kernel.backend(), "near_duplicates": neardup.backend()},
         "extras": extras,
         "machine": _machine(),
         "sandbox": _sandbox(),
@@ -247,9 +248,7 @@ def _sandbox_rows(found: dict[str, Any]) -> list[list[str]]:
 def _kernel_words(backend: str) -> str:
     if backend == "native":
         return "native (C)"
-    why = (
-        "EVAL_TOOLKIT_KERNEL=numpy asks for it" if _kernel.native else "the C kernel was not built"
-    )
+    why = "EVAL_TOOLKIT_KERNEL=numpy asks for it" if kernel.native else "the C kernel was not built"
     return f"numpy ({why}; same numbers, slower)"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Alert, Page, Table
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._words import without_interval
+from eval_toolkit._internal.display import Alert, Page, Table
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from eval_toolkit._display import MISSING, Cell, Number, Page, Rows, Status, Table
+from eval_toolkit._internal.display import MISSING, Cell, Number, Page, Rows, Status, Table
 from eval_toolkit.claims import (
     Claim,
     ClaimReport,

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Page, Table
+from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.loading import required_options
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import TYPED, load_plugin, name_and_options
-from eval_toolkit.responses import ResponseType
 
 __all__ = ["graders"]
 

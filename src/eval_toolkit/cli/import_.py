@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import CellLike, Number, Page, Table
+from eval_toolkit._internal.display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._options import direction_options, form_options, label_options

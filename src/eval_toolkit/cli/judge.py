@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Page, Table
+from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_page import pairs_page
@@ -23,7 +23,7 @@ from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
-from eval_toolkit.judges import RUBRICS, PairJudge
+from eval_toolkit.graders.judges import RUBRICS, PairJudge
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.pairing import judge_pairs
 from eval_toolkit.tasks.rescoring import judge_run

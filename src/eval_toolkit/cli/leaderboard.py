@@ -6,7 +6,17 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Cell, Estimate, Interval, Number, Page, Rows, Share, Status, Table
+from eval_toolkit._internal.display import (
+    Cell,
+    Estimate,
+    Interval,
+    Number,
+    Page,
+    Rows,
+    Share,
+    Status,
+    Table,
+)
 from eval_toolkit.analysis import Leaderboard, TaskUnits
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json

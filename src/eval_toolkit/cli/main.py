@@ -11,8 +11,8 @@ from typing import NoReturn
 import click
 
 from eval_toolkit import __version__
-from eval_toolkit._command_line import recording_command
-from eval_toolkit._environment import hide_secrets
+from eval_toolkit._internal.command_line import recording_command
+from eval_toolkit._internal.environment import hide_secrets
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
@@ -224,7 +224,7 @@ def _command(args: Sequence[str] | None) -> click.Command:
 
 
 def _one_line(error: Exception) -> str:
-    from eval_toolkit._words import one_line  # only what goes wrong needs it
+    from eval_toolkit._internal.words import one_line  # only what goes wrong needs it
 
     return one_line(error)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Page, Table
+from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
@@ -15,10 +15,10 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
 from eval_toolkit.cli._weights import WEIGHTS, fetch_weights, weights_there
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.loading import available_models
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 
 __all__ = ["models"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Estimate, Page
+from eval_toolkit._internal.display import Estimate, Page
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._plan_models import attempts, labels, variance
@@ -27,7 +27,7 @@ from eval_toolkit.cli._planning import (
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.loaders.predictions import Wanted, read_predictions
 
 __all__ = ["plan"]

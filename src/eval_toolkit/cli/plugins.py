@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import click
 
-from eval_toolkit._display import Page, Rows, Status, Table
+from eval_toolkit._internal.display import Page, Rows, Status, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._names import TARGETS
 from eval_toolkit.cli._options import output_options

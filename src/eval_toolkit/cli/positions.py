@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Estimate, Number, Page, Rows, Table
+from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Table
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._exit import EXIT_FAILED

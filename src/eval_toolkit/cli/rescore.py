@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from eval_toolkit._display import Page
+from eval_toolkit._internal.display import Page
 from eval_toolkit.cli._asking import progress_bar, reasoning_option, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judging import Judging, judging_options, typed

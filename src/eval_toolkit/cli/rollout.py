@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._tables import STDIN
+from eval_toolkit._internal.tables import STDIN
 from eval_toolkit.cli._asking import (
     Asked,
     asking_options,
@@ -23,8 +23,8 @@ from eval_toolkit.cli._models import ModelChoice, is_http, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.models.responses import REASONING_TAGS
 from eval_toolkit.protocols import Model
-from eval_toolkit.responses import REASONING_TAGS
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_seeds, run_rollouts
 from eval_toolkit.rollouts.attacks import available_attacks, load_attack
 from eval_toolkit.rollouts.measures.measuring import POLICIES

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Page, Table
-from eval_toolkit._optional import require
+from eval_toolkit._internal.display import Page, Table
+from eval_toolkit._internal.optional import require
 from eval_toolkit.artifacts import load_schema, schema_names
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options

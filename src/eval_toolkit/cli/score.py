@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
@@ -26,9 +26,9 @@ from eval_toolkit.loaders.predictions import (
     Wanted,
     read_predictions,
 )
-from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
+from eval_toolkit.thresholds.operating_points import FittedOperatingPoint, fit_operating_points
 
 __all__ = ["score"]
 
@@ -230,7 +230,7 @@ class Chosen:
 def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
     """Choose a threshold for each scorer on rows that are not scored."""
     rule = _names.selector(select or "max-f1")
-    files = _tables.expand_paths(threshold_from)
+    files = tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
     for file in files:
         if file.resolve() in used:
@@ -239,7 +239,7 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
                 "must be chosen on other rows"
             )
     columns = replace(wanted, label=found.label, scores=tuple(found.scores), by=(), group=None)
-    names = [_tables.column_names(file, wanted.file_format) for file in files]
+    names = [tables.column_names(file, wanted.file_format) for file in files]
     key = found.id if all(found.id in have for have in names) else None
     rows = read_predictions([threshold_from], replace(columns, id=key, keyed=False))
     told_apart_by = _told_apart(found, rows)

@@ -8,9 +8,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables
-from eval_toolkit._display import Number, Page, Table
-from eval_toolkit._times import read_times
+from eval_toolkit._internal import frames, tables
+from eval_toolkit._internal.display import Number, Page, Table
+from eval_toolkit._internal.times import read_times
 from eval_toolkit.cli._copying import Copy, copy_rows
 from eval_toolkit.cli._data import (
     PIECE,
@@ -99,7 +99,7 @@ def split(
         raise click.UsageError("--time decides alone; leave out --group, --stratify and the rest")
     by_label = reading.time is None and stratify is not False
     shares = _shares(sizes or DEFAULT_SIZES)
-    file, *more = _tables.expand_paths(file)
+    file, *more = tables.expand_paths(file)
     if more:
         raise InvalidInputError(f"{more[0]}: one file is split at a time")
     data = read_data(
@@ -210,7 +210,7 @@ def _in_time(
     if folds is not None:
         every = TimeSeriesSplitter(folds, column).iter_folds(rows)
         return {f"fold-{number}": dict(fold) for number, fold in enumerate(every, start=1)}
-    times = read_times(_frames.column(rows.df, column), column).complete()
+    times = read_times(frames.column(rows.df, column), column).complete()
     order = np.argsort(times, kind="stable")
     times = times[order]
     parts: Cut = {}
@@ -279,14 +279,14 @@ def _page(
     table = Table(header, rows).without_empty(2)
     notes = [line for part, report in reports.items() for line in _stated(part, report)]
     payload = {
-        "file": _tables.shown(data.file),
+        "file": tables.shown(data.file),
         "n": data.rows.n,
         "parts": entries,
         "checks": {
             part or "parts": report.to_dict()["findings"] for part, report in reports.items()
         },
     }
-    lead = [f"{_tables.shown(data.file)}: {data.summary()}"]
+    lead = [f"{tables.shown(data.file)}: {data.summary()}"]
     if threshold is not None:
         notes.append(
             f"kept together: texts with at least {threshold:g} of their {PIECE}-character pieces in "

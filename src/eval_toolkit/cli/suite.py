@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Estimate, Page, Rows, Status, Table
+from eval_toolkit._internal.display import Estimate, Page, Rows, Status, Table
 from eval_toolkit.cli._asking import progress_bar
 from eval_toolkit.cli._cells import estimate
 from eval_toolkit.cli._exit import EXIT_FAILED

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit._display import Page
-from eval_toolkit._files import read_document
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.files import read_document
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.claims import load_claims

@@ -50,12 +50,12 @@ def view(
     if pairs and export is None:
         raise click.UsageError("--compare is for --export; the viewer compares any two runs")
     if export is not None:
-        from eval_toolkit.viewer.export import export_site
+        from eval_toolkit.report.viewer.export import export_site
 
         written = export_site(runs_dir, export, compare=pairs)
         say(f"wrote {written}; open index.html in any browser")
         return
-    from eval_toolkit.viewer.serving import serve
+    from eval_toolkit.report.viewer.serving import serve
 
     serve(runs_dir, port=port, open_browser=browser, started=_started)
 

@@ -7,7 +7,7 @@ which returns a number or a `Grade` per column. ``columns()`` says how each colu
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.graders.base import ColumnInfo, Grade
 from eval_toolkit.graders.choices import (
     BitsPerByte,

@@ -39,7 +39,7 @@ class WithAnswer:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Completion
+    >>> from eval_toolkit.models.responses import Completion
     >>> grader = WithAnswer("number_match")
     >>> [grader.grade(Completion(text, ground_truth="8"))["number_match_answer"]
     ...  for text in ("8", "so 8.0")]

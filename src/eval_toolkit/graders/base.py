@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.directions import known_direction
-from eval_toolkit.responses import ResponseType
+from eval_toolkit.models.responses import ResponseType
 
 __all__ = [
     "ColumnInfo",

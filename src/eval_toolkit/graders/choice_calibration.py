@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._validate import integer
+from eval_toolkit._internal.validation import integer
 from eval_toolkit.errors import MissingColumnError, UndefinedMetricError
 from eval_toolkit.graders.base import KEPT, LOGLIKELIHOODS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.choice_scores import likeliest, share_of_text
@@ -48,7 +48,7 @@ class ChoiceCalibration:
     Examples
     --------
     >>> import math
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([math.log(0.6), math.log(0.2)], ["a", "b"], ground_truth="b")
     >>> grades = ChoiceCalibration().grade(answer)
     >>> [round(value, 3) for value in grades.values()]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._validate import number
+from eval_toolkit._internal.validation import number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import LOGLIKELIHOODS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.choices import (
@@ -42,7 +42,7 @@ class ConfidenceWeightedAccuracy:
     Examples
     --------
     >>> import math
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([math.log(0.6), math.log(0.2)], ["a", "b"], ground_truth="a")
     >>> round(ConfidenceWeightedAccuracy().grade(answer)["confidence_weighted_accuracy"], 12)
     0.75
@@ -140,7 +140,7 @@ class TernaryScore(_WithDontKnow):
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([-2.0, -3.0, -1.0], ["yes", "no", "I don't know"], ground_truth="yes")
     >>> TernaryScore().grade(answer)
     {'ternary_score': 0.0}
@@ -180,7 +180,7 @@ class DistributionalCorrectnessScore(_WithDontKnow):
     Examples
     --------
     >>> import math
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> numbers = [math.log(p) for p in (0.1, 0.5, 0.4)]
     >>> answer = Loglikelihood(numbers, ["Bonn", "Rome", "I don't know"], ground_truth="Rome")
     >>> grades = DistributionalCorrectnessScore().grade(answer)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     KEPT,
@@ -48,7 +48,7 @@ def right_choices(response: Any) -> set[int]:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> right_choices(Loglikelihood([-1.0, -2.0], [" Rome", " Paris"], ground_truth="Rome"))
     {0}
     """
@@ -115,7 +115,7 @@ class ChoiceAccuracy:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([-4.0, -3.0], [" Rome", " Ur"], ground_truth=" Rome")
     >>> ChoiceAccuracy().grade(answer)["accuracy"]
     0.0
@@ -188,7 +188,7 @@ class BitsPerByte:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([-2.7725887222397811], ["Rome"], ground_truth="Rome")
     >>> BitsPerByte().grade(answer)
     {'bits_per_byte': 1.0, 'bits': 4.0, 'bytes': 4.0}
@@ -253,7 +253,7 @@ def choice_shares(
     Examples
     --------
     >>> import math
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> choice_shares(Loglikelihood([math.log(0.5), math.log(0.5)], ["a", "b"]))
     [0.5, 0.5]
     """
@@ -298,7 +298,7 @@ class ProbabilityMass:
     Examples
     --------
     >>> import math
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([math.log(0.3), math.log(0.1)], ["a", "b"], ground_truth="a")
     >>> round(ProbabilityMass().grade(answer)["probability_mass"], 12)
     0.75
@@ -343,7 +343,7 @@ class ChoicePosition:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Loglikelihood
+    >>> from eval_toolkit.models.responses import Loglikelihood
     >>> answer = Loglikelihood([-4.0, -3.0], [" A", " B"], ground_truth=" A")
     >>> ChoicePosition().grade(answer)
     {'choice_position': 1.0, 'choice_position_right': 0.0, 'choice_position_n': 2.0}

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from eval_toolkit._contained.errors import Failed, Overrun
-from eval_toolkit._validate import integer, number
+from eval_toolkit._internal.sandbox.errors import Failed, Overrun
+from eval_toolkit._internal.validation import integer, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.context import told
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["CodeTests", "find_code"]
 
@@ -171,14 +171,14 @@ class CodeTests:
         EvalToolkitError
             If this system offers less than a jail, and the user has not allowed that.
         """
-        from eval_toolkit._contained.levels import required_level
+        from eval_toolkit._internal.sandbox.levels import required_level
 
         return required_level().level.value
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the program passes, whether its time ran out, and whether it was jailed."""
         # Starting processes is left to those who grade code.
-        from eval_toolkit._contained.levels import Level, required_level
+        from eval_toolkit._internal.sandbox.levels import Level, required_level
 
         found = required_level()
         code, tests = self.programs(response)
@@ -194,13 +194,13 @@ class CodeTests:
         }
 
     def _run(self, code: str, tests: str, way: str) -> dict[str, Any]:
-        from eval_toolkit._contained import Contained, Limits
-        from eval_toolkit._contained.levels import program_sandbox
+        from eval_toolkit._internal.sandbox import Contained, Limits
+        from eval_toolkit._internal.sandbox.levels import program_sandbox
 
         limits = Limits(self.seconds, self.memory_mb)
         worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
         sandbox = program_sandbox(way, packages=self.packages)
-        run = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
+        run = Contained("eval_toolkit._internal.sandbox.programs:run_program", worker, sandbox)
         told = (code, limits.to_dict(), way, sandbox.view.to_dict())
         try:
             return dict(run(*told, apart=tests))

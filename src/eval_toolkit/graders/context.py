@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["COMPARISONS", "comparison", "told", "told_or_raise"]
@@ -36,7 +36,7 @@ def told(response: Any, key: str) -> Any:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Completion
+    >>> from eval_toolkit.models.responses import Completion
     >>> told(Completion("Hallo", context={"language": "de"}), "language")
     'de'
     """
@@ -64,7 +64,7 @@ def told_or_raise(response: Any, key: str) -> Any:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Completion
+    >>> from eval_toolkit.models.responses import Completion
     >>> told_or_raise(Completion("Hallo", context={"language": "de"}), "language")
     'de'
     """
@@ -94,11 +94,11 @@ def comparison(response: Any) -> Callable[[float], bool]:
 
     Examples
     --------
-    >>> from eval_toolkit.responses import Completion
+    >>> from eval_toolkit.models.responses import Completion
     >>> comparison(Completion("", context={"comparison": "less than", "n": 3}))(3)
     False
     """
     name = str(told_or_raise(response, "comparison"))
-    compare = COMPARISONS[_validate.choice(name, "comparison", tuple(COMPARISONS))]
-    n = _validate.number(told_or_raise(response, "n"), "n")
+    compare = COMPARISONS[validation.choice(name, "comparison", tuple(COMPARISONS))]
+    n = validation.number(told_or_raise(response, "n"), "n")
     return lambda value: compare(value, n)

@@ -18,7 +18,7 @@ from eval_toolkit.graders.base import (
     references,
 )
 from eval_toolkit.graders.context import told
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "Drop", "drop_answer"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from eval_toolkit._validate import choice, integer
+from eval_toolkit._internal.validation import choice, integer
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
@@ -22,7 +22,7 @@ from eval_toolkit.graders.base import (
     options_version,
 )
 from eval_toolkit.graders.context import told
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "CsvFormat", "Placeholders", "PostscriptFormat"]
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.context import told
 from eval_toolkit.graders.schemas import follows, schema_text
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["DEPTH_LIMIT", "TEXT_LIMIT", "JsonFormat", "read_json"]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._validate import choice, number
+from eval_toolkit._internal.validation import choice, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
@@ -34,7 +34,7 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.graders.context import comparison, told, told_or_raise
 from eval_toolkit.graders.ifeval import counts
 from eval_toolkit.graders.json_format import read_json
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = [
     "TEXT_LIMIT",

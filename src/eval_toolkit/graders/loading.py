@@ -7,6 +7,7 @@ from typing import Any
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
 from eval_toolkit.graders.texts import ExactMatch, TokenF1
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import (
     TYPED,
     Origin,
@@ -17,12 +18,11 @@ from eval_toolkit.plugins import (
     name_and_options,
 )
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import ResponseType
 
 __all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader", "named_grader"]
 
 _HERE = "eval_toolkit.graders"
-_JUDGES = "eval_toolkit.judges"
+_JUDGES = "eval_toolkit.graders.judges"
 PLAIN_GRADERS = {
     "accuracy": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_bytes": f"{_HERE}.choices:ChoiceAccuracy",

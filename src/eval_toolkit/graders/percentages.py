@@ -14,7 +14,7 @@ from eval_toolkit.graders.base import (
     references,
 )
 from eval_toolkit.graders.extraction import find_number
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "ExponentialSimilarity"]
 

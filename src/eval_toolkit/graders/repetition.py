@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import IntArray, integer
+from eval_toolkit._internal.validation import IntArray, integer
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["WORD_LIMIT", "RepeatedText", "repeats"]
 

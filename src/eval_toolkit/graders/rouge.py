@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.graders.base import (
     COMPLETIONS,
     KEPT,
@@ -15,7 +15,7 @@ from eval_toolkit.graders.base import (
     options_version,
     references,
 )
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["WORD_LIMIT", "Rouge", "common_subsequence_length"]
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["SECONDS", "follows", "schema_text"]
@@ -107,7 +107,7 @@ def follows(value: Any, schema: str) -> bool:
     """
     if not any(word in schema for word in _SLOW):
         return _follows(value, schema)
-    from eval_toolkit._contained import Contained, Limits
+    from eval_toolkit._internal.sandbox import Contained, Limits
 
     check = Contained(f"{__name__}:_follows_in_worker", Limits(seconds=SECONDS, memory_mb=1024))
     return bool(check(value, schema))

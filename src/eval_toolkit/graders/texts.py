@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._contained.errors import Overrun
-from eval_toolkit._contained.patterns import PATTERN_LIMIT, is_simple, take_out
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.sandbox.errors import Overrun
+from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, is_simple, take_out
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
@@ -27,7 +27,7 @@ from eval_toolkit.graders.base import (
     options_version,
     references,
 )
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1", "compiled"]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._optional import require
-from eval_toolkit._validate import FloatArray, choice, integer
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.validation import FloatArray, choice, integer
 from eval_toolkit.graders.base import (
     COMPLETIONS,
     KEPT,
@@ -28,8 +28,8 @@ from eval_toolkit.graders.base import (
     options_version,
     references,
 )
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "Bleu", "ChrF", "Ter", "corpus_bleu", "corpus_chrf", "corpus_ter"]
 

@@ -7,7 +7,7 @@ found as a run that can be read back and compared.
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.slices import EvalSlice
 
 if TYPE_CHECKING:

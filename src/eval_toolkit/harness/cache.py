@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from eval_toolkit._files import parse_json
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 __all__ = ["ScoreCache", "as_cache", "cache_identity", "cache_key"]

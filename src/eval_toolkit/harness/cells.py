@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored
 from eval_toolkit.inference import mde_from_ci, paired_bootstrap_diff
 from eval_toolkit.inference.engine import Executor
-from eval_toolkit.operating_points import headline_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import format_part
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.thresholds.operating_points import headline_metrics
 
 __all__ = ["DEFAULT_METRICS", "Measuring", "paired_entry", "part_blocks", "scored_block"]
 
@@ -71,8 +71,8 @@ class Measuring:
                 )
         return cls(
             tuple(specs),
-            _validate.integer(n_resamples, "n_resamples", low=1),
-            _validate.fraction(confidence, "confidence"),
+            validation.integer(n_resamples, "n_resamples", low=1),
+            validation.fraction(confidence, "confidence"),
             resolve_seed(seed, rng),
             executor,
             ms.pr_auc if paired_metric is None else check_specs([paired_metric])[0],

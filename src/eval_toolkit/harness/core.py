@@ -13,9 +13,9 @@ from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored, Scoring, score_rows
 from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds, transferred
 from eval_toolkit.manifest import collect_versions
-from eval_toolkit.operating_points import OperatingPointSpec
 from eval_toolkit.protocols import ThresholdSelector
 from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
 __all__ = [
     "Options",

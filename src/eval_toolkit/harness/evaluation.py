@@ -18,12 +18,12 @@ from eval_toolkit.harness.kind import RowsKind
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
+from eval_toolkit.harness.scorers import checked_scores
 from eval_toolkit.harness.scoring import Scoring, named_scorers, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import checked_op_specs, checked_selectors
 from eval_toolkit.inference.calibration_statistics import EqualMassError
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.metric_specs.scores import ScoreSpec
-from eval_toolkit.operating_points import OperatingPointSpec
 from eval_toolkit.protocols import (
     EvalSliceLike,
     LeakageCheck,
@@ -32,8 +32,8 @@ from eval_toolkit.protocols import (
     ThresholdSelector,
 )
 from eval_toolkit.runs.driver import drive
-from eval_toolkit.scorers import checked_scores
 from eval_toolkit.seeds import SeedLike
+from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
 __all__ = ["described", "evaluate", "evaluate_scorer_on_slice", "merged_config"]
 

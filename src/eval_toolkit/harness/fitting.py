@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.harness.progress import Ticker
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
+from eval_toolkit.harness.scorers import EstimatorScorer
 from eval_toolkit.harness.scoring import Scored, Scoring, checked_names, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds
 from eval_toolkit.protocols import ThresholdSelector
-from eval_toolkit.scorers import EstimatorScorer
 
 __all__ = [
     "INNER_FOLDS",

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -473,7 +473,7 @@ def _seeded(
         )
     if isinstance(seeds, str) or not isinstance(seeds, Iterable):
         raise InvalidTypeError(f"`seeds` is {seeds!r}; it must be a sequence of integers")
-    given = [_validate.integer(seed, "seeds") for seed in seeds]
+    given = [validation.integer(seed, "seeds") for seed in seeds]
     if not given or len(set(given)) != len(given):
         raise InvalidInputError(f"`seeds` is {given}; it must hold different seeds, at least one")
     if reseed is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage import (
     LEAKAGE_POLICIES,
@@ -70,7 +70,7 @@ def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: s
         Under "raise" for findings of severity "error"; under "drop" for those that no dropping
         of rows can cure.
     """
-    _validate.choice(policy, "on_leakage", LEAKAGE_POLICIES)
+    validation.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)
     if not checks:
         return Guarded(given)

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit import op_metric_specs as op
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.analysis import metric_named
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.predictions import IDS, Predictions, Wanted, read_predictions
+from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind

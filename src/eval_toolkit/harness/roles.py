@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _frames, _validate
+from eval_toolkit._internal import frames, validation
 from eval_toolkit.slices import EvalSlice
 
 __all__ = ["with_groups", "with_parent_roles"]
@@ -27,14 +27,14 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
         return slice_
     if groups is None:
         column = getattr(splitter, "group_col", None)
-        known = isinstance(column, str) and column in _frames.names(slice_.df)
+        known = isinstance(column, str) and column in frames.names(slice_.df)
         return replace(slice_, group_col=column) if known else slice_
-    _validate.group_codes(groups, slice_.n)
-    names = [str(group) for group in _validate.identifiers(groups, "groups")]
+    validation.group_codes(groups, slice_.n)
+    names = [str(group) for group in validation.identifiers(groups, "groups")]
     column = "groups"
-    while column in _frames.names(slice_.df):
+    while column in frames.names(slice_.df):
         column += "_"
-    frame = _frames.with_column(slice_.df, column, np.array(names, dtype=object))
+    frame = frames.with_column(slice_.df, column, np.array(names, dtype=object))
     return replace(slice_, df=frame, group_col=column)
 
 
@@ -42,7 +42,7 @@ def with_parent_roles(part: Any, parent: Any) -> Any:
     """Return a fold's slice with the roles of columns that its splitter forgot to pass on."""
     if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
         return part
-    have = _frames.names(part.df)
+    have = frames.names(part.df)
     roles = {
         role: getattr(parent, role)
         for role in ("strata_col", "group_col", "id_col", "time_col")

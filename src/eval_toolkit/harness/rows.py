@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._hashing import content_hash, unit_ids
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.hashing import content_hash, unit_ids
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.scorecards import Records
@@ -32,7 +32,7 @@ class Rows:
         if not len(given):
             return np.zeros(0, dtype=np.int64)
         try:
-            return _validate.binary_labels(given, "y_true").astype(np.int64)
+            return validation.binary_labels(given, "y_true").astype(np.int64)
         except InvalidInputError as error:
             raise InvalidInputError(f"slice {self.name!r}: {error}") from None
 
@@ -60,7 +60,7 @@ class Rows:
         """Return the features of some rows, as the kind of object the whole slice has."""
         features = self.features
         if _is_frame(features):
-            return _frames.take(features, rows)
+            return frames.take(features, rows)
         if isinstance(features, np.ndarray):
             return features[rows]
         return [self._listed[row] for row in rows.tolist()]
@@ -72,7 +72,7 @@ class Rows:
     @cached_property
     def columns(self) -> list[str]:
         """Names of the features in their order; none where a scorer is given a list."""
-        return _frames.names(self.features) if _is_frame(self.features) else []
+        return frames.names(self.features) if _is_frame(self.features) else []
 
     @cached_property
     def inputs(self) -> list[Any]:
@@ -80,7 +80,7 @@ class Rows:
         given = getattr(self.source, "inputs", None)
         values = self.features if given is None else given
         if _is_frame(values):
-            columns = [_frames.column(values, name).tolist() for name in _frames.names(values)]
+            columns = [frames.column(values, name).tolist() for name in frames.names(values)]
             listed = [list(row) for row in zip(*columns, strict=True)]
         else:
             listed = values.tolist() if hasattr(values, "tolist") else list(values)
@@ -111,7 +111,7 @@ class Rows:
         if values is None:
             return None
         names = [
-            _validate.UNLABELED if _validate.is_missing(value) else str(value) for value in values
+            validation.UNLABELED if validation.is_missing(value) else str(value) for value in values
         ]
         return np.array(names, dtype=object)
 
@@ -135,7 +135,7 @@ class Rows:
                     f"slice {self.name!r} has {self.n} labels but {len(values)} values in {name!r}"
                 )
         for row, group in enumerate(() if self.groups is None else self.groups):
-            if _validate.is_missing(group):
+            if validation.is_missing(group):
                 raise InvalidInputError(
                     f"slice {self.name!r}: {group_col}[{row}] is missing; every row needs a group "
                     "(give a row that stands alone a group of its own)"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._redaction import redact_results
+from eval_toolkit._internal.redaction import redact_results
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
 from eval_toolkit.harness.result import VIEWS, RunResult

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.artifacts import error_metric
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.harness.cache import ScoreCache, as_cache, cache_identity, cache_key
 from eval_toolkit.harness.progress import Ticker
 from eval_toolkit.harness.rows import Rows
-from eval_toolkit.scorers import as_scorer, checked_scores
+from eval_toolkit.harness.scorers import as_scorer, checked_scores
 
 __all__ = [
     "Scored",
@@ -64,9 +64,9 @@ class Scoring:
     def of(cls, batch_size: Any, cache: Any, on_scorer_error: str) -> "Scoring":
         """Check the options."""
         return cls(
-            None if batch_size is None else _validate.integer(batch_size, "batch_size", low=1),
+            None if batch_size is None else validation.integer(batch_size, "batch_size", low=1),
             as_cache(cache),
-            _validate.choice(on_scorer_error, "on_scorer_error", ("raise", "record")),
+            validation.choice(on_scorer_error, "on_scorer_error", ("raise", "record")),
         )
 
 

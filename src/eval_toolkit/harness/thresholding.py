@@ -16,15 +16,15 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored
-from eval_toolkit.op_metric_specs import OpSpec, op_f1, op_fpr, op_precision, op_recall
-from eval_toolkit.operating_points import (
+from eval_toolkit.metric_specs.at_threshold import OpSpec, op_f1, op_fpr, op_precision, op_recall
+from eval_toolkit.protocols import ThresholdSelector
+from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.thresholds.operating_points import (
     FittedOperatingPoint,
     OperatingPointSpec,
     apply_operating_points,
     fit_operating_points,
 )
-from eval_toolkit.protocols import ThresholdSelector
-from eval_toolkit.scorecards import MetricResult
 
 __all__ = [
     "FittedThresholds",

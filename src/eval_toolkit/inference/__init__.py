@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
 from eval_toolkit.inference.column_statistics import ColumnStatistic
 from eval_toolkit.inference.engine import Executor

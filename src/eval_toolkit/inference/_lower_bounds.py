@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 
 __all__ = ["BernsteinBound", "BettingBound", "BinomialBound", "LowerBound"]
 

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.assemble import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import SumsStatistic
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import MIN_GROUPS, share_ends, share_worth
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
@@ -107,8 +107,8 @@ def kappa_interval(
     >>> f"{kappa_interval(judge, human):.2f}"
     '0.75 [0.59, 0.87]'
     """
-    level = _validate.fraction(confidence, "confidence")
-    _validate.choice(method, "method", ("adjusted", "analytic", "bootstrap"))
+    level = validation.fraction(confidence, "confidence")
+    validation.choice(method, "method", ("adjusted", "analytic", "bootstrap"))
     first, second, n_classes = paired_codes(a, b, ("a", "b"), labels)
     penalty = penalties(n_classes, kappa_weights(weights))
     cells = first * n_classes + second
@@ -130,7 +130,7 @@ def kappa_interval(
     centre, se, n_groups = point, _se(table, influence), None
     worth = float(len(cells))
     if groups is not None:
-        _, n_groups = _validate.group_codes(groups, len(cells))
+        _, n_groups = validation.group_codes(groups, len(cells))
         wider = max(se, cluster_robust_se(influence.ravel()[cells], groups))
         worth = worth * (se / wider) ** 2 if se > 0.0 else float(n_groups)
         se = wider
@@ -210,7 +210,7 @@ def alpha_interval(
         plan = rows_plan(len(alpha.rated))
     else:
         n_units = len(next(iter(ratings)))
-        codes, _ = _validate.group_codes(groups, n_units)
+        codes, _ = validation.group_codes(groups, n_units)
         plan = groups_plan(codes[alpha.rated])
     columns = {f"part {at}": part for at, part in enumerate(alpha.parts.T)}
     statistic = SumsStatistic("krippendorff_alpha", tuple(columns), alpha.values, (0.0, 1.0))
@@ -280,7 +280,7 @@ def clustered_rate(
     if groups is None:
         low, high = share_ends(hits.astype(np.float64), None, n, confidence)
         return ProportionInterval(low, high, confidence, "wilson", successes=k, n=n)
-    codes, n_groups = _validate.group_codes(groups, n)
+    codes, n_groups = validation.group_codes(groups, n)
     method = "wilson, groups"
     if n_groups < MIN_GROUPS:
         reason = f"{n_groups} groups, at least {MIN_GROUPS} are needed"
@@ -298,7 +298,7 @@ def clustered_n(
 
     None where clusters are too few to tell.
     """
-    codes, n_groups = _validate.group_codes(groups, len(hits))
+    codes, n_groups = validation.group_codes(groups, len(hits))
     if n_groups < MIN_GROUPS:
         return None
     return share_worth(hits.astype(np.float64), codes, n_groups, confidence)

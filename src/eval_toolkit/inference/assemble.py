@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.calibration_intervals import (
     INTERVAL_REASON,
     SMOOTH_REASON,
@@ -21,6 +20,7 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
 from eval_toolkit.inference.column_statistics import CallableStatistic, ColumnStatistic, Statistic
+from eval_toolkit.inference.distributions import ROUNDING, critical_value
 from eval_toolkit.inference.engine import (
     Executor,
     Problem,
@@ -98,10 +98,10 @@ def bootstrap_problem(
     are drawn for those that need them. ``samples`` and ``points`` may hold the replicates and the
     values on the data already.
     """
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     if method is not None:
-        method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+        method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     if any(method is not None or not has_closed_form(s, problem.plan) for s in problem.statistics):
         enough_units(problem.plan)
     check_executor(executor)

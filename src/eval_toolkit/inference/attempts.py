@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, normal_quantile
+from eval_toolkit.inference.distributions import critical_value, normal_quantile
 from eval_toolkit.inference.planning import Design, SampleSize, sized
 
 __all__ = ["AttemptsDesign"]
@@ -94,16 +94,16 @@ class AttemptsDesign(Displayed):
     icc: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.choice(self.design, "design", ("paired", "independent", "one-sample"))
-        _validate.number(self.item_sd, "item_sd", low=0.0)
-        _validate.number(self.judge_sd, "judge_sd", low=0.0)
+        validation.choice(self.design, "design", ("paired", "independent", "one-sample"))
+        validation.number(self.item_sd, "item_sd", low=0.0)
+        validation.number(self.judge_sd, "judge_sd", low=0.0)
         sized(1.0, self.cluster_size, self.icc, "")  # it checks both
         for name in ("sensitivity", "specificity"):
-            _validate.number(getattr(self, name), name, low=0.0, high=1.0)
+            validation.number(getattr(self, name), name, low=0.0, high=1.0)
         for k in _both(self.attempts):
-            _validate.integer(k, "attempts", low=1)
+            validation.integer(k, "attempts", low=1)
         if self.correlation is not None:
-            _validate.number(self.correlation, "correlation", low=-1.0, high=1.0)
+            validation.number(self.correlation, "correlation", low=-1.0, high=1.0)
             if self.design != "paired":
                 raise InvalidInputError(f"`correlation` has no meaning in the {self.design} design")
         if (self.within_sd is None) == (self.proportion is None):
@@ -115,7 +115,7 @@ class AttemptsDesign(Displayed):
 
     def _check_values(self) -> None:
         for sd in _both(self.within_sd):
-            _validate.number(sd, "within_sd", low=0.0)
+            validation.number(sd, "within_sd", low=0.0)
         if self._skill != 1.0:
             raise InvalidInputError(
                 "`sensitivity` and `specificity` are for 0/1 values; give `proportion`, or the "
@@ -125,7 +125,7 @@ class AttemptsDesign(Displayed):
             raise InvalidInputError("`item_sd` and `within_sd` are 0; without spread one item does")
 
     def _check_shares(self) -> None:
-        share = _validate.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
+        share = validation.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
         if self.judge_sd:
             raise InvalidInputError(
                 "`judge_sd` is for real values; give `sensitivity` and `specificity`"
@@ -186,7 +186,7 @@ class AttemptsDesign(Displayed):
         >>> AttemptsDesign(item_sd=0.3, within_sd=0.4, design="one-sample").se(100)
         0.05
         """
-        items = _validate.integer(n, "n", low=1)
+        items = validation.integer(n, "n", low=1)
         clusters = 1.0 + (self.cluster_size - 1.0) * self.icc
         factor = 2.0 if self.design == "independent" else 1.0
         return math.sqrt(factor * clusters * self.variance() / items) / self._skill
@@ -218,7 +218,7 @@ class AttemptsDesign(Displayed):
         >>> AttemptsDesign(item_sd=0.2, within_sd=0.4, attempts=8).n_for_power(0.05).n
         254
         """
-        delta = _validate.number(effect, "effect")
+        delta = validation.number(effect, "effect")
         if delta == 0.0:
             raise InvalidInputError("`effect` is 0; no number of items finds a zero effect")
         if self.proportion is not None and not 0.0 <= self.proportion + delta <= 1.0:
@@ -264,7 +264,7 @@ class AttemptsDesign(Displayed):
         >>> round(AttemptsDesign(item_sd=0.15, within_sd=0.35, attempts=4).mde(733), 3)
         0.03
         """
-        items = _validate.integer(n, "n", low=1)
+        items = validation.integer(n, "n", low=1)
         most = _HUGE_EFFECT * math.sqrt(self.variance())
         rooms = (most, most)
         if self.proportion is not None:
@@ -300,8 +300,8 @@ def _both(value: Any) -> tuple[Any, Any]:
 
 
 def _quantiles(alpha: float, power: float) -> tuple[float, float]:
-    a = critical_value(1.0 - _validate.fraction(alpha, "alpha"))
-    b = normal_quantile(_validate.fraction(power, "power"))
+    a = critical_value(1.0 - validation.fraction(alpha, "alpha"))
+    b = normal_quantile(validation.fraction(power, "power"))
     if a + b <= 0.0:
         raise InvalidInputError("`power` is not above `alpha` / 2; any sample has that much")
     return a, b

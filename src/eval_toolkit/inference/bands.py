@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.assemble import enough_units
 from eval_toolkit.inference.plans import (
@@ -20,8 +20,8 @@ from eval_toolkit.inference.plans import (
     label_stratified_plan,
 )
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.metrics._cumulative import score_groups
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.cumulative import score_groups
+from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["CurveBand", "pr_band", "roc_band"]
@@ -215,7 +215,7 @@ def pr_band(
 def _grid(grid: ArrayLike | None) -> FloatArray:
     if grid is None:
         return np.arange(101) / 100  # not linspace: 0.29 must be 29/100 to the last bit
-    places = _validate.vector(grid, "grid")
+    places = validation.vector(grid, "grid")
     if places.min() < 0.0 or places.max() > 1.0 or (np.diff(places) <= 0).any():
         raise InvalidInputError("`grid` must hold ascending rates in [0, 1], each once")
     return places
@@ -232,10 +232,10 @@ def _band(
     seed: SeedLike,
 ) -> CurveBand:
     y_true, y_score, groups = data
-    labels, scores = _validate.binary_pair(y_true, y_score)
-    level = _validate.fraction(confidence, "confidence")
-    wanted = _validate.integer(n_resamples, "n_resamples", low=20)
-    _validate.both_classes(labels, "the curve")
+    labels, scores = validation.binary_pair(y_true, y_score)
+    level = validation.fraction(confidence, "confidence")
+    wanted = validation.integer(n_resamples, "n_resamples", low=20)
+    validation.both_classes(labels, "the curve")
     plan = chosen_plan(labels, groups=groups)
     enough_units(plan)
     unit = np.arange(len(labels)) if plan.unit_of_row is None else plan.unit_of_row

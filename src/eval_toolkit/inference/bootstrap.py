@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
+from eval_toolkit.inference.distributions import critical_value, upper_tail
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
 from eval_toolkit.inference.prepared import Columns
@@ -115,7 +115,7 @@ def bootstrap_ci(
     >>> ci.method, 0.4 < ci.ci_low < ci.point_estimate < ci.ci_high < 0.9
     ('score', True)
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
+    labels, scores = validation.binary_pair(y_true, y_score)
     how = chosen_plan(labels, groups=groups, stratified=stratified, plan=plan)
     data = Columns.scored(labels, scores)
     problem = Problem((data,), (statistic_for(metric, data),), how, resolve_seed(seed, rng))
@@ -199,7 +199,7 @@ def cluster_bootstrap_ci(
     >>> cluster_bootstrap_ci(y, scores, [i // 4 for i in range(60)], roc_auc).method
     'cluster_percentile'
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
+    labels, scores = validation.binary_pair(y_true, y_score)
     if not isinstance(resample_labels, Sequence):
         raise InvalidTypeError(f"`resample_labels` must be a sequence, got {resample_labels!r}")
     plan = label_group_plan(labels, groups, resample_labels=tuple(resample_labels))
@@ -209,7 +209,7 @@ def cluster_bootstrap_ci(
             f"the bootstrap needs at least {MIN_LABEL_GROUPS} groups of every label it draws, "
             f"got {n_groups}"
         )
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     metric = statistic_for(statistic)
     problem = Problem.scored(labels, [scores], [metric], plan, resolve_seed(seed, rng))
     options: dict[str, Any] = {

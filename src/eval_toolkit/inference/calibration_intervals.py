@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.intervals import quantiles
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Columns

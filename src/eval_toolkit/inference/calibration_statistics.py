@@ -17,9 +17,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Term
-from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
+from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
 
 __all__ = [
     "CalibrationError",

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
 __all__ = ["ClusteredOLS", "MeanVariance", "cluster_robust_se", "mean_variance", "ols_cluster"]
@@ -212,7 +212,7 @@ def cluster_robust_se(
     >>> round(cluster_robust_se([1, 1, 0, 0], ["a", "b", "c", "d"]), 3)
     0.289
     """
-    x = _validate.vector(values, "values")
+    x = validation.vector(values, "values")
     keys = _keys(groups, groups2, len(x))
     influence = (x - x.mean())[:, np.newaxis] / len(x)
     variance, _ = _robust_variance(influence, keys, correction=True)
@@ -278,9 +278,9 @@ def ols_cluster(
     >>> [round(value, 3) for value in fit.coef], [round(value, 3) for value in fit.se]
     ([0.571, 1.171], [0.555, 0.144])
     """
-    response = _validate.vector(y, "y")
+    response = validation.vector(y, "y")
     design = _design(X, len(response), add_intercept=add_intercept)
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     if groups is None and groups2 is not None:
         raise InvalidInputError("`groups2` needs `groups`; pass a single key as `groups`")
     keys = [] if groups is None else _keys(groups, groups2, len(response))
@@ -328,13 +328,13 @@ def _inference(
 
 def _design(X: ArrayLike, n: int, *, add_intercept: bool) -> FloatArray:
     shape = "of shape (n,) or (n, k)"
-    raw = _validate.as_array(X, "X", shape=shape)
+    raw = validation.as_array(X, "X", shape=shape)
     if raw.ndim not in (1, 2) or raw.size == 0:
         raise InvalidInputError(f"`X` must be {shape}, got {raw.shape}")
     columns = raw.reshape(len(raw), -1).T
     if len(raw) != n:
         raise InvalidInputError(f"`X` has {len(raw)} rows but `y` has {n}")
-    checked = [_validate.vector(column, f"X[:, {i}]") for i, column in enumerate(columns)]
+    checked = [validation.vector(column, f"X[:, {i}]") for i, column in enumerate(columns)]
     design = np.column_stack([np.ones(n), *checked] if add_intercept else checked)
     if n <= design.shape[1]:
         raise InvalidInputError(f"{n} rows cannot determine {design.shape[1]} coefficients")
@@ -345,9 +345,9 @@ def _design(X: ArrayLike, n: int, *, add_intercept: bool) -> FloatArray:
 
 
 def _keys(groups: ArrayLike, groups2: ArrayLike | None, n: int) -> list[tuple[IntArray, int]]:
-    keys = [_validate.group_codes(groups, n)]
+    keys = [validation.group_codes(groups, n)]
     if groups2 is not None:
-        keys.append(_validate.group_codes(groups2, n, "groups2"))
+        keys.append(validation.group_codes(groups2, n, "groups2"))
     for name, (_, count) in zip(("groups", "groups2"), keys, strict=False):
         if count < 2:
             raise UndefinedMetricError(
@@ -368,7 +368,7 @@ def _robust_variance(
     if len(keys) == 1:
         return variances[0], ""
     (codes, _), (codes2, count2) = keys
-    both, n_both = _validate.group_codes(codes * count2 + codes2, n)
+    both, n_both = validation.group_codes(codes * count2 + codes2, n)
     crossed = _one_way(influence, both, n_both, correction=correction)
     variance = variances[0] + variances[1] - crossed
     larger = np.maximum(variances[0], variances[1])

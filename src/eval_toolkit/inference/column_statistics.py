@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Block, Columns, Needs, Summand, Term
 

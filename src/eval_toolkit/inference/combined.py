@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
+from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.plans import Plan, groups_plan
@@ -77,8 +77,8 @@ def stratified_cluster_bootstrap_ci(
     """
     if not strata:
         raise InvalidInputError("`strata` is empty; give at least one stratum")
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     base = resolve_seed(seed, rng)
     statistic = statistic_for(per_stratum_metric)
     draws: dict[Key, FloatArray] = {}
@@ -114,7 +114,7 @@ def _stratum(key: Any, part: Any) -> tuple[BoolArray, FloatArray, Plan]:
             f"strata[{key!r}] must be (y_true, y_score, groups), got {type(part).__name__}"
         ) from None
     try:
-        labels, scores = _validate.binary_pair(y_true, y_score)
+        labels, scores = validation.binary_pair(y_true, y_score)
         plan = groups_plan(groups, n=len(labels))
     except InvalidInputError as error:
         raise InvalidInputError(f"strata[{key!r}]: {error}") from None
@@ -200,11 +200,11 @@ def block_bootstrap_on_folds(
     >>> ci.method, 0.8 <= ci.ci_low <= ci.ci_high <= 0.9
     ('block_bootstrap', True)
     """
-    values = _validate.vector(fold_metrics, "fold_metrics")
+    values = validation.vector(fold_metrics, "fold_metrics")
     if len(values) < 2:
         raise InvalidInputError(f"`fold_metrics` needs at least 2 folds, got {len(values)}")
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     generator = np.random.Generator(np.random.Philox(key=resolve_seed(seed, rng)))
     counts = generator.multinomial(
         len(values), np.full(len(values), 1.0 / len(values)), size=n_resamples

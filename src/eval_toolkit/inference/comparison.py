@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.calibration_intervals import (
@@ -117,22 +117,22 @@ def compare_scorers(
     """
     if not isinstance(scorers, Mapping):
         raise InvalidTypeError(f"`scorers` must map names to scores, got {type(scorers).__name__}")
-    _validate.choice(correction, "correction", get_args(CorrectionMethod))
+    validation.choice(correction, "correction", get_args(CorrectionMethod))
     names = list(scorers)
     if len(names) < 2:
         raise InvalidInputError(f"`scorers` has {len(names)} entry; a comparison needs two")
     first = names[0] if baseline is None else baseline
     if first not in scorers:
         raise InvalidInputError(f"`baseline` is {first!r}; it must be one of {names}")
-    labels = _validate.binary_labels(y_true)
+    labels = validation.binary_labels(y_true)
     # The baseline comes first: rows are ordered by its scores, whoever else is compared.
     names = [first, *(name for name in names if name != first)]
     scores = tuple(
-        _validate.binary_pair(y_true, scorers[name], score_name=f"scorers[{name!r}]")[1]
+        validation.binary_pair(y_true, scorers[name], score_name=f"scorers[{name!r}]")[1]
         for name in names
     )
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     plan = chosen_plan(labels, groups=groups)
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic) or not has_closed_form(statistic, plan):

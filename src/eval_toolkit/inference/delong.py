@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._kernel import rank_order
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.kernel import rank_order
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
+from eval_toolkit.inference.distributions import critical_value, logit_interval, upper_tail
 from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 __all__ = [
     "DeLongResult",
@@ -108,10 +108,10 @@ def delong_roc_variance(
     >>> round(result.delta_auc, 4), round(result.p_value, 4)
     (0.2222, 0.3711)
     """
-    labels, scores_a = _validate.binary_pair(y_true, y_score_a, score_name="y_score_a")
-    _, scores_b = _validate.binary_pair(labels, y_score_b, score_name="y_score_b")
-    level = _validate.fraction(confidence, "confidence")
-    _validate.both_classes(labels, "The DeLong variance")
+    labels, scores_a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
+    _, scores_b = validation.binary_pair(labels, y_score_b, score_name="y_score_b")
+    level = validation.fraction(confidence, "confidence")
+    validation.both_classes(labels, "The DeLong variance")
     n_positive = int(np.count_nonzero(labels))
     n_negative = len(labels) - n_positive
     _two_of_each(n_positive, n_negative)
@@ -199,10 +199,10 @@ def delong_ci(
     >>> f"{delong_ci([0, 0, 1, 1], [1, 2, 3, 4]):.3f}"
     '1.000 [0.158, 1.000]'
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
-    level = _validate.fraction(confidence, "confidence")
-    _validate.choice(transform, "transform", ("logit", "none"))
-    _validate.both_classes(labels, "The DeLong interval")
+    labels, scores = validation.binary_pair(y_true, y_score)
+    level = validation.fraction(confidence, "confidence")
+    validation.choice(transform, "transform", ("logit", "none"))
+    validation.both_classes(labels, "The DeLong interval")
     n_positive = int(np.count_nonzero(labels))
     n_negative = len(labels) - n_positive
     placed = placements(labels, scores)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value
-from eval_toolkit.inference._survival import logit_bounds, no_event_bound
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.inference.survival_data import logit_bounds, no_event_bound
 from eval_toolkit.metrics.diversity import GramVectors, gram_vectors
 
 __all__ = ["probe_similarity"]
@@ -74,9 +74,9 @@ def probe_similarity(
     >>> f"{probe_similarity(texts, ['a', 'b', 'c', 'd']):.2f}"
     '0.50 [0.11, 0.89]'
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     vectors = gram_vectors(texts, n)
-    codes, n_groups = _validate.group_codes(groups, vectors.n_texts)
+    codes, n_groups = validation.group_codes(groups, vectors.n_texts)
     if n_groups < 2:
         raise UndefinedMetricError(
             "probe_similarity is undefined: all texts are of one group; it needs two or more"

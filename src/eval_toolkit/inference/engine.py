@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.column_statistics import (
     CallableStatistic,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value, upper_tail
+from eval_toolkit.inference.distributions import ROUNDING, critical_value, upper_tail
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     Interval,
@@ -387,27 +387,27 @@ def _estimate(
     delta: SupportsFloat, se: SupportsFloat, df: SupportsFloat | None
 ) -> tuple[float, float, float | None]:
     return (
-        _validate.number(delta, "delta"),
-        _validate.number(se, "se", low=0.0),
-        None if df is None else _validate.number(df, "df", low=0.0, include_low=False),
+        validation.number(delta, "delta"),
+        validation.number(se, "se", low=0.0),
+        None if df is None else validation.number(df, "df", low=0.0, include_low=False),
     )
 
 
 def _level(confidence: float) -> float:
-    return _validate.number(
+    return validation.number(
         confidence, "confidence", low=0.5, high=1.0, include_low=False, include_high=False
     )
 
 
 def _margin(margin: SupportsFloat) -> float:
-    return _validate.number(margin, "margin", low=0.0, include_low=False)
+    return validation.number(margin, "margin", low=0.0, include_low=False)
 
 
 def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
     if not isinstance(margin, Sequence):
         size = _margin(margin)
         return -size, size
-    ends = [_validate.number(end, f"margin[{i}]") for i, end in enumerate(margin)]
+    ends = [validation.number(end, f"margin[{i}]") for i, end in enumerate(margin)]
     if len(ends) != 2 or not ends[0] < 0.0 < ends[1]:
         raise InvalidInputError(f"`margin` is {margin!r}; a pair must enclose zero: (low, high)")
     return ends[0], ends[1]

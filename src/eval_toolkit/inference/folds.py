@@ -8,11 +8,11 @@ from typing import Any, SupportsFloat, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
@@ -150,7 +150,7 @@ def cv_clt_ci(
     ('0.800 [0.780, 0.820]', 'cv_t', 5)
     """
     values = _fold_values(fold_metrics)
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     mean, sd, flat = _mean_and_spread(values)
     k = len(values)
     reach = critical_value(level, k - 1) * sd / math.sqrt(k)
@@ -217,11 +217,11 @@ def corrected_resampled_t(
     """
     values = _fold_values(fold_metrics)
     train, test = (
-        _validate.integer(size, name, low=1)
+        validation.integer(size, name, low=1)
         for size, name in ((n_train, "n_train"), (n_test, "n_test"))
     )
-    null = _validate.number(null_value, "null_value")
-    level = _validate.fraction(confidence, "confidence")
+    null = validation.number(null_value, "null_value")
+    level = validation.fraction(confidence, "confidence")
     mean, sd, flat = _mean_and_spread(values)
     k, df = len(values), len(values) - 1
     se = sd * math.sqrt(1.0 / k + test / train)
@@ -295,8 +295,8 @@ def cross_validate_metric(
     >>> folds.values.tolist(), folds.n_undefined
     ([1.0, 1.0, 1.0, 1.0], 0)
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
-    n_folds = _validate.integer(k, "k", low=2)
+    labels, scores = validation.binary_pair(y_true, y_score)
+    n_folds = validation.integer(k, "k", low=2)
     if n_folds > len(labels):
         raise InvalidInputError(f"`k` is {n_folds}; it must not exceed the {len(labels)} rows")
     fold_of_row = _deal(labels, n_folds, resolve_seed(seed, rng), stratified=stratified)
@@ -340,7 +340,7 @@ def _evaluate(
 
 
 def _fold_values(fold_metrics: ArrayLike | FoldValues) -> FloatArray:
-    values = _validate.vector(fold_metrics, "fold_metrics")
+    values = validation.vector(fold_metrics, "fold_metrics")
     if len(values) < 2:
         raise InvalidInputError("`fold_metrics` has one value; at least two folds are needed")
     return values

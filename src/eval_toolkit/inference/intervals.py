@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray
-from eval_toolkit.inference._distributions import ROUNDING, negligible
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.inference.distributions import ROUNDING, negligible
 
 __all__ = [
     "METHODS",

@@ -4,9 +4,9 @@ import math
 
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import logit_interval, negligible
+from eval_toolkit.inference.distributions import logit_interval, negligible
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["jackknife_logit_ci", "jackknife_se"]
@@ -47,7 +47,7 @@ def jackknife_se(leave_one_out_values: ArrayLike) -> float:
     >>> round(jackknife_se([2.5, 2.0, 1.5]), 4)
     0.5774
     """
-    values = _validate.vector(leave_one_out_values, "leave_one_out_values")
+    values = validation.vector(leave_one_out_values, "leave_one_out_values")
     n = len(values)
     if n < 2:
         raise UndefinedMetricError(
@@ -105,15 +105,15 @@ def jackknife_logit_ci(
     >>> f"{ci:.3f}", ci.method
     ('0.900 [0.829, 0.943]', 'jackknife-logit')
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     low, high = _bounds(bounds)
-    value = _validate.number(point, "point", low=low, high=high)
+    value = validation.number(point, "point", low=low, high=high)
     if value in (low, high):
         raise UndefinedMetricError(
             f"the jackknife-logit interval is undefined: `point` is {value:g}, a bound of the "
             "statistic, which has no logit"
         )
-    values = _validate.vector(leave_one_out_values, "leave_one_out_values")
+    values = validation.vector(leave_one_out_values, "leave_one_out_values")
     se, span = jackknife_se(values), high - low
     # Not the standard error, which magnifies the rounding of the values by √n.
     flat = negligible(float(values.std()), max(abs(low), abs(high)))
@@ -135,7 +135,7 @@ def jackknife_logit_ci(
 
 
 def _bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    checked = [_validate.number(bound, f"bounds[{i}]") for i, bound in enumerate(bounds)]
+    checked = [validation.number(bound, f"bounds[{i}]") for i, bound in enumerate(bounds)]
     if len(checked) != 2 or checked[0] >= checked[1]:
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be two increasing numbers")
     return checked[0], checked[1]

@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING
+from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
@@ -133,9 +133,9 @@ def rank_systems(
     >>> [(one.name, one.rank_low, one.rank_high) for one in ranking.systems]
     [('a', 1, 2), ('b', 1, 2), ('c', 3, 3)]
     """
-    level = _validate.fraction(confidence, "confidence")
-    _validate.choice(method, "method", ("bootstrap", "bayes"))
-    n_draws = _validate.integer(n_draws, "n_draws", low=2000 if method == "bayes" else 100)
+    level = validation.fraction(confidence, "confidence")
+    validation.choice(method, "method", ("bootstrap", "bayes"))
+    n_draws = validation.integer(n_draws, "n_draws", low=2000 if method == "bayes" else 100)
     number = resolve_seed(seed, rng)
     suite = _Suite.of(parts, groups, names, higher_is_better, bounds, share)
     draws = suite.posterior(n_draws, number) if method == "bayes" else suite.draws(n_draws, number)
@@ -346,7 +346,7 @@ def _groups(
     if len(groups) != len(arrays):
         raise InvalidInputError(f"`groups` has {len(groups)} parts but `parts` has {len(arrays)}")
     return tuple(
-        _validate.group_codes(given, len(array), f"groups[{label!r}]")[0]
+        validation.group_codes(given, len(array), f"groups[{label!r}]")[0]
         for given, array, label in zip(groups, arrays, labels, strict=True)
     )
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import (
+from eval_toolkit.inference.distributions import (
     critical_value,
     negligible,
     normal_quantile,
@@ -104,8 +104,8 @@ def macro_mean(
     >>> result.mean, round(result.se, 4)
     (0.5, 0.1768)
     """
-    confidence = _validate.fraction(confidence, "confidence")
-    values = [_validate.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
+    confidence = validation.fraction(confidence, "confidence")
+    values = [validation.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
     if not values or not all(map(len, values)):
         raise InvalidInputError("`parts` must hold at least one part, and every part a value")
     mean = float(np.mean([part.mean() for part in values]))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.clustered import MeanVariance, mean_variance
+from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
@@ -157,10 +157,10 @@ def mean_interval(
     Traceback (most recent call last):
     eval_toolkit.errors.UndefinedMetricError: no interval: all 12 values are 1 and ...
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     if not share:
         return mean_pivot(values, groups=groups, bounds=bounds).interval(level)
-    x = _validate.vector(values, "values")
+    x = validation.vector(values, "values")
     if not np.isin(x, (0.0, 1.0)).all():
         row = int(np.argmin(np.isin(x, (0.0, 1.0))))
         raise InvalidInputError(f"values[{row}] is {x[row]:g}; a share is a mean of 0 and 1")
@@ -275,7 +275,7 @@ def mean_pivot(
     >>> round(found.p_value(), 3), f"{found.interval(0.95):.3f}"
     (0.033, '0.150 [0.016, 0.284]')
     """
-    x = _validate.vector(values, "values")
+    x = validation.vector(values, "values")
     codes, n_groups = _codes(groups, len(x))
     _enough(n_groups, "values" if codes is None else "groups")
     bounded = all(map(math.isfinite, bounds))
@@ -314,7 +314,7 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
     """Return the groups' codes and number; no codes where every unit is a group of its own."""
     if groups is None:
         return None, n
-    codes, n_groups = _validate.group_codes(groups, n)
+    codes, n_groups = validation.group_codes(groups, n)
     return (None, n) if n_groups == n else (codes, n_groups)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, negligible
 from eval_toolkit.inference.clustered import mean_variance
+from eval_toolkit.inference.distributions import critical_value, negligible
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval, mean_pivot
 from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
@@ -134,11 +134,11 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     >>> mean_se([1, 1, 0, 0], groups=["a", "a", "b", "b"]).se
     0.5
     """
-    x = _at_least_two(_validate.vector(values, "values"), "values")
+    x = _at_least_two(validation.vector(values, "values"), "values")
     mean = float(x.mean())
     if groups is None:
         return MeanSE(mean, float(x.std(ddof=1)) / math.sqrt(len(x)), len(x), None, "clt")
-    codes, n_groups = _validate.group_codes(groups, len(x))
+    codes, n_groups = validation.group_codes(groups, len(x))
     if n_groups < 2:
         raise UndefinedMetricError(
             "a cluster-robust standard error is undefined: `groups` has one cluster only; "
@@ -193,8 +193,8 @@ def t_interval(
     >>> f"{t_interval([0.8, 0.7, 0.9, 0.8]):.3f}"
     '0.800 [0.670, 0.930]'
     """
-    level = _validate.fraction(confidence, "confidence")
-    x = _validate.vector(values, "values")
+    level = validation.fraction(confidence, "confidence")
+    x = validation.vector(values, "values")
     summary = mean_se(x, groups=groups)
     if groups is not None:
         return mean_interval(x, groups=groups, share=_yes_and_no(x), confidence=level)
@@ -263,9 +263,9 @@ def paired_mean_diff(
     >>> round(result.delta, 2), round(result.se, 3), round(result.p_value, 3)
     (0.13, 0.033, 0.096)
     """
-    first, second = _validate.vector(a, "a"), _validate.vector(b, "b")
-    _validate.same_length(first, second, ("a", "b"))
-    level = _validate.fraction(confidence, "confidence")
+    first, second = validation.vector(a, "a"), validation.vector(b, "b")
+    validation.same_length(first, second, ("a", "b"))
+    level = validation.fraction(confidence, "confidence")
     _at_least_two(first, "a")
     share, bounds = _as_share(np.concatenate([first, second]), share, bounds)
     summary = mean_se(second - first, groups=groups)

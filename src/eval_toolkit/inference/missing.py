@@ -8,11 +8,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference.distributions import critical_value, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.means import MeanSE, mean_se
 from eval_toolkit.inference.proportions import wilson_interval
@@ -127,14 +127,14 @@ def missing_bounds(
     >>> f"{found.low:.2f} to {found.high:.2f}, {found.ci_low:.3f} to {found.ci_high:.3f}"
     '0.80 to 0.90, 0.727 to 0.939'
     """
-    lost = _validate.integer(n_missing, "n_missing", low=0)
+    lost = validation.integer(n_missing, "n_missing", low=0)
     there = np.asarray(values, dtype=np.float64)
-    there = there if there.size == 0 else _validate.vector(values, "values")
+    there = there if there.size == 0 else validation.vector(values, "values")
     _check(there, lost, *bounds)
     low, high = (np.concatenate([there, np.full(lost, bound)]) for bound in bounds)
     labels = None
     if groups is not None:
-        codes, n_groups = _validate.group_codes(groups, len(there))
+        codes, n_groups = validation.group_codes(groups, len(there))
         labels = np.concatenate([codes, n_groups + np.arange(lost)])
     found = bounded_mean(low, high, bounds=bounds, groups=labels, confidence=confidence)
     return replace(found, observed=float(there.mean()) if len(there) else None, n_missing=lost)
@@ -173,9 +173,9 @@ def bounded_mean(
     >>> found.low, found.high, found.n_missing
     (0.375, 0.75, 2)
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     bottom, top = bounds
-    lows, highs = _validate.vector(low, "low"), _validate.vector(high, "high")
+    lows, highs = validation.vector(low, "low"), validation.vector(high, "high")
     if len(lows) != len(highs) or (lows > highs).any():
         raise InvalidInputError("`low` and `high` must be equally long, and no `low` above `high`")
     known = lows == highs
@@ -227,7 +227,7 @@ def bounded_macro_mean(
     >>> round(found.low, 3), round(found.high, 3)
     (0.667, 0.833)
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     means = [macro_mean(parts, groups=groups) for parts in (low, high)]
     spread = max(mean.se or 0.0 for mean in means)
     single = _single_level(means[1].mean - means[0].mean, spread, level)
@@ -284,7 +284,7 @@ def _student_ends(
     groups: ArrayLike | None,
     level: float,
 ) -> tuple[float, float]:
-    n = len(lows) if groups is None else _validate.group_codes(groups, len(lows))[1]
+    n = len(lows) if groups is None else validation.group_codes(groups, len(lows))[1]
     if n < 2:
         return bounds
     plain = [mean_se(one, groups=groups) for one in (lows, highs)]
@@ -302,7 +302,7 @@ def _padded(values: FloatArray, groups: ArrayLike | None, bounds: tuple[float, f
     """Return the mean with two units, or groups of the usual size, added at either bound."""
     if groups is None:
         return mean_se(np.concatenate([values, np.repeat(bounds, _ADDED)]))
-    codes, n_groups = _validate.group_codes(groups, len(values))
+    codes, n_groups = validation.group_codes(groups, len(values))
     size = max(1, round(len(values) / n_groups))
     added = n_groups + np.repeat(np.arange(2 * _ADDED), size)
     return mean_se(

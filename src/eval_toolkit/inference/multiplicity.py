@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["CorrectionMethod", "bonferroni_correct", "correct_p_values", "fdr_bh_correct"]
@@ -67,7 +67,7 @@ def correct_p_values(p: ArrayLike, *, method: CorrectionMethod = "bh") -> FloatA
     [0.03, 0.06, 0.06]
     """
     values = _p_values(p)
-    _validate.choice(method, "method", _METHODS)
+    validation.choice(method, "method", _METHODS)
     if method == "none":
         return values.copy()
     m = len(values)
@@ -154,7 +154,7 @@ def bonferroni_correct(p: ArrayLike) -> FloatArray:
 
 
 def _p_values(p: ArrayLike) -> FloatArray:
-    values = _validate.vector(p, "p")
+    values = validation.vector(p, "p")
     outside = (values < 0.0) | (values > 1.0)
     if outside.any():
         row = int(np.argmax(outside))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
-from eval_toolkit.inference._distributions import ROUNDING
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
     PLAN_NOTES,
@@ -26,6 +25,7 @@ from eval_toolkit.inference.calibration_intervals import (
     calibration_statistic,
 )
 from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.paired_intervals import paired_difference
@@ -78,7 +78,7 @@ def bootstrap_p_value(differences: ArrayLike) -> float:
     >>> bootstrap_p_value([0.1] * 99)
     0.02
     """
-    values = _validate.vector(differences, "differences")
+    values = validation.vector(differences, "differences")
     slack = ROUNDING * float(np.abs(values).max())
     tail = min(np.count_nonzero(values <= slack), np.count_nonzero(values >= -slack))
     return min(1.0, 2.0 * (1 + int(tail)) / (len(values) + 1))
@@ -188,12 +188,12 @@ def paired_bootstrap_diff(
     >>> diff.delta > 0, diff.overlaps_zero
     (True, False)
     """
-    labels, a = _validate.binary_pair(y_true, y_score_a, score_name="y_score_a")
-    _, b = _validate.binary_pair(y_true, y_score_b, score_name="y_score_b")
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    labels, a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
+    _, b = validation.binary_pair(y_true, y_score_b, score_name="y_score_b")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     if method is not None:
-        _validate.choice(method, "method", ("percentile",))
+        validation.choice(method, "method", ("percentile",))
     how = chosen_plan(labels, groups=groups, plan=plan)
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic):
@@ -298,9 +298,9 @@ def paired_bootstrap_ece_diff(
     >>> round(diff.delta, 3), diff.p_value
     (0.2, None)
     """
-    n_bins = _validate.integer(n_bins, "n_bins", low=2)
-    labels, a = _validate.binary_pair(y_true, y_score_a, score_name="y_score_a")
-    _, b = _validate.binary_pair(y_true, y_score_b, score_name="y_score_b")
+    n_bins = validation.integer(n_bins, "n_bins", low=2)
+    labels, a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
+    _, b = validation.binary_pair(y_true, y_score_b, score_name="y_score_b")
     statistic = statistic_for(functools.partial(ece_fn, n_bins=n_bins))
     if calibration_statistic(statistic) is None:  # its third argument may have any name
         statistic = statistic_for(_WithBins(ece_fn, n_bins))
@@ -309,7 +309,7 @@ def paired_bootstrap_ece_diff(
     enough_units(problem.plan)
     if calibration_statistic(statistic) is None:
         value_a, value_b = (finite(statistic.point(data), "ece_fn") for data in problem.data)
-        confidence = _validate.fraction(confidence, "confidence")
+        confidence = validation.fraction(confidence, "confidence")
         ranges = (
             BootstrapCI(value, 0.0, max(1.0, value), confidence, 0, "range of a calibration error")
             for value in (value_a, value_b)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import FloatArray
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.paired_intervals import p_of_interval
 from eval_toolkit.inference.paired_proportions import paired_macro_interval

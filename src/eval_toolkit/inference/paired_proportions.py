@@ -11,10 +11,10 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference.distributions import critical_value, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
@@ -76,7 +76,7 @@ def tango_interval(
     '0.000 [-0.161, 0.161]'
     """
     gained, lost, total = _counts(n_01, n_10, n)
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     z = critical_value(level)
     return BootstrapCI(
         (gained - lost) / total,
@@ -166,7 +166,7 @@ def paired_macro_interval(
     >>> f"{paired_macro_interval([(5, 0, 30), (0, 0, 10)]):.3f}"
     '0.083 [-0.033, 0.194]'
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     if not parts:
         raise InvalidInputError("`parts` is empty; there must be at least one")
     gained, lost, n = np.array([_counts(*part) for part in parts], dtype=np.float64).T
@@ -198,9 +198,9 @@ def _differences(gained: FloatArray, lost: FloatArray, n: FloatArray) -> list[Fl
 
 
 def _counts(n_01: SupportsIndex, n_10: SupportsIndex, n: SupportsIndex) -> tuple[int, int, int]:
-    gained = _validate.integer(n_01, "n_01", low=0)
-    lost = _validate.integer(n_10, "n_10", low=0)
-    total = _validate.integer(n, "n", low=1)
+    gained = validation.integer(n_01, "n_01", low=0)
+    lost = validation.integer(n_10, "n_10", low=0)
+    total = validation.integer(n, "n", low=1)
     if gained + lost > total:
         raise InvalidInputError(
             f"`n_01` is {gained} and `n_10` is {lost}, which is more than all {total} units (`n`)"

@@ -8,11 +8,11 @@ from typing import Any, Literal, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import ROUNDING
+from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [
@@ -136,9 +136,9 @@ def mcnemar_test(
     >>> result.delta, result.p_value
     (0.625, 0.0625)
     """
-    a = _validate.binary_labels(correct_a, "correct_a")
-    b = _validate.binary_labels(correct_b, "correct_b")
-    _validate.same_length(a, b, ("correct_a", "correct_b"))
+    a = validation.binary_labels(correct_a, "correct_a")
+    b = validation.binary_labels(correct_b, "correct_b")
+    validation.same_length(a, b, ("correct_a", "correct_b"))
     n_01, n_10 = int(np.count_nonzero(~a & b)), int(np.count_nonzero(a & ~b))
     return _mcnemar(n_01, n_10, len(a), method)
 
@@ -186,10 +186,10 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     0.0213
     """
     shape = "of shape (2, 2)"
-    counts = _validate.as_array(table, "table", shape=shape)
+    counts = validation.as_array(table, "table", shape=shape)
     if counts.shape != (2, 2):
         raise InvalidInputError(f"`table` must be {shape}, got {counts.shape}")
-    flat = _validate.vector(counts.reshape(-1), "table")
+    flat = validation.vector(counts.reshape(-1), "table")
     if (flat < 0).any() or (flat != np.floor(flat)).any() or not flat.any():
         raise InvalidInputError(
             f"`table` is {counts.tolist()}; it must hold whole numbers >= 0, not all zero"
@@ -253,14 +253,14 @@ def sign_flip_test(
     >>> sign_flip_test(a, b).p_value
     0.125
     """
-    first, second = _validate.vector(a, "a"), _validate.vector(b, "b")
-    _validate.same_length(first, second, ("a", "b"))
-    n_draws = _validate.integer(n_permutations, "n_permutations", low=1)
-    _validate.choice(alternative, "alternative", ("two-sided", "greater", "less"))
+    first, second = validation.vector(a, "a"), validation.vector(b, "b")
+    validation.same_length(first, second, ("a", "b"))
+    n_draws = validation.integer(n_permutations, "n_permutations", low=1)
+    validation.choice(alternative, "alternative", ("two-sided", "greater", "less"))
     seed_ = resolve_seed(seed, rng)
     sums, n_groups = second - first, None
     if groups is not None:
-        codes, n_groups = _validate.group_codes(groups, len(first))
+        codes, n_groups = validation.group_codes(groups, len(first))
         sums = np.bincount(codes, weights=sums).astype(np.float64)
     observed = float(sums.sum())
     # Flipping the sign of zero changes nothing, so those groups need not be flipped.
@@ -280,7 +280,7 @@ def sign_flip_test(
 
 
 def _mcnemar(n_01: int, n_10: int, n: int, method: McNemarMethod) -> McNemarResult:
-    _validate.choice(method, "method", ("exact", "mid-p", "chi2", "chi2-corrected"))
+    validation.choice(method, "method", ("exact", "mid-p", "chi2", "chi2-corrected"))
     discordant, gap = n_01 + n_10, abs(n_01 - n_10)
     statistic, p_value, reason = None, None, ""
     if method in ("exact", "mid-p"):

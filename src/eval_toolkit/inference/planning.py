@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsFloat, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, normal_quantile
+from eval_toolkit.inference.distributions import critical_value, normal_quantile
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, PairedBootstrapCI
 
 __all__ = [
@@ -129,7 +129,7 @@ def mde_from_ci(
     >>> round(mde_from_ci(diff).mde, 4)
     0.0572
     """
-    level, wanted = _validate.fraction(alpha, "alpha"), _validate.fraction(power, "power")
+    level, wanted = validation.fraction(alpha, "alpha"), validation.fraction(power, "power")
     width = ci.ci_high - ci.ci_low
     if not (math.isfinite(width) and width > 0.0):
         raise InfeasibleError(
@@ -210,13 +210,13 @@ def n_for_width(
     >>> clustered.n, clustered.n_groups
     (254, 51)
     """
-    level = _validate.fraction(confidence, "confidence")
-    _validate.choice(interval, "interval", ("wilson", "normal"))
-    if 0.0 < _validate.number(width, "width") < _NARROWEST:
+    level = validation.fraction(confidence, "confidence")
+    validation.choice(interval, "interval", ("wilson", "normal"))
+    if 0.0 < validation.number(width, "width") < _NARROWEST:
         raise InvalidInputError(f"`width` is {width}; no sample is that large, ask for a wider one")
     if proportion is not None and sd is None:
-        p = _validate.number(proportion, "proportion", low=0.0, high=1.0)
-        half = 0.5 * _validate.number(
+        p = validation.number(proportion, "proportion", low=0.0, high=1.0)
+        half = 0.5 * validation.number(
             width, "width", low=0.0, high=1.0, include_low=False, include_high=False
         )
         z = critical_value(level)
@@ -224,8 +224,8 @@ def n_for_width(
         return sized(n, cluster_size, icc, f"{interval}-width")
     if sd is None or proportion is not None:
         raise InvalidInputError("give either `proportion` (0/1 values) or `sd` (real values)")
-    spread = _validate.number(sd, "sd", low=0.0, include_low=False)
-    half = 0.5 * _validate.number(width, "width", low=0.0, include_low=False)
+    spread = validation.number(sd, "sd", low=0.0, include_low=False)
+    half = 0.5 * validation.number(width, "width", low=0.0, include_low=False)
     return sized(_student_n(spread, half, level), cluster_size, icc, "t-width")
 
 
@@ -263,8 +263,8 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
     >>> round(roc_auc_sd(0.85, 0.5), 3)
     0.388
     """
-    auc = _validate.number(area, "area", low=0.0, high=1.0, include_low=False, include_high=False)
-    share = _validate.fraction(positives, "positives")
+    auc = validation.number(area, "area", low=0.0, high=1.0, include_low=False, include_high=False)
+    share = validation.fraction(positives, "positives")
     two_positives = auc / (2.0 - auc) - auc**2
     two_negatives = 2.0 * auc**2 / (1.0 + auc) - auc**2
     return math.sqrt(two_positives / (1.0 - share) + two_negatives / share)
@@ -354,13 +354,13 @@ def n_for_power(
     >>> n_for_power(0.03, design="independent", proportion=0.8).n
     2629
     """
-    _validate.choice(design, "design", ("paired", "independent", "one-sample"))
-    delta = _validate.number(effect, "effect")
-    a = critical_value(1.0 - _validate.fraction(alpha, "alpha"))
-    b = normal_quantile(_validate.fraction(power, "power"))
+    validation.choice(design, "design", ("paired", "independent", "one-sample"))
+    delta = validation.number(effect, "effect")
+    a = critical_value(1.0 - validation.fraction(alpha, "alpha"))
+    b = normal_quantile(validation.fraction(power, "power"))
     rho = None
     if correlation is not None:
-        rho = _validate.number(correlation, "correlation", low=-1.0, high=1.0)
+        rho = validation.number(correlation, "correlation", low=-1.0, high=1.0)
     _check_arguments(delta, a + b, design, rho)
     if sd is not None:
         if proportion is not None or discordance is not None:
@@ -389,7 +389,7 @@ def _check_arguments(effect: float, a_plus_b: float, design: Design, rho: float 
 def _real_n(
     effect: float, a: float, b: float, design: Design, sd: SupportsFloat, rho: float | None
 ) -> float:
-    spread = _validate.number(sd, "sd", low=0.0, include_low=False)
+    spread = validation.number(sd, "sd", low=0.0, include_low=False)
     if rho is not None:
         spread *= math.sqrt(2.0 * (1.0 - rho))
     n = ((a + b) * spread / effect) ** 2
@@ -415,7 +415,7 @@ def _two_terms(effect: float, a: float, v_null: float, b: float, v_effect: float
 def _two_proportions(effect: float, proportion: SupportsFloat | None) -> tuple[float, float]:
     if proportion is None:
         raise InvalidInputError("give `proportion` (0/1 values) or `sd` (real values)")
-    p0 = _validate.number(proportion, "proportion", low=0.0, high=1.0)
+    p0 = validation.number(proportion, "proportion", low=0.0, high=1.0)
     p1 = p0 + effect
     if not 0.0 <= p1 <= 1.0:
         raise InvalidInputError(f"`proportion` + `effect` is {p1:g}; a share cannot leave [0, 1]")
@@ -431,7 +431,7 @@ def _discordance(
     if discordance is not None:
         if rho is not None:
             raise InvalidInputError("give `discordance` or `correlation`, not both")
-        psi = _validate.number(discordance, "discordance", low=0.0, high=1.0)
+        psi = validation.number(discordance, "discordance", low=0.0, high=1.0)
     elif rho is None:
         raise InvalidInputError(
             "the paired design needs `discordance`, or `proportion` and `correlation` "
@@ -472,8 +472,8 @@ def sized(
     n: float, cluster_size: SupportsFloat, icc: SupportsFloat, method: str, n_systems: int = 1
 ) -> SampleSize:
     """Return a number of units as a whole one, multiplied by the design effect of clusters."""
-    size = _validate.number(cluster_size, "cluster_size", low=1.0)
-    correlation = _validate.number(icc, "icc", low=0.0, high=1.0)
+    size = validation.number(cluster_size, "cluster_size", low=1.0)
+    correlation = validation.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation
     # A hair less before rounding up, so that an exact 385 does not become 386.
     units = max(1, math.ceil(n * design_effect - 1e-9))

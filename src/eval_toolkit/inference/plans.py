@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _kernel
-from eval_toolkit._validate import BoolArray, IntArray, group_codes
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.validation import BoolArray, IntArray, group_codes
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = [
@@ -120,13 +120,13 @@ class Plan:
     ) -> int:
         """Fill ``counts`` (units × 64) for resamples first … first + 63; return their bound."""
         if self.members is not None:
-            groups = np.empty((len(self.members) - 1, _kernel.LANES), dtype=np.uint8)
-            _kernel.draw(groups, seed=seed, first=first, strata=self.strata)
-            return _kernel.redraw(counts, groups, offsets=self.members, seed=seed, first=first)
+            groups = np.empty((len(self.members) - 1, kernel.LANES), dtype=np.uint8)
+            kernel.draw(groups, seed=seed, first=first, strata=self.strata)
+            return kernel.redraw(counts, groups, offsets=self.members, seed=seed, first=first)
         drawn = counts[: self.strata[-1]]
         if self.n_fixed:
             counts[self.strata[-1] :] = 1
-        return _kernel.draw(
+        return kernel.draw(
             drawn, seed=seed, first=first, strata=self.strata, order=order, position=position
         )
 

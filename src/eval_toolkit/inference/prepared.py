@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _kernel
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import kernel
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.metrics import ConfusionCounts, confusion_counts
-from eval_toolkit.metrics._cumulative import ScoreGroups, sorted_score_groups
+from eval_toolkit.metrics.cumulative import ScoreGroups, sorted_score_groups
 
 __all__ = ["SCORED", "Block", "Columns", "Needs", "Summand", "Term", "View"]
 
@@ -146,7 +146,7 @@ class Columns(_Once):
     @functools.cached_property
     def order(self) -> IntArray:
         """Rows in rank order: descending scores, positives first within ties."""
-        return _kernel.rank_order(self.labels, self.scores)
+        return kernel.rank_order(self.labels, self.scores)
 
     @functools.cached_property
     def position(self) -> IntArray:
@@ -256,23 +256,23 @@ class View:
             return None
         unit = self.plan.unit_of_row
         order = self.data.order
-        return _kernel.spare(order if unit is None else unit[order])
+        return kernel.spare(order if unit is None else unit[order])
 
     @functools.cached_property
-    def rank_layout(self) -> _kernel.RankLayout:
+    def rank_layout(self) -> kernel.RankLayout:
         """Segments for average precision and ROC-AUC."""
         data = self.data
-        return _kernel.RankLayout.from_sorted(
+        return kernel.RankLayout.from_sorted(
             data.sorted_labels, data.sorted_scores, self.unit_index
         )
 
     @functools.cached_property
-    def sums_layout(self) -> _kernel.SumsLayout:
+    def sums_layout(self) -> kernel.SumsLayout:
         """Summands and cuts of all statistics together."""
         labels = self.data.sorted_labels
         values = [self.data.summed(summand) for summand in self._summands]
         table = np.stack(values) if values else np.empty((0, self.data.n))
-        return _kernel.SumsLayout(
+        return kernel.SumsLayout(
             labels.astype(np.uint8),
             np.ascontiguousarray(table, dtype=np.float64),
             self._cuts,
@@ -280,10 +280,10 @@ class View:
         )
 
     @functools.cached_property
-    def mass_layout(self) -> _kernel.MassLayout:
+    def mass_layout(self) -> kernel.MassLayout:
         """Rows to be cut by mass."""
         data = self.data
-        return _kernel.MassLayout.from_sorted(
+        return kernel.MassLayout.from_sorted(
             data.sorted_labels, data.sorted_scores, self.unit_index
         )
 
@@ -312,7 +312,7 @@ class Block(_Once):
 
     @functools.cached_property
     def _rank(self) -> FloatArray:
-        return _kernel.rank(self.counts, self.largest, self.view.rank_layout)
+        return kernel.rank(self.counts, self.largest, self.view.rank_layout)
 
     @property
     def average_precision(self) -> FloatArray:
@@ -328,7 +328,7 @@ class Block(_Once):
     def recall_at_fpr(self, target: float) -> FloatArray:
         """Largest recall with a false-positive rate of at most ``target``; NaN with one class."""
         totals = np.ascontiguousarray(self._rank[2:])
-        reached = _kernel.recall(
+        reached = kernel.recall(
             self.counts, self.largest, self.view.rank_layout, totals=totals, target=target
         )
         return np.where((totals[0] > 0) & (totals[1] > 0), reached, np.nan)
@@ -336,7 +336,7 @@ class Block(_Once):
     @functools.cached_property
     def _cumulative(self) -> FloatArray:
         """Sums over the leading rows up to each cut, from no rows to all: (cuts + 1, 2 + k, 64)."""
-        sums = _kernel.sums(self.counts, self.largest, self.view.sums_layout)
+        sums = kernel.sums(self.counts, self.largest, self.view.sums_layout)
         head = np.zeros((1, *sums.shape[1:]))
         return np.cumsum(np.concatenate([head, sums]), axis=0)
 
@@ -366,7 +366,7 @@ class Block(_Once):
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
-        sums = _kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
+        sums = kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
         return sums[:, 0], sums[:, 1]
 
     def row_counts(self) -> NDArray[np.uint8]:

@@ -11,12 +11,12 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.results import Interval, in_own_order
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 __all__ = [
     "ProportionInterval",
@@ -173,9 +173,9 @@ def score_interval(
     >>> [round(end, 4) for end in score_interval(0.02, 50)]
     [0.001, 0.105]
     """
-    share = _validate.number(value, "value", low=0.0, high=1.0)
-    n = _validate.number(n_effective, "n_effective", low=0.0, include_low=False)
-    level = _validate.fraction(confidence, "confidence")
+    share = validation.number(value, "value", low=0.0, high=1.0)
+    n = validation.number(n_effective, "n_effective", low=0.0, include_low=False)
+    level = validation.fraction(confidence, "confidence")
     hits, misses = share * n, (1.0 - share) * n
     low, high = wilson_bounds(hits, n, level)
     if 0.0 < hits < misses and hits <= _FEW:
@@ -396,7 +396,7 @@ def beta_binomial_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.497, 0.974)
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     a, b = _prior(prior)
     if np.ndim(successes) or np.ndim(n):  # type: ignore[arg-type]
         hits, totals = _cluster_counts(successes, n)
@@ -417,11 +417,11 @@ def beta_binomial_interval(
 def _counts(
     successes: SupportsIndex, n: SupportsIndex, confidence: float
 ) -> tuple[int, int, float]:
-    hits = _validate.integer(successes, "successes")
-    total = _validate.integer(n, "n")
+    hits = validation.integer(successes, "successes")
+    total = validation.integer(n, "n")
     if hits > total:
         raise InvalidInputError(f"`successes` is {hits} but `n` is {total}; it must not exceed n")
-    return hits, total, _validate.fraction(confidence, "confidence")
+    return hits, total, validation.fraction(confidence, "confidence")
 
 
 def _poisson_limit(count: float, confidence: float) -> float:
@@ -442,7 +442,7 @@ def _prior(prior: tuple[float, float]) -> tuple[float, float]:
     if np.shape(prior) != (2,):
         raise InvalidInputError(f"`prior` is {prior!r}; it must be two positive numbers (a, b)")
     a, b = (
-        _validate.number(value, f"prior[{i}]", low=0.0, include_low=False)
+        validation.number(value, f"prior[{i}]", low=0.0, include_low=False)
         for i, value in enumerate(prior)
     )
     return a, b
@@ -450,7 +450,7 @@ def _prior(prior: tuple[float, float]) -> tuple[float, float]:
 
 def _cluster_counts(successes: Any, n: Any) -> tuple[IntArray, IntArray]:
     hits, totals = _whole_numbers(successes, "successes"), _whole_numbers(n, "n")
-    _validate.same_length(hits, totals, ("successes", "n"))
+    validation.same_length(hits, totals, ("successes", "n"))
     if (hits > totals).any():
         row = int(np.argmax(hits > totals))
         raise InvalidInputError(
@@ -460,7 +460,7 @@ def _cluster_counts(successes: Any, n: Any) -> tuple[IntArray, IntArray]:
 
 
 def _whole_numbers(values: Any, name: str) -> IntArray:
-    floats = _validate.vector(values, name)
+    floats = validation.vector(values, name)
     wrong = (floats < 0) | (floats != np.floor(floats))
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.inference.results import BootstrapCI, Interval, in_own_order
 
 __all__ = ["RankedSystem", "Ranking", "SystemPair"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
 from eval_toolkit.inference.means import paired_mean_diff
@@ -175,14 +175,14 @@ def judge_agreement(
     >>> round(result.sensitivity.low, 3), round(result.sensitivity.high, 3)
     (0.376, 0.99)
     """
-    confidence = _validate.fraction(confidence, "confidence")
+    confidence = validation.fraction(confidence, "confidence")
     verdicts, truths = _entries(judge, "judge"), _entries(human, "human")
-    _validate.same_length(verdicts, truths, ("judge", "human"))
+    validation.same_length(verdicts, truths, ("judge", "human"))
     judged, labelled = _present(verdicts), _present(truths)
     both = judged & labelled
     if not both.any():
         raise InvalidInputError("no unit has a verdict and a human label; nothing to compare")
-    keys = None if groups is None else _validate.group_codes(groups, len(both))[0][both]
+    keys = None if groups is None else validation.group_codes(groups, len(both))[0][both]
     verdicts, truths = verdicts[both], truths[both]
     codes, classes = _classes(verdicts, truths, labels)
     predicted, true = codes[: len(verdicts)], codes[len(verdicts) :]
@@ -285,14 +285,14 @@ def agreement_matrix(
 
 def _entries(values: Any, name: str) -> NDArray[Any]:
     """Return labels as objects; numbers and truth values stay what they are."""
-    array = _validate.identifiers(values, name)
+    array = validation.identifiers(values, name)
     entries = np.empty(len(array), dtype=object)
     entries[:] = array.tolist()
     return entries
 
 
 def _present(values: NDArray[Any]) -> BoolArray:
-    return np.array([not _validate.is_missing(value) for value in values], dtype=np.bool_)
+    return np.array([not validation.is_missing(value) for value in values], dtype=np.bool_)
 
 
 def _classes(

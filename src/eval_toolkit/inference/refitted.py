@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.assemble import finite
 from eval_toolkit.inference.engine import Executor, called, spread
@@ -103,8 +103,8 @@ def paired_bootstrap_op_point_diff(
         )
     val = _TwoScorers.checked(val_y, val_score_a, val_score_b, "val_")
     test = _TwoScorers.checked(test_y, test_score_a, test_score_b, "test_")
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-    confidence = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+    confidence = validation.fraction(confidence, "confidence")
     select = _threshold_of(threshold_fn)
     started = time.perf_counter()
     values = [
@@ -143,11 +143,11 @@ class _TwoScorers:
 
     @classmethod
     def checked(cls, y: ArrayLike, a: ArrayLike, b: ArrayLike, prefix: str) -> "_TwoScorers":
-        labels: BoolArray = _validate.binary_labels(y, f"{prefix}y")
+        labels: BoolArray = validation.binary_labels(y, f"{prefix}y")
         pair = []
         for name, values in (("score_a", a), ("score_b", b)):
-            scores = _validate.vector(values, prefix + name)
-            _validate.same_length(labels, scores, (f"{prefix}y", prefix + name))
+            scores = validation.vector(values, prefix + name)
+            validation.same_length(labels, scores, (f"{prefix}y", prefix + name))
             pair.append(scores)
         if len(labels) < 10:
             raise InvalidInputError(f"`{prefix}y` has {len(labels)} rows; at least 10 are needed")

@@ -7,8 +7,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 
 __all__ = [
     "DEFAULT_CONFIDENCE",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
@@ -91,7 +91,7 @@ def rotation_test(
     >>> rotation_test([[0, 1]] * 20).p_value  # always the same choice
     1.0
     """
-    n_permutations = _validate.integer(n_permutations, "n_permutations", low=1)
+    n_permutations = validation.integer(n_permutations, "n_permutations", low=1)
     units = [_unit(row, given) for row, given in enumerate(picked)]
     if not units:
         raise UndefinedMetricError("there are no units whose picks could be tested")

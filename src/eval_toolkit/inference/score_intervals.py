@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import (
+from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.delong import placements, variance_parts
+from eval_toolkit.inference.distributions import (
     ROUNDING,
     binomial_cdf,
     critical_value,
@@ -23,8 +25,6 @@ from eval_toolkit.inference._distributions import (
     normal_quantile,
     owens_t,
 )
-from eval_toolkit.inference.column_statistics import Statistic
-from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.plans import Plan
@@ -37,7 +37,7 @@ from eval_toolkit.inference.statistics import (
     RecallAtFpr,
     RocAuc,
 )
-from eval_toolkit.metrics._cumulative import ScoreGroups
+from eval_toolkit.metrics.cumulative import ScoreGroups
 
 __all__ = [
     "MIN_CLASS",

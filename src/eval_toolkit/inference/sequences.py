@@ -9,8 +9,8 @@ for any reason and go on later.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference._lower_bounds import (
     BernsteinBound,
@@ -94,9 +94,9 @@ class ConfidenceSequence:
         running: bool = True,
     ) -> None:
         self.bounds = _bounds(bounds)
-        self.confidence = _validate.fraction(confidence, "confidence")
-        self.method = _validate.choice(method, "method", METHODS)
-        self.n_total = None if n_total is None else _validate.integer(n_total, "n_total", low=1)
+        self.confidence = validation.fraction(confidence, "confidence")
+        self.method = validation.choice(method, "method", METHODS)
+        self.n_total = None if n_total is None else validation.integer(n_total, "n_total", low=1)
         self.running = bool(running)
         self.n = 0
         """How many values there are."""
@@ -170,7 +170,7 @@ class ConfidenceSequence:
 
     def _checked(self, values: ArrayLike) -> FloatArray:
         """Return values as shares of the range."""
-        given = _validate.vector(values, "values")
+        given = validation.vector(values, "values")
         low, high = self.bounds
         x = (given - low) / (high - low)
         outside = (x < -_ROUNDING) | (x > 1.0 + _ROUNDING)
@@ -270,7 +270,7 @@ def _bounds(given: tuple[float, float]) -> tuple[float, float]:
         raise InvalidTypeError(
             f"`bounds` is {given!r}; it must be the smallest and the largest value"
         ) from None
-    low, high = _validate.number(low, "bounds[0]"), _validate.number(high, "bounds[1]")
+    low, high = validation.number(low, "bounds[0]"), validation.number(high, "bounds[1]")
     if low >= high:
         raise InvalidInputError(f"`bounds` is {given!r}; the first must be below the second")
     return low, high

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray, both_classes
+from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.column_statistics import CallableStatistic

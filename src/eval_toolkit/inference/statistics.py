@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._validate import BoolArray, FloatArray, both_classes
+from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import negligible
 from eval_toolkit.inference.column_statistics import seconds_of
+from eval_toolkit.inference.distributions import negligible
 from eval_toolkit.inference.engine import (
     MAX_DELETE_BLOCKS,
     Executor,

@@ -7,11 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._survival import (
+from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.inference.survival_data import (
     NO_VARIANCE,
     Observed,
     beta_product_bounds,
@@ -23,8 +25,6 @@ from eval_toolkit.inference._survival import (
     variance_of_sum,
     without_events,
 )
-from eval_toolkit.inference.proportions import wilson_interval
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["SurvivalCurve", "SurvivalMethod", "kaplan_meier"]
 
@@ -223,7 +223,7 @@ class SurvivalCurve(Displayed):
     def _up_to(self, time: float) -> tuple[Observed, float]:
         if self._observed is None:
             raise InvalidInputError("the curve has no rows; make it with `kaplan_meier`")
-        when = _validate.number(time, "time", low=0.0, include_low=False)
+        when = validation.number(time, "time", low=0.0, include_low=False)
         last = float(self.times[-1])
         if when > last and float(self.survival[-1]) > 0.0:
             raise UndefinedMetricError(
@@ -330,8 +330,8 @@ def kaplan_meier(
     >>> f"{curve.failure_by(4):.2f}"
     '0.38 [0.11, 0.86]'
     """
-    level = _validate.fraction(confidence, "confidence")
-    how = _validate.choice(method or "log-log", "method", ("log-log", "beta-product"))
+    level = validation.fraction(confidence, "confidence")
+    how = validation.choice(method or "log-log", "method", ("log-log", "beta-product"))
     seen = observed(times, events, groups, weights)
     lonely = seen.grouped and seen.n_groups == 1
     alike = False

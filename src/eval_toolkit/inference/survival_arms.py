@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference._survival import NO_VARIANCE, Observed, no_event_bound
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.survival import SurvivalCurve
+from eval_toolkit.inference.survival_data import NO_VARIANCE, Observed, no_event_bound
 
 __all__ = ["survival_difference"]
 

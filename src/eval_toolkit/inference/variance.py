@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 
 __all__ = ["Purchase", "VarianceComponents", "variance_components"]
@@ -155,7 +155,7 @@ class VarianceComponents(Displayed):
         counts = self._counts(levels or {})
         prices = dict(costs or {})
         self._known([name for name in prices if name != "request"], "costs")
-        request = _validate.number(prices.get("request", 1.0), "costs['request']", low=0.0)
+        request = validation.number(prices.get("request", 1.0), "costs['request']", low=0.0)
         now, every = self.se(counts, fixed=fixed), math.prod(counts.values())
         buys = []
         for name, count in counts.items():
@@ -185,7 +185,7 @@ class VarianceComponents(Displayed):
     def _counts(self, levels: Mapping[str, int]) -> dict[str, int]:
         self._known(levels, "levels")
         for name, count in levels.items():
-            _validate.integer(count, f"levels[{name!r}]", low=1)
+            validation.integer(count, f"levels[{name!r}]", low=1)
         return {**self.levels, **levels}
 
     def _known(self, names: Collection[str], what: str) -> None:
@@ -249,8 +249,8 @@ def variance_components(
     >>> list(parts.components)
     ['item', 'prompt', 'item × prompt', 'attempt']
     """
-    x = _validate.vector(values, "values")
-    codes, n_items = _validate.group_codes(items, len(x), "items")
+    x = validation.vector(values, "values")
+    codes, n_items = validation.group_codes(items, len(x), "items")
     sources = {ITEM: codes} | _factors(factors or {}, len(x), codes)
     if n_items < 2:
         raise UndefinedMetricError("the variance between items is undefined: there is one item")
@@ -283,7 +283,7 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
     for name, values in factors.items():
         if name in (ITEM, ATTEMPT) or _TIMES in name:
             raise InvalidInputError(f"a factor cannot be called {name!r}; rename it")
-        codes, n_levels = _validate.group_codes(values, n, name)
+        codes, n_levels = validation.group_codes(values, n, name)
         if n_levels < 2:
             raise InvalidInputError(f"factor {name!r} has one level; there is nothing to compare")
         both = len(np.unique(_crossed([items, codes])))

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, MIN_UNITS, finite
 from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
 from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.distributions import ROUNDING, critical_value
 from eval_toolkit.inference.mean_intervals import mean_interval, share_worth
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
@@ -39,7 +39,7 @@ from eval_toolkit.inference.statistics import (
     statistic_for,
 )
 from eval_toolkit.metrics import confusion_counts
-from eval_toolkit.metrics._cumulative import score_groups
+from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["are_equal", "weighted_ci", "weighted_metric"]
@@ -131,14 +131,14 @@ def weighted_ci(
     >>> ci.method, ci.ci_low < ci.point_estimate < ci.ci_high
     ('score, Rao-Wu', True)
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
-    weights = _validate.sample_weights(sample_weight, len(labels))
+    labels, scores = validation.binary_pair(y_true, y_score)
+    weights = validation.sample_weights(sample_weight, len(labels))
     if weights is None:
         raise InvalidInputError("`sample_weight` is None; without weights use `bootstrap_ci`")
-    n_resamples = _validate.integer(n_resamples, "n_resamples", low=2)
-    level = _validate.fraction(confidence, "confidence")
+    n_resamples = validation.integer(n_resamples, "n_resamples", low=2)
+    level = validation.fraction(confidence, "confidence")
     units = (
-        np.arange(len(labels)) if groups is None else _validate.group_codes(groups, len(labels))[0]
+        np.arange(len(labels)) if groups is None else validation.group_codes(groups, len(labels))[0]
     )
     if strata is None:
         kept = weights > 0.0
@@ -419,7 +419,7 @@ def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntAr
     n_units = int(units.max()) + 1
     of_unit = np.zeros(n_units, dtype=np.int64)
     if strata is not None:
-        codes = _validate.group_codes(strata, n, "strata")[0]
+        codes = validation.group_codes(strata, n, "strata")[0]
         of_unit[units] = codes
         if (of_unit[units] != codes).any():
             row = int(np.argmax(of_unit[units] != codes))

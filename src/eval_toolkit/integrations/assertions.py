@@ -68,16 +68,16 @@ def assert_metric(
     ...
     """
     __tracebackhide__ = True
-    from eval_toolkit import _validate
+    from eval_toolkit._internal import validation
     from eval_toolkit.errors import InvalidInputError
     from eval_toolkit.integrations.measured import measured_results
 
-    _validate.choice(on, "on", ("interval", "value"))
+    validation.choice(on, "on", ("interval", "value"))
     if at_least is None and at_most is None:
         raise InvalidInputError("give `at_least` or `at_most`: an assertion needs a bound")
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         if bound is not None:
-            _validate.number(bound, name)
+            validation.number(bound, name)
     results = measured_results(run)
     found = results.find(metric, slice_name=slice, system=scorer)
     faults = _faults(found.cell, at_least, at_most, on)
@@ -90,7 +90,7 @@ def assert_metric(
 def _faults(
     cell: "MetricResult", at_least: float | None, at_most: float | None, on: str
 ) -> list[str]:
-    from eval_toolkit._words import number
+    from eval_toolkit._internal.words import number
 
     value = cell.value
     if cell.status != "ok" or value is None:
@@ -131,7 +131,7 @@ def _named(results: "Results", found: "ResultCell") -> str:
 
 def _table(results: "Results", found: "ResultCell") -> list[str]:
     """Return the cells of the same system and part, the one in question first."""
-    from eval_toolkit._display.to_text import text_table
+    from eval_toolkit._internal.display.to_text import text_table
     from eval_toolkit.runs.cells import cell_table
 
     place = (found.slice, found.part, found.system)
@@ -200,7 +200,7 @@ def assert_not_worse(
     >>> assert_not_worse(run, run, "correct", max_drop=0.05, higher_is_better=True)
     """
     __tracebackhide__ = True
-    from eval_toolkit import _validate
+    from eval_toolkit._internal import validation
     from eval_toolkit.claims import Claim, evaluate_gate
     from eval_toolkit.graders.stored import stored_metrics
     from eval_toolkit.integrations.measured import measured_results, stored_run
@@ -211,7 +211,7 @@ def assert_not_worse(
     claim = Claim(
         name=metric,
         at=results.address(cell),
-        non_inferior_by=_validate.number(max_drop, "max_drop", low=0.0),
+        non_inferior_by=validation.number(max_drop, "max_drop", low=0.0),
         baseline_scorer=baseline_scorer,
         higher_is_better=higher_is_better,
         allow_missing=allow_missing,
@@ -248,8 +248,8 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     AssertionError: there is no leakage report: no check was run, or none recorded
     """
     __tracebackhide__ = True
-    from eval_toolkit._display import Status, Table
-    from eval_toolkit._display.to_text import text_table
+    from eval_toolkit._internal.display import Status, Table
+    from eval_toolkit._internal.display.to_text import text_table
     from eval_toolkit.claims.run_gates import leakage_reports
     from eval_toolkit.errors import InvalidInputError
 

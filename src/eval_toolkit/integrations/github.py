@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eval_toolkit._words import visible
+from eval_toolkit._internal.words import visible
 from eval_toolkit.claims import ClaimReport
 
 __all__ = ["SUMMARY_LIMIT", "annotations", "append_summary"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.measured import Measured, measured_results, stored_run
 from eval_toolkit.runs import Run

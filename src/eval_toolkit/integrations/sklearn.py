@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.analysis import metric_named
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.harness.scorers import EstimatorScorer, as_scorer
 from eval_toolkit.inference import bootstrap_ci
 from eval_toolkit.inference.statistics import AveragePrecision, RecallAtFpr, RocAuc
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.scorers import EstimatorScorer, as_scorer
 
 __all__ = ["SklearnScorer", "sklearn_scorer"]
 
@@ -167,6 +167,6 @@ def sklearn_scorer(
         raise InvalidTypeError(
             f"`metric` is a {type(metric).__name__}; it must be a metric's name or a MetricSpec"
         )
-    _validate.choice(bound, "bound", ("value", "low"))
-    _validate.integer(n_resamples, "n_resamples", low=50)
-    return SklearnScorer(metric, positive, bound, n_resamples, _validate.integer(seed, "seed"))
+    validation.choice(bound, "bound", ("value", "low"))
+    validation.integer(n_resamples, "n_resamples", low=50)
+    return SklearnScorer(metric, positive, bound, n_resamples, validation.integer(seed, "seed"))

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.leakage.findings import LEAKAGE_CODES, SEVERITIES, LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
@@ -91,7 +91,7 @@ def gravest(severities: Iterable[Severity]) -> Severity:
 
 def checked_severity(severity: str, name: str) -> None:
     """Raise unless it is one of the three severities."""
-    _validate.choice(severity, name, SEVERITIES)
+    validation.choice(severity, name, SEVERITIES)
 
 
 def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
@@ -148,7 +148,7 @@ def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
     texts = part.inputs
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            missing = _validate.is_missing(text)
+            missing = validation.is_missing(text)
             fix = "drop or fill it first" if missing else "use ExactDuplicateCheck for other values"
             what = "missing" if missing else f"{text!r}, not text"
             raise InvalidTypeError(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, IntArray
 from eval_toolkit.leakage._parts import (
     EVIDENCE_CAP,
     SCOPES,
@@ -61,7 +61,7 @@ class LabelConflictCheck(BuiltInCheck):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
         checked_severity(self.severity, "severity")
-        _validate.choice(self.scope, "scope", SCOPES)
+        validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the conflicts; ``evidence["conflicts"]`` lists rows and labels of the first."""

@@ -8,8 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit import _tables, _validate
-from eval_toolkit._files import read_unpacked
+from eval_toolkit._internal import tables, validation
+from eval_toolkit._internal.files import read_unpacked
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage._parts import (
     EVIDENCE_CAP,
@@ -101,14 +101,14 @@ class NgramContaminationCheck(BuiltInCheck):
     reference_col: str = field(default="text", kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _validate.integer(self.n, "n", low=1))
-        threshold = _validate.number(
+        object.__setattr__(self, "n", validation.integer(self.n, "n", low=1))
+        threshold = validation.number(
             self.threshold, "threshold", low=0.0, high=1.0, include_low=False
         )
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
         checked_severity(self.severity, "severity")
-        _validate.choice(self.analyzer, "analyzer", ("word", "char"))
+        validation.choice(self.analyzer, "analyzer", ("word", "char"))
         if isinstance(self.reference, Iterator):
             # A second look at the splits must see the same reference.
             object.__setattr__(self, "reference", list(self.reference))
@@ -237,11 +237,11 @@ class NgramContaminationCheck(BuiltInCheck):
                 )
 
     def _file_texts(self, path: Path) -> Iterator[str]:
-        for file in _tables.expand_paths(path):
+        for file in tables.expand_paths(path):
             if file.name.lower().endswith((".txt", ".txt.gz")):
                 yield _whole_text(file)
             else:
-                column = _tables.read_table(file, texts=[self.reference_col])[self.reference_col]
+                column = tables.read_table(file, texts=[self.reference_col])[self.reference_col]
                 yield from (text for text in column.tolist() if text is not None)
 
 

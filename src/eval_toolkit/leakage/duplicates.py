@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.leakage._parts import (
     SCOPES,
@@ -48,7 +48,7 @@ class _CopyCheck(BuiltInCheck):
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
         checked_severity(self.severity, "severity")
         checked_severity(self.severity_across, "severity_across")
-        _validate.choice(self.scope, "scope", SCOPES)
+        validation.choice(self.scope, "scope", SCOPES)
 
     def _copies(
         self,
@@ -142,7 +142,7 @@ def _frozen(value: Any, form: _Form) -> Hashable:
         return frozenset(_frozen(inner, form) for inner in value)
     if isinstance(value, Mapping):
         return frozenset((key, _frozen(inner, form)) for key, inner in value.items())
-    if _validate.is_missing(value):
+    if validation.is_missing(value):
         return None
     hash(value)
     return value  # type: ignore[no-any-return]

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._plain import plain
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import LeakageCheck
 
@@ -85,8 +85,8 @@ class LeakageFinding(Displayed):
     code: str = ""
 
     def __post_init__(self) -> None:
-        _validate.choice(self.severity, "severity", SEVERITIES)
-        n_affected = _validate.integer(self.n_affected, "n_affected")
+        validation.choice(self.severity, "severity", SEVERITIES)
+        n_affected = validation.integer(self.n_affected, "n_affected")
         object.__setattr__(self, "n_affected", n_affected)
         if self.drop_indices is not None:
             object.__setattr__(self, "drop_indices", _plain_rows(self.drop_indices))
@@ -130,7 +130,7 @@ def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
         # The types first: built-in checks may name a million rows, all of them plain ints.
         if any(type(row) is not int or row < 0 for row in values):
-            values = [_validate.integer(row, f"drop_indices[{split!r}]") for row in values]
+            values = [validation.integer(row, f"drop_indices[{split!r}]") for row in values]
         rows[split] = values
     return rows
 

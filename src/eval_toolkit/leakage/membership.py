@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._hashing import canonical_value
-from eval_toolkit._times import Clock, Times, read_times
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.hashing import canonical_value
+from eval_toolkit._internal.times import Clock, Times, read_times
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.leakage._parts import (
     EVIDENCE_CAP,
@@ -28,7 +28,7 @@ __all__ = ["GroupLeakageCheck", "TemporalLeakageCheck"]
 
 def _column(split: str, part: EvalSlice, name: str, check: str) -> NDArray[Any]:
     try:
-        return _frames.column(part.df, name)
+        return frames.column(part.df, name)
     except MissingColumnError as error:
         raise MissingColumnError(f"{check}: split {split!r}: {error}") from None
 
@@ -71,7 +71,7 @@ class GroupLeakageCheck(BuiltInCheck):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
         checked_severity(self.severity, "severity")
-        _validate.choice(self.keep, "keep", ("none", "first"))
+        validation.choice(self.keep, "keep", ("none", "first"))
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the rows of straddling groups; ``evidence`` names the groups."""
@@ -81,7 +81,7 @@ class GroupLeakageCheck(BuiltInCheck):
         for split, part in parts.items():
             groups = _column(split, part, self.group_col, self.name).astype(object).tolist()
             for row, group in enumerate(groups):
-                if _validate.is_missing(group):
+                if validation.is_missing(group):
                     without += 1
                     continue
                 try:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage._parts import (
     SCOPES,
@@ -280,7 +280,7 @@ class NearDuplicateCheck(_SimilarityCheck):
         self._check_settings()
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
         checked_severity(self.severity_across, "severity_across")
-        _validate.choice(self.scope, "scope", SCOPES)
+        validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the near-duplicates; ``evidence["pairs"]`` names the first within each split."""

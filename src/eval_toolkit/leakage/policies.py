@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError, LeakageError, MissingColumnError
 from eval_toolkit.leakage._parts import chosen_splits
 from eval_toolkit.leakage.findings import LeakageFinding, LeakageReport, run_leakage_checks
@@ -155,7 +155,7 @@ def apply_leakage_policy(
         ...
     eval_toolkit.errors.LeakageError: leakage found: LK005 LabelConflictCheck: 1 text ...
     """
-    _validate.choice(policy, "policy", LEAKAGE_POLICIES)
+    validation.choice(policy, "policy", LEAKAGE_POLICIES)
     if policy == "raise" and report.has_errors():
         raise LeakageError(
             f"leakage found: {_named(report.errors())} (remove it, or choose the policy 'drop' or "
@@ -219,7 +219,7 @@ def drop_until_clean(
     {'train': [0], 'test': [2]}
     """
     every = list(checks)
-    rounds = _validate.integer(max_rounds, "max_rounds", low=1)
+    rounds = validation.integer(max_rounds, "max_rounds", low=1)
     current = chosen_splits(splits, None, "drop_until_clean")
     kept = {name: np.arange(part.n) for name, part in current.items()}
     reports: list[LeakageReport] = []

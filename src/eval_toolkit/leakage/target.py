@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 from eval_toolkit.inference import clopper_pearson_interval, delong_ci
 from eval_toolkit.leakage._parts import (
@@ -74,8 +74,8 @@ class TargetLeakageCheck(BuiltInCheck):
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", names_tuple(self.columns, "columns"))
         object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
-        object.__setattr__(self, "bound", _validate.fraction(self.bound, "bound"))
-        object.__setattr__(self, "confidence", _validate.fraction(self.confidence, "confidence"))
+        object.__setattr__(self, "bound", validation.fraction(self.bound, "bound"))
+        object.__setattr__(self, "confidence", validation.fraction(self.confidence, "confidence"))
         checked_severity(self.severity, "severity")
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
@@ -120,7 +120,7 @@ class TargetLeakageCheck(BuiltInCheck):
     def _candidates(self, parts: Mapping[str, EvalSlice]) -> list[str]:
         if self.columns is not None:
             for split, part in parts.items():
-                have = _frames.names(part.df)
+                have = frames.names(part.df)
                 for column in self.columns:
                     if column not in have:
                         raise MissingColumnError(
@@ -137,12 +137,12 @@ class TargetLeakageCheck(BuiltInCheck):
             features = [part.feature_col] if isinstance(part.feature_col, str) else part.feature_col
             # Ids and groups say which rows belong together; the scorer never sees them.
             skip |= {part.label_col} | ({part.id_col, part.group_col} - set(features))
-        first, *rest = (_frames.names(part.df) for part in parts.values())
+        first, *rest = (frames.names(part.df) for part in parts.values())
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 
     def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
         """Return the strongest way in which a column predicts the label, None if it cannot."""
-        missing = np.array([_validate.is_missing(value) for value in values], dtype=bool)
+        missing = np.array([validation.is_missing(value) for value in values], dtype=bool)
         known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
         known_labels = labels[~missing]
         ways = []
@@ -194,7 +194,7 @@ def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
     """Return a column of all splits as plain values, times as numbers."""
     values: list[Any] = []
     for part in parts.values():
-        array = _frames.column(part.df, column)
+        array = frames.column(part.df, column)
         if array.dtype.kind == "M":
             times = array.astype("datetime64[us]").astype(np.float64)
             array = np.where(np.isnat(array), np.nan, times)
@@ -207,6 +207,6 @@ def _as_numbers(values: list[Any]) -> FloatArray | None:
     if not values:
         return None
     try:
-        return np.array([_validate.as_float(value) for value in values], dtype=np.float64)
+        return np.array([validation.as_float(value) for value in values], dtype=np.float64)
     except (TypeError, ValueError):
         return None

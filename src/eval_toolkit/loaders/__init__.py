@@ -6,7 +6,7 @@ a Croissant (JSON-LD) description of where they come from. `loaders.predictions`
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.loaders.files import FileLoader, ParquetGlobLoader

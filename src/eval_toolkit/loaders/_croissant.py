@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import sha256_file
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.hashing import sha256_file
 
 __all__ = ["description", "field_of", "file_object", "local_file", "record_set"]
 
@@ -39,11 +39,11 @@ _CROISSANT_TERMS = (
     "transform",
 )
 _FORMATS = {
-    _tables.CSV: "text/csv",
-    _tables.TSV: "text/tab-separated-values",
-    _tables.JSONL: "application/jsonlines",
-    _tables.JSON: "application/json",
-    _tables.PARQUET: "application/x-parquet",
+    tables.CSV: "text/csv",
+    tables.TSV: "text/tab-separated-values",
+    tables.JSONL: "application/jsonlines",
+    tables.JSON: "application/json",
+    tables.PARQUET: "application/x-parquet",
 }
 """Our formats as the vocabulary names them."""
 
@@ -111,7 +111,7 @@ def file_object(
         "contentUrl": url,
         "sha256": sha256,
         "contentSize": "" if n_bytes is None else f"{n_bytes} B",
-        "encodingFormat": _FORMATS.get(_tables.MEDIA_TYPES.get(media_type, ""), media_type),
+        "encodingFormat": _FORMATS.get(tables.MEDIA_TYPES.get(media_type, ""), media_type),
     }
 
 
@@ -132,7 +132,7 @@ def record_set(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 def field_of(name: str, data_type: str, file: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a column of a file."""
-    is_json = file["encodingFormat"] == _FORMATS[_tables.JSON]
+    is_json = file["encodingFormat"] == _FORMATS[tables.JSON]
     extract = {"jsonPath": f"$[*].{name}"} if is_json else {"column": name}
     return {
         "@type": "cr:Field",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._tables import FileFormat, LabelMap, RowPick, Rows, read_rows
+from eval_toolkit._internal import frames, tables, validation
+from eval_toolkit._internal.tables import FileFormat, LabelMap, RowPick, Rows, read_rows
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.loaders._croissant import description, field_of, local_file, record_set
 from eval_toolkit.seeds import resolve_seed
@@ -135,7 +135,7 @@ class FileLoader:
             raise InvalidInputError("give `limit` (first rows) or `sample_size` (random), not both")
         for name in ("limit", "sample_size"):
             if getattr(self, name) is not None:
-                _validate.integer(getattr(self, name), name, low=1)
+                validation.integer(getattr(self, name), name, low=1)
         for name in ("columns", "text_cols", "header"):
             if isinstance(getattr(self, name), str):
                 raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
@@ -149,9 +149,9 @@ class FileLoader:
     def load_splits(self) -> dict[str, EvalSlice]:
         """Read the files and return the slices by name."""
         if isinstance(self.source, Mapping):
-            found = {name: _tables.expand_paths(paths) for name, paths in self.source.items()}
+            found = {name: tables.expand_paths(paths) for name, paths in self.source.items()}
             return {name: self._slice(name, files, self._pick()) for name, files in found.items()}
-        files = _tables.expand_paths(self.source)
+        files = tables.expand_paths(self.source)
         if self.split_col is None:
             return {"all": self._slice("all", files, self._pick())}
         return {
@@ -164,7 +164,7 @@ class FileLoader:
         column = self.split_col or ""
         seen: dict[str, None] = {}
         for file in files:
-            found = _tables.distinct_values(file, column, self._format())
+            found = tables.distinct_values(file, column, self._format())
             for value, row in found.items():
                 if not value:
                     raise InvalidInputError(
@@ -218,7 +218,7 @@ class FileLoader:
             )
         return EvalSlice(
             name=name,
-            df=_frames.from_columns(self._cleaned(rows), self.backend),
+            df=frames.from_columns(self._cleaned(rows), self.backend),
             description=self.description,
             feature_col=self.feature_col,
             label_col=self.label_col,
@@ -248,10 +248,10 @@ class FileLoader:
     def describe(self) -> dict[str, object]:
         """Return the Croissant description; every file is hashed now."""
         splits = self.source if isinstance(self.source, Mapping) else {"all": self.source}
-        found = {split: _tables.expand_paths(paths) for split, paths in splits.items()}
+        found = {split: tables.expand_paths(paths) for split, paths in splits.items()}
         names = _short_names([file for files in found.values() for file in files])
         entries = {
-            file: local_file(file, name, self.media_type or _tables.media_type_of(file))
+            file: local_file(file, name, self.media_type or tables.media_type_of(file))
             for file, name in names.items()
         }
         records = [
@@ -292,7 +292,7 @@ class ParquetGlobLoader:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from eval_toolkit._tables import write_table
+    >>> from eval_toolkit._internal.tables import write_table
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = write_table({"text": ["a", "b"], "label": [0, 1]}, folder / "test-0.parquet")
     >>> ParquetGlobLoader({"test": str(folder / "test-*.parquet")}).load_splits()
@@ -322,7 +322,7 @@ class ParquetGlobLoader:
             feature_col=self.feature_col,
             label_col=self.label_col,
             strata_col=self.strata_col,
-            media_type=_tables.PARQUET,
+            media_type=tables.PARQUET,
             name=self.name or type(self).__name__,
             description=self.description,
             cite_as=self.cite_as,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._tables import LabelMap, Rows
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.tables import LabelMap, Rows
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.loaders._croissant import description
 from eval_toolkit.slices import EvalSlice
@@ -65,7 +65,7 @@ class DataFrameLoader:
     label_map: Mapping[Any, int] | None = None
 
     def __post_init__(self) -> None:
-        have = _frames.names(self.df)
+        have = frames.names(self.df)
         roles = ("split", "feature", "label", "strata", "group", "id", "time")
         for role in roles:
             column = getattr(self, f"{role}_col")
@@ -78,10 +78,10 @@ class DataFrameLoader:
 
     def load_splits(self) -> dict[str, EvalSlice]:
         """Return one slice per split, in the order in which they first occur."""
-        splits = _frames.column(self.df, self.split_col)
-        distinct, codes = _validate.object_codes(splits.astype(object), self.split_col)
+        splits = frames.column(self.df, self.split_col)
+        distinct, codes = validation.object_codes(splits.astype(object), self.split_col)
         for code, value in enumerate(distinct):
-            if _validate.is_missing(value) or not str(value):
+            if validation.is_missing(value) or not str(value):
                 row = int(np.argmax(codes == code))
                 raise InvalidInputError(
                     f"{self.split_col}[{row}] is missing; every row needs a split"
@@ -90,7 +90,7 @@ class DataFrameLoader:
         return {
             str(value): EvalSlice(
                 name=str(value),
-                df=_frames.take(frame, codes == code),
+                df=frames.take(frame, codes == code),
                 feature_col=self.feature_col,
                 label_col=self.label_col,
                 strata_col=self.strata_col,
@@ -103,16 +103,16 @@ class DataFrameLoader:
 
     def _labelled(self) -> Any:
         """Return the frame, its labels mapped when there is a map."""
-        labels = _frames.column(self.df, self.label_col)
+        labels = frames.column(self.df, self.label_col)
         if self.label_map is None and labels.dtype.kind in "biuf":
             return self.df  # what else may be wrong with them, EvalSlice says
         rows = Rows({self.label_col: labels}, title="`df`")
         mapped = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
-        return _frames.with_column(self.df, self.label_col, mapped.astype(np.int64))
+        return frames.with_column(self.df, self.label_col, mapped.astype(np.int64))
 
     def describe(self) -> dict[str, object]:
         """Return the description; there is no file, so ``distribution`` is empty."""
-        return description(self, [], n_total_rows=_frames.n_rows(self.df), split_col=self.split_col)
+        return description(self, [], n_total_rows=frames.n_rows(self.df), split_col=self.split_col)
 
 
 @dataclass(frozen=True, slots=True)

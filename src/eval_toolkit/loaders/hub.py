@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._files import is_file, is_folder
-from eval_toolkit._optional import require
-from eval_toolkit._tables import LabelMap, Rows
+from eval_toolkit._internal import frames, tables, validation
+from eval_toolkit._internal.files import is_file, is_folder
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.tables import LabelMap, Rows
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -176,7 +176,7 @@ class HFDatasetsLoader:
         columns[self.label_col] = labels.astype(np.int64)
         return EvalSlice(
             name=split,
-            df=_frames.from_columns(columns, self.backend),
+            df=frames.from_columns(columns, self.backend),
             description=self.description,
             feature_col=self.feature_col,
             label_col=self.label_col,
@@ -190,7 +190,7 @@ class HFDatasetsLoader:
         columns = [list(dataset[name]) for name in names]
         for name, values in zip(names, columns, strict=True):
             for row, value in enumerate(values):
-                if _validate.is_missing(value):
+                if validation.is_missing(value):
                     raise InvalidInputError(
                         f"{rows.where(row)}: {name!r} is missing; every joined column needs a text"
                     )
@@ -267,7 +267,7 @@ def _array(values: list[Any]) -> NDArray[Any]:
 
 def _media(file: Path) -> str:
     try:
-        return _tables.media_type_of(file)
+        return tables.media_type_of(file)
     except InvalidInputError:
         is_arrow = file.suffix == ".arrow"
         return "application/vnd.apache.arrow.stream" if is_arrow else "application/octet-stream"

@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._files import is_file, read_document
-from eval_toolkit._hashing import sha256_text
-from eval_toolkit._tables import FileFormat, LabelMap, RowPick, classes_of, read_rows
+from eval_toolkit._internal import frames, tables, validation
+from eval_toolkit._internal.files import is_file, read_document
+from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit._internal.tables import FileFormat, LabelMap, RowPick, classes_of, read_rows
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders._croissant import description, field_of, file_object, record_set
-from eval_toolkit.loaders._fetch import cached_path, default_cache_dir, local_path, pinned_file
+from eval_toolkit.loaders.fetching import cached_path, default_cache_dir, local_path, pinned_file
 from eval_toolkit.slices import EvalSlice
 
 __all__ = ["OodManifestLoader", "ood_dataset_from_manifest"]
 
 _FORMATS = {
-    "parquet": _tables.PARQUET,
-    "pq": _tables.PARQUET,
-    "jsonl": _tables.JSONL,
-    "json": _tables.JSON,
-    "csv": _tables.CSV,
-    "tsv": _tables.TSV,
-    "xlsx": _tables.XLSX,
+    "parquet": tables.PARQUET,
+    "pq": tables.PARQUET,
+    "jsonl": tables.JSONL,
+    "json": tables.JSON,
+    "csv": tables.CSV,
+    "tsv": tables.TSV,
+    "xlsx": tables.XLSX,
 }
 _KEYS = {
     "url",
@@ -130,8 +130,8 @@ def ood_dataset_from_manifest(
     (['demo:1', 'demo:2'], [0, 1])
     """
     path = Path(yaml_path)
-    _validate.integer(max_bytes, "max_bytes", low=1)
-    _validate.number(timeout_s, "timeout_s", low=0.0, include_low=False)
+    validation.integer(max_bytes, "max_bytes", low=1)
+    validation.number(timeout_s, "timeout_s", low=0.0, include_low=False)
     cache = default_cache_dir() if cache_dir is None else Path(cache_dir)
     parts = []
     for entry in _entries(path, slices):
@@ -145,7 +145,7 @@ def ood_dataset_from_manifest(
         )
         parts.append(_rows_of(entry, file))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
-    return _frames.from_columns(columns, backend)
+    return frames.from_columns(columns, backend)
 
 
 def _rows_of(entry: _Entry, file: Path) -> dict[str, NDArray[Any]]:
@@ -231,11 +231,11 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
         )
     sample_size, seed = fields.get("sample_size"), fields.get("seed")
     if sample_size is not None:
-        _validate.integer(sample_size, f"slices.{slice_id}.sample_size", low=1)
+        validation.integer(sample_size, f"slices.{slice_id}.sample_size", low=1)
         if seed is None:
             raise InvalidInputError(f"{where}: sample_size needs a seed, so that it can be redone")
     if seed is not None:
-        _validate.integer(seed, f"slices.{slice_id}.seed")
+        validation.integer(seed, f"slices.{slice_id}.seed")
     return _Entry(
         id=slice_id,
         url=fields["url"],
@@ -253,7 +253,7 @@ def _media_type(where: str, fields: Mapping[str, Any]) -> str:
     named = fields.get("format")
     if named is None:
         try:
-            return _tables.media_type_of(fields["url"].partition("?")[0])
+            return tables.media_type_of(fields["url"].partition("?")[0])
         except InvalidInputError as error:
             raise InvalidInputError(f"{where}: {error}, or give `format`") from None
     if named not in _FORMATS:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._tables import FileFormat, LabelMap, Rows, read_rows
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import frames, tables, validation
+from eval_toolkit._internal.tables import FileFormat, LabelMap, Rows, read_rows
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
@@ -92,7 +92,7 @@ class Parts:
 
 def coded(values: NDArray[Any], name: str) -> Parts:
     """Return a column of texts as codes in the order of the names; numbers sort as numbers."""
-    distinct, codes = _validate.object_codes(values, name)
+    distinct, codes = validation.object_codes(values, name)
     names = [MISSING if text is None else text for text in distinct]
     order = sorted(range(len(names)), key=_sort_key(names))
     place = np.empty(len(names), dtype=np.int64)
@@ -132,7 +132,7 @@ class Wanted:
     labels: LabelMap | None = None
     keyed: bool = True
     """Whether one of the usual columns of ids is used where none is named."""
-    file_format: FileFormat = _tables.AS_NAMED
+    file_format: FileFormat = tables.AS_NAMED
 
     def key(self, names: Iterable[Sequence[str]]) -> str | None:
         """Return the column of ids: the one that was named, or a usual one of all files."""
@@ -336,14 +336,14 @@ def _opened(
     if isinstance(source, (str, Path)) or (
         isinstance(source, (list, tuple)) and all(isinstance(one, (str, Path)) for one in source)
     ):
-        files = _tables.expand_paths(source)
-        names = [_tables.column_names(file, file_format) for file in files]
-        return _tables.shown(files[0]), names, partial(read_rows, files, file_format=file_format)
+        files = tables.expand_paths(source)
+        names = [tables.column_names(file, file_format) for file in files]
+        return tables.shown(files[0]), names, partial(read_rows, files, file_format=file_format)
     frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
-    if not _frames.n_rows(frame):
+    if not frames.n_rows(frame):
         raise InvalidInputError("the data: there are no rows")
-    names = [_frames.names(frame)]
-    return "the data", names, partial(_tables.rows_of, partial(_frames.column, frame))
+    names = [frames.names(frame)]
+    return "the data", names, partial(tables.rows_of, partial(frames.column, frame))
 
 
 def _columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:

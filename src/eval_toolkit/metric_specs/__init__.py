@@ -2,7 +2,7 @@
 
 A spec is any object with a ``name`` and ``compute(y_true, y_score)``; these carry a prepared
 statistic as well, which makes their intervals fast. Metrics that need a threshold live in
-`eval_toolkit.op_metric_specs`, where the threshold's provenance is part of the spec.
+`eval_toolkit.metric_specs.at_threshold`, where the threshold's provenance is part of the spec.
 
 Metrics of labels and scores are ready made; `on_columns` reads them from other columns of records.
 `mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` are of one column, `ratio_of` and

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate, metrics
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit import metrics
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.prepared import Columns
@@ -76,7 +77,7 @@ class ColumnSpec:
         check_bounds(self.bounds)
         if self.kind is None:
             return
-        _validate.choice(self.kind, "kind", ("share", "bounded", "number"))
+        validation.choice(self.kind, "kind", ("share", "bounded", "number"))
         if self.kind == "share" and self.bounds not in (_UNIT, _ANY):
             raise InvalidInputError(f"`bounds` is {self.bounds!r}; those of a share are 0 and 1")
         if self.kind == "share":
@@ -176,7 +177,7 @@ class ColumnSpec:
         return (float(values.sum()), float(data.n)) if is_share else None
 
     def _mean(self, values: Any) -> float:
-        return float(np.mean(_validate.vector(values, self.column)))
+        return float(np.mean(validation.vector(values, self.column)))
 
     def _read(self, columns: Mapping[str, Any]) -> Any:
         if self.column not in columns:
@@ -304,7 +305,7 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
     >>> pass_at_k("exact_match", 4).name
     'exact_match_pass@4'
     """
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     name = f"{_column_name(column)}_pass@{k}"
     return ColumnSpec(name, column, _of_passes(higher_is_better, column), (0.0, 1.0), k)
 
@@ -337,7 +338,7 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") 
     >>> pass_hat_k("exact_match", 4).name
     'exact_match_pass^4'
     """
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     name = f"{_column_name(column)}_pass^{k}"
     return ColumnSpec(name, column, _of_passes(higher_is_better, column), (0.0, 1.0), k, True)
 
@@ -370,7 +371,7 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
     >>> spec.name, spec.column, spec.higher_is_better
     ('asr@3', 'attack_success_any', False)
     """
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     name = f"asr@{k}" if column == ATTACKED else f"{_column_name(column)}_asr@{k}"
     return ColumnSpec(name, column, False, (0.0, 1.0), k)
 
@@ -403,7 +404,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     >>> maj_at_k("number_match", 8, answer="number_match_answer").name
     'number_match_maj@8'
     """
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     name = f"{_column_name(column)}_maj@{k}"
     return ColumnSpec(name, column, True, (0.0, 1.0), k, answer=_column_name(answer))
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate, metrics
+from eval_toolkit import metrics
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
@@ -103,8 +104,8 @@ def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
     True
     """
     return _ece(
-        _validate.integer(n_bins, "n_bins", low=2),
-        _validate.choice(strategy, "strategy", ("uniform", "quantile")),
+        validation.integer(n_bins, "n_bins", low=2),
+        validation.choice(strategy, "strategy", ("uniform", "quantile")),
     )
 
 
@@ -146,7 +147,7 @@ def recall_at_fpr(target_fpr: float) -> ScoreSpec:
     >>> recall_at_fpr(0.01).name
     'recall_at_fpr_0.01'
     """
-    return _recall_at_fpr(_validate.number(target_fpr, "target_fpr", low=0.0, high=1.0))
+    return _recall_at_fpr(validation.number(target_fpr, "target_fpr", low=0.0, high=1.0))
 
 
 @functools.lru_cache(maxsize=128)
@@ -174,7 +175,7 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     >>> partial_roc_auc(0.1).name
     'roc_auc_max_fpr_0.1'
     """
-    limit = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+    limit = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
     name = make_spec_name("roc_auc", max_fpr=_shortest(limit))
     return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))

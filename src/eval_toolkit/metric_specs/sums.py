@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
 from eval_toolkit.inference.prepared import Columns

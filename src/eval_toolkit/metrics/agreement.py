@@ -6,8 +6,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray, group_codes, identifiers, sample_weights
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import (
+    FloatArray,
+    IntArray,
+    group_codes,
+    identifiers,
+    sample_weights,
+)
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
 __all__ = ["KappaWeights", "MeasurementLevel", "cohen_kappa", "krippendorff_alpha"]
@@ -143,7 +149,7 @@ class AlphaParts:
     def __init__(
         self, ratings: Any, level: MeasurementLevel, labels: Sequence[Any] | None = None
     ) -> None:
-        self.level = _validate.choice(level, "level", ("nominal", "ordinal", "interval", "ratio"))
+        self.level = validation.choice(level, "level", ("nominal", "ordinal", "interval", "ratio"))
         codes, values = _rating_codes(ratings, level, labels)
         self.n_values = len(values)
         if self.n_values > _MAX_VALUES.get(level, self.n_values):
@@ -246,7 +252,7 @@ def _rating_codes(
             )
     flat = np.empty(len(rows) * len(rows[0]), dtype=object)
     flat[:] = [value for row in rows for value in row]
-    given = np.array([not _validate.is_missing(value) for value in flat])
+    given = np.array([not validation.is_missing(value) for value in flat])
     if not given.any():
         raise UndefinedMetricError("krippendorff_alpha is undefined: there is no rating")
     codes = np.full(len(flat), -1, dtype=np.int64)
@@ -259,7 +265,7 @@ def _rating_codes(
             "order (ordinal) or numbers"
         )
     if level in ("interval", "ratio"):
-        values[codes[given]] = _validate.vector(flat[given], "ratings")
+        values[codes[given]] = validation.vector(flat[given], "ratings")
         if level == "ratio" and values.min() < 0.0:
             raise InvalidInputError("`ratings` hold a negative number; ratios need zero or more")
     return codes.reshape(len(rows), -1), values
@@ -301,7 +307,7 @@ def label_codes(
 def kappa_weights(weights: KappaWeights) -> KappaWeights:
     """Return the weights if they are known."""
     if weights is not None:
-        _validate.choice(weights, "weights", ("linear", "quadratic"))
+        validation.choice(weights, "weights", ("linear", "quadratic"))
     return weights
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
 __all__ = ["pass_at_k", "pass_hat_k"]
@@ -81,7 +81,7 @@ def _none_of_k(n: IntArray, m: IntArray, k: int) -> FloatArray:
 
 
 def _counts(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> tuple[IntArray, IntArray]:
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     n = np.atleast_1d(np.asarray(n_attempts))
     c = np.atleast_1d(np.asarray(n_correct))
     for name, counts in (("n_attempts", n), ("n_correct", c)):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import (
+from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
     IntArray,
@@ -15,13 +15,13 @@ from eval_toolkit._validate import (
     probability_pair,
     sample_weights,
 )
-from eval_toolkit.metrics._binning import (
+from eval_toolkit.metrics.binning import (
     ReliabilityCurve,
     equal_mass_bins,
     equal_mass_cuts,
     equal_width_bins,
 )
-from eval_toolkit.metrics._smooth import smooth_calibration_error
+from eval_toolkit.metrics.smoothing import smooth_calibration_error
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [

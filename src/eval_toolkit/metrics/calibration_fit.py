@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import (
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
     both_classes,
@@ -14,7 +14,7 @@ from eval_toolkit._validate import (
     sample_weights,
 )
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
-from eval_toolkit.metrics._logistic import fit_logistic
+from eval_toolkit.metrics.logistic import fit_logistic
 
 __all__ = ["CalibrationFit", "calibration_slope_intercept"]
 

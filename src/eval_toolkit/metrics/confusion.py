@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import (
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
     as_float,

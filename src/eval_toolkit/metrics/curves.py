@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, choice, integer, probability_pair, sample_weights
-from eval_toolkit.metrics._binning import ReliabilityCurve, equal_mass_bins, equal_width_bins
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import (
+    FloatArray,
+    choice,
+    integer,
+    probability_pair,
+    sample_weights,
+)
+from eval_toolkit.metrics.binning import ReliabilityCurve, equal_mass_bins, equal_width_bins
 from eval_toolkit.metrics.ranking import ranked, roc_points
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
 __all__ = [

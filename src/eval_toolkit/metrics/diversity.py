@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 __all__ = ["GramVectors", "distinct_n", "gram_vectors", "self_similarity"]
@@ -59,7 +59,7 @@ def distinct_n(texts: Sequence[str], n: int = 2) -> float:
     >>> distinct_n(["How to bake?", "how to pick a"])
     0.8
     """
-    size = _validate.integer(n, "n", low=1)
+    size = validation.integer(n, "n", low=1)
     counts: Counter[tuple[str, ...]] = Counter()
     for text in _strings(texts):
         counts.update(_grams(_words(text), size))
@@ -166,7 +166,7 @@ def gram_vectors(texts: Sequence[str], n: int = 2) -> GramVectors:
     >>> vectors.texts.tolist(), vectors.grams.tolist()
     ([0, 0, 1], [0, 1, 0])
     """
-    size = _validate.integer(n, "n", low=1)
+    size = validation.integer(n, "n", low=1)
     numbers: dict[tuple[str, ...], int] = {}
     rows: list[int] = []
     grams: list[int] = []

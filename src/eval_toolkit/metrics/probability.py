@@ -5,7 +5,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import (
+from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
     choice,
@@ -13,10 +13,10 @@ from eval_toolkit._validate import (
     probability_pair,
     sample_weights,
 )
-from eval_toolkit.metrics._binning import equal_mass_bins
-from eval_toolkit.metrics._cumulative import score_groups
-from eval_toolkit.metrics._pav import pav
+from eval_toolkit.metrics.binning import equal_mass_bins
+from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
+from eval_toolkit.metrics.isotonic import pav
 
 __all__ = ["brier_decomposition", "brier_score", "log_loss"]
 

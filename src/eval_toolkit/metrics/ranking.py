@@ -7,9 +7,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, binary_pair, both_classes, number, sample_weights
-from eval_toolkit.metrics._cumulative import ScoreGroups, score_groups
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import (
+    FloatArray,
+    binary_pair,
+    both_classes,
+    number,
+    sample_weights,
+)
+from eval_toolkit.metrics.cumulative import ScoreGroups, score_groups
 from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
 
 __all__ = ["RecallAtFprResult", "pr_auc", "recall_at_fpr", "roc_auc"]

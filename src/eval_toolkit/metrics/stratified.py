@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import (
+from eval_toolkit._internal.validation import (
     UNLABELED,
     IntArray,
     binary_pair,
@@ -18,9 +18,9 @@ from eval_toolkit._validate import (
     vector,
 )
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.metrics.confusion import checked_threshold
 from eval_toolkit.metrics.ranking import pr_auc
+from eval_toolkit.metrics.wilson import wilson_bounds
 
 __all__ = [
     "quantile_stratified_pr_auc",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 __all__ = ["maj_at_k"]
@@ -61,7 +61,7 @@ def maj_at_k(
     >>> maj_at_k([["7", "7", "8"]], [[1, 1, 0]], 2).round(4).tolist()
     [0.6667]
     """
-    k = _validate.integer(k, "k", low=1)
+    k = validation.integer(k, "k", low=1)
     if len(answers) != len(correct):
         raise InvalidInputError(
             f"`answers` has {len(answers)} units but `correct` has {len(correct)}"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from eval_toolkit.messages import Message, read_messages
 from eval_toolkit.models.batching import Batcher
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.models.messages import Message, read_messages
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = ["BatchedModel", "LocalModel", "Texts", "draw_seed"]

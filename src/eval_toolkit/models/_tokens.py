@@ -12,10 +12,10 @@ Shared by the models that tokenise for themselves. Three rules:
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message
-from eval_toolkit.requests import Request
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import Request
 
 __all__ = [
     "Encoder",

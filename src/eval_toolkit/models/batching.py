@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from eval_toolkit._validate import integer
+from eval_toolkit._internal.validation import integer
 
 __all__ = ["Batcher"]
 

@@ -16,21 +16,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.models._asking import Place, ask
 from eval_toolkit.models._background import Background
-from eval_toolkit.models._payloads import (
+from eval_toolkit.models.asking import Place, ask
+from eval_toolkit.models.payloads import (
     Response,
     checked_response,
     read_response,
     response_payload,
     to_json,
 )
+from eval_toolkit.models.requests import (
+    GenerateRequest,
+    LoglikelihoodRequest,
+    Request,
+    request_hash,
+)
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
 __all__ = ["CachedModel", "ResponseCache", "cached", "key_of"]
 

@@ -5,12 +5,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from eval_toolkit._hashing import object_digest
-from eval_toolkit._validate import integer, number
+from eval_toolkit._internal.hashing import object_digest
+from eval_toolkit._internal.validation import integer, number
 from eval_toolkit.errors import InvalidTypeError, ModelError
-from eval_toolkit.messages import Role
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.messages import Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 __all__ = ["ScriptedModel"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit import protocols
-from eval_toolkit._files import parse_toml
+from eval_toolkit._internal.files import parse_toml
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.plugins.kinds import described
 from eval_toolkit.plugins.names import known_name, load_plugin, quietly

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._words import number
+from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit._display import Count, Estimate, Interval, Number, Table
+from eval_toolkit._internal.display import Count, Estimate, Interval, Number, Table
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, of_folds, scored_of
@@ -85,8 +85,8 @@ def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:
 
 
 def _figure(one: Scored, curve: Mapping[str, Any], wanted: Wanted, at: int) -> Figure:
-    from eval_toolkit.plots import plot_reliability_diagram
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_reliability_diagram
 
     chart = plot_reliability_diagram(one.labels, one.scores, **_how(one, wanted))
     groups = "" if one.groups is None else " that allow for rows of one group being alike"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval_toolkit._display import Estimate, Status
+from eval_toolkit._internal.display import Estimate, Status
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.results import ResultCell, Results

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from eval_toolkit._display import Estimate, Number, Page, Rows, Status, Table
-from eval_toolkit._words import p_value
+from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Status, Table
+from eval_toolkit._internal.words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec

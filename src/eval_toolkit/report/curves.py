@@ -66,8 +66,8 @@ def _figures(
     run: Run, one: Scored, first: Scored | None, wanted: Wanted, at: int, absent: list[str]
 ) -> Iterator[Figure]:
     """Yield the ROC curve, the precision-recall curve and the scores of one scorer."""
-    from eval_toolkit.plots import plot_pr_curve, plot_roc_curve, plot_score_histograms
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_pr_curve, plot_roc_curve, plot_score_histograms
 
     points = stored_points(run, one.scorer)
     at_least = float(one.scores.max())

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit._display import CellLike, Estimate, Number, Status, Table
+from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 from eval_toolkit.inference import correct_p_values
@@ -149,8 +149,8 @@ def _figures(anchor: str, result: RunComparison, pair: tuple[str, str]) -> Itera
 def _forest(
     anchor: str, title: str, cells: dict[str, RunDifference], pair: tuple[str, str]
 ) -> Figure:
-    from eval_toolkit.plots import plot_differences
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_differences
 
     shown = dict(list(cells.items())[:MAX_ROWS])
     more = f" {len(cells) - MAX_ROWS} more are in the table." if len(cells) > MAX_ROWS else ""
@@ -239,8 +239,8 @@ def _verdict(cell: RunDifference, adjusted: float | None) -> str:
 
 
 def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure:
-    from eval_toolkit.plots import plot_differences
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_differences
 
     chart = plot_differences(values, value_label="difference from the first run")
     return drawn(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit._words import number
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.words import number
 from eval_toolkit.analysis import RunDifference
 from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
 from eval_toolkit.report.scored import stored_points

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit import _optional
-from eval_toolkit._display import Table
-from eval_toolkit._plain import plain
+from eval_toolkit._internal import optional
+from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.sections import Figure
 
@@ -47,7 +47,7 @@ STILL_WIDTH = 560
 
 def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a Vega-Lite specification whose colours are CSS variables of the page."""
-    from eval_toolkit.plots.style import NEUTRALS, PALETTE, PLOT_STYLE
+    from eval_toolkit.report.plots.style import NEUTRALS, PALETTE, PLOT_STYLE
 
     known = {**PALETTE, **NEUTRALS}
     names = {colour.lower(): f"var(--c-{name})" for name, colour in known.items()}
@@ -111,7 +111,7 @@ def drawn(
     Parameters
     ----------
     chart : altair chart
-        From `eval_toolkit.plots`; its description becomes the text for those who cannot see it.
+        From `eval_toolkit.report.plots`; its description becomes the text for those who cannot see it.
     anchor : str
         Its id on the page, of letters, digits and hyphens.
     title, caption : str
@@ -126,9 +126,9 @@ def drawn(
     """
     from markupsafe import Markup
 
-    from eval_toolkit.plots.pictures import picture, shown_spec
+    from eval_toolkit.report.plots.pictures import picture, shown_spec
 
-    _optional.require("vl_convert", feature="charts in reports", extra="report")
+    optional.require("vl_convert", feature="charts in reports", extra="report")
     # Our own chart: checking it takes longer than drawing it.
     given = shown_spec(plain(chart.to_dict(validate=False)))
     spec = themed(given)

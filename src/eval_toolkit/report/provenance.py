@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._display import CellLike, Number, Table
-from eval_toolkit._redaction import REDACTED, redact_secrets
+from eval_toolkit._internal.display import CellLike, Number, Table
+from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._display import Table
-from eval_toolkit._display.to_html import html_table
-from eval_toolkit._words import number, p_value, value_and_ends, visible
+from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.display.to_html import html_table
+from eval_toolkit._internal.words import number, p_value, value_and_ends, visible
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.blocks import Block, Group
@@ -47,10 +47,10 @@ def chart_library() -> str:
     Empty where the process that reads it dies, as under a limit of the address space: the page has
     still pictures.
     """
-    from eval_toolkit import _optional
-    from eval_toolkit.plots.pictures import picture
+    from eval_toolkit._internal import optional
+    from eval_toolkit.report.plots.pictures import picture
 
-    _optional.require("vl_convert", feature="charts in reports", extra="report")
+    optional.require("vl_convert", feature="charts in reports", extra="report")
     try:
         bundle = picture({}, "script").decode("utf-8")
     except ArtifactError:

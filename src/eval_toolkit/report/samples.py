@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._display import Rows, Table
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.display import Rows, Table
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.analysis import higher_is_better
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.cells import Block, Cell, main_block

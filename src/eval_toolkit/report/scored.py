@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.report.cells import fitted_on
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records

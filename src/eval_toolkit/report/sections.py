@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._display import Table
+from eval_toolkit._internal.display import Table
 
 __all__ = ["Chapter", "Figure", "Section", "Wanted"]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._display import CellLike, Status, Table
-from eval_toolkit._words import number
+from eval_toolkit._internal.display import CellLike, Status, Table
+from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import (
     Block,
     Cell,
@@ -154,8 +154,8 @@ def _most_useful(rows: Sequence[_Row], whole: str, limit: int) -> tuple[list[_Ro
 
 
 def _forest(rows: Sequence[_Row], whole: str, scorer: str, *, several: bool, at: int) -> Figure:
-    from eval_toolkit.plots import plot_forest
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_forest
 
     metric = rows[0].cell.name
     reference = next((row.cell for row in rows if row.name == whole and row.cell.has_value), None)

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._display import Count, Estimate, Number, Table
-from eval_toolkit._tables.sources import connection, plain_errors
-from eval_toolkit._validate import IntArray
-from eval_toolkit._words import number
+from eval_toolkit._internal.display import Count, Estimate, Number, Table
+from eval_toolkit._internal.tables.sources import connection, plain_errors
+from eval_toolkit._internal.validation import IntArray
+from eval_toolkit._internal.words import number
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.inference import clustered_rate, wilson_interval
-from eval_toolkit.inference._survival import no_event_bound
+from eval_toolkit.inference.survival_data import no_event_bound
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import TURNS
@@ -117,8 +117,8 @@ def _looks_at_the_end(run: Run) -> bool:
 
 
 def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figure:
-    from eval_toolkit.plots import plot_survival
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_survival
 
     level = 100 * float(curve.get("confidence") or 0.95)
     return drawn(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._display import Count, Number, Status, Table
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.display import Count, Number, Status, Table
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report.scored import (
     MAX_SUBJECTS,
@@ -212,8 +212,8 @@ def _thinned(one: Scored, grid: Grid) -> str:
 
 
 def _figure(one: Scored, points: Sequence[Point], at: int) -> Figure:
-    from eval_toolkit.plots import plot_threshold_curves
     from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_threshold_curves
 
     marked = points[0].threshold if points else None
     return drawn(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._display import Number, Table
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.display import Number, Table
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.report.scored import (
     MAX_SUBJECTS,
     Scored,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from eval_toolkit._files import make_private, replace_atomic
+from eval_toolkit._internal.files import make_private, replace_atomic
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.report import rendering

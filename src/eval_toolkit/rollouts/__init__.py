@@ -7,7 +7,7 @@ in `rollouts.scorers`.
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.runs.budgets import Budget

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 
 __all__ = ["Conversation", "Turn"]
 

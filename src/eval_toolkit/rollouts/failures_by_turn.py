@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit._display import Estimate, Number, Page, Status, Table
+from eval_toolkit._internal.display import Estimate, Number, Page, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of

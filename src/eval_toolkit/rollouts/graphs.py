@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.rollouts.conversations import Conversation
 
 __all__ = ["ENDED", "Graph", "Node"]

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._display import Page
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.models.runner import JobResult
+from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.rollouts.describing import NEXT_METRICS, WORDS, grouped_metrics, participants
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
@@ -20,8 +22,6 @@ from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.showing import outcomes_of_rollouts, rollout_blocks
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import JobResult
-from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.budgets import Budget

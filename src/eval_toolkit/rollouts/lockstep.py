@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._redaction import one_line, redact_secrets
+from eval_toolkit._internal.redaction import one_line, redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
+from eval_toolkit.models.responses.reasoning import CUT_OFF
+from eval_toolkit.models.runner import JobResult
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.responses.reasoning import CUT_OFF
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
-from eval_toolkit.runner import JobResult
 from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import derive_seed
 

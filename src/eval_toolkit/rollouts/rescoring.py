@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.graders.judges.asking import apart
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import apart
-from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags
+from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.kind import Graphs, MeasuredRollouts
 from eval_toolkit.rollouts.lockstep import scored

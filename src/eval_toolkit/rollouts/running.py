@@ -5,17 +5,17 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.rollouts.kind import RolloutKind
 from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.rollouts.scorers.base import check_ready
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.rollouts.system import System
-from eval_toolkit.runner import Progress
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.outcome import Outcome
@@ -128,7 +128,7 @@ def run_rollouts(
     """
     if not isinstance(system, System):
         raise InvalidTypeError(f"`system` is {system!r:.80}; it must be a System")
-    _validate.place(out, "out", NoneType)
+    validation.place(out, "out", NoneType)
     _check_names(name, run_id)
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidTypeError(f"`seeds` must be a list of seed prompts, got {seeds!r:.60}")
@@ -140,7 +140,7 @@ def run_rollouts(
     )
     if policy is None:
         policy = "best" if sampler.chooses else "expectation"
-    attempts = _validate.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
+    attempts = validation.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
     summary = SummarySpec(
         on_error=on_error, confidence=confidence, max_error_rate=max_error_rate, seed=sampler.seed
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from eval_toolkit import _validate
-from eval_toolkit._redaction import one_line
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
@@ -121,12 +121,12 @@ class TreeSampler(Sampler[StateT, ActionT]):
         if isinstance(prompts, str):
             raise InvalidTypeError("`prompts` must be a list of prompts, not one text")
         self.prompts = list(prompts)
-        self.depth = _validate.integer(depth, "depth", low=1)
-        branches = _validate.integer(getattr(system.tester, "branches", 1), "branches", low=1)
+        self.depth = validation.integer(depth, "depth", low=1)
+        branches = validation.integer(getattr(system.tester, "branches", 1), "branches", low=1)
         self.widths = _widths(branches if width is None else width, self.depth)
         if keep is None and width is None and branches > 1:
             keep = 1
-        self.keep = None if keep is None else _validate.integer(keep, "keep", low=1)
+        self.keep = None if keep is None else validation.integer(keep, "keep", low=1)
         self.stop_on_success = bool(stop_on_success)
         self.seed = resolve_seed(seed)
         self._check_scorer(system.scorer)
@@ -154,7 +154,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
         """Return a rollout of one of the prompts: the same for the same number, 0 too."""
         if seed is not None:
-            return self.eval_rollouts([_validate.integer(seed, "seed", low=0)])[0]
+            return self.eval_rollouts([validation.integer(seed, "seed", low=0)])[0]
         drawn = secrets.randbits(63)
         prompt = self._prompts()[drawn % len(self._prompts())]
         graph = self._graph(prompt, 1)
@@ -193,7 +193,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         InvalidInputError, InvalidTypeError
             If there are no seeds, or one is none.
         """
-        n = _validate.integer(attempts, "attempts", low=1)
+        n = validation.integer(attempts, "attempts", low=1)
         chosen = self._chosen(seeds)
         graphs = [self._graph(seed, attempt) for seed in chosen for attempt in range(1, n + 1)]
         widths = [self._widths_for(graph.seed) for graph in graphs]
@@ -241,7 +241,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
             if not _is_number(seed):
                 given.append(seed)
                 continue
-            number = _validate.integer(seed, "seed", low=0)
+            number = validation.integer(seed, "seed", low=0)
             times[number] = times.get(number, 0) + 1
             again = f"~{times[number]}" if times[number] > 1 else ""
             prompt = known[derive_seed(self.seed, "prompt", number) % len(known)]
@@ -396,11 +396,11 @@ def _n_nodes(widths: Sequence[int], keep: int | None) -> int:
 def _widths(given: int | Sequence[int], depth: int) -> tuple[int, ...]:
     if isinstance(given, Sequence):
         widths = tuple(
-            _validate.integer(one, f"width[{at}]", low=1) for at, one in enumerate(given)
+            validation.integer(one, f"width[{at}]", low=1) for at, one in enumerate(given)
         )
         if len(widths) != depth:
             raise InvalidInputError(
                 f"`width` has {len(widths)} numbers and there are {depth} turns; give one per turn"
             )
         return widths
-    return (_validate.integer(given, "width", low=1),) * depth
+    return (validation.integer(given, "width", low=1),) * depth

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._words import number
+from eval_toolkit._internal.words import number
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, object_digest
+from eval_toolkit._internal.hashing import canonical_json, object_digest
 from eval_toolkit.errors import InvalidTypeError, ModelError
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, formatter_name
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.prompts import Formatter, check_formatter, format_prompt, formatter_name
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, ReplyParts
+from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Attack, Model
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import REASONING_TAGS, RawCompletion, ReplyParts
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.runner import Job
 from eval_toolkit.runs.calling import NothingToSay
 from eval_toolkit.runs.context import Context, Said
 

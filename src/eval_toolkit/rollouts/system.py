@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from eval_toolkit._hashing import object_digest
+from eval_toolkit._internal.hashing import object_digest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.prompts import Formatter
+from eval_toolkit.models.prompts import Formatter
+from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags, checked_tags
 from eval_toolkit.protocols import Attack, Model, TextScorer
-from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags, checked_tags
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.speaking import (
     UNKNOWN,

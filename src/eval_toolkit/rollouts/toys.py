@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit._hashing import sha256_text
-from eval_toolkit.messages import Role
+from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit.models.messages import Role
+from eval_toolkit.models.requests import Request
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import Request
 from eval_toolkit.rollouts.system import System
 
 __all__ = ["TOY_PROMPTS", "ToyScorer", "ToyTarget", "ToyTester", "toy_system"]
@@ -62,7 +62,7 @@ class ToyTarget(ScriptedModel):
     Examples
     --------
     >>> import asyncio
-    >>> from eval_toolkit.requests import GenerateRequest
+    >>> from eval_toolkit.models.requests import GenerateRequest
     >>> asyncio.run(ToyTarget(patience=3).generate(GenerateRequest("Hello"))).text
     'No, I would rather not.'
     """

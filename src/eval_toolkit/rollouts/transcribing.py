@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._files import replace_atomic
-from eval_toolkit._plain import csv_text, plain, whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import replace_atomic
+from eval_toolkit._internal.plain import csv_text, plain, whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 
@@ -81,7 +81,7 @@ def transcripts(
     u1,1,0,,1,1.0,,Be rude,Please?,No.,ok,,False,,
     <BLANKLINE>
     """
-    _validate.choice(format, "format", TRANSCRIPT_FORMATS)
+    validation.choice(format, "format", TRANSCRIPT_FORMATS)
     told = _wanted(list(graphs), failed_only, unit)
     write = {"jsonl": _json_lines, "md": _markdown, "csv": _csv_lines}[format]
     return write(told)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._files import parse_json
-from eval_toolkit._plain import whole_text
-from eval_toolkit._redaction import redact_secrets
-from eval_toolkit._validate import as_float
+from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit._internal.validation import as_float
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.models._payloads import to_json
-from eval_toolkit.responses.reasoning import Tags, split_reasoning
+from eval_toolkit.models.payloads import to_json
+from eval_toolkit.models.responses.reasoning import Tags, split_reasoning
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.runs import Run

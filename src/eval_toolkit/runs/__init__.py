@@ -5,8 +5,8 @@ The cells of a run are its `Results`, and each has an address: ``metric @ part /
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
-from eval_toolkit.runner.lines import JournalEntry, RequestCounts
+from eval_toolkit._internal.optional import names_on_use
+from eval_toolkit.models.runner.lines import JournalEntry, RequestCounts
 from eval_toolkit.runs.addresses import Address
 from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.inputs import Inputs

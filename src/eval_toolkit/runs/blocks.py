@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from eval_toolkit._display import Table
+from eval_toolkit._internal.display import Table
 
 __all__ = [
     "Block",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 
 __all__ = ["Budget", "tokens_of"]
 
@@ -43,7 +43,7 @@ class Budget:
         for name in ("calls", "tokens"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, _validate.integer(value, name, low=1))
+                object.__setattr__(self, name, validation.integer(value, name, low=1))
 
     def to_dict(self) -> dict[str, int | None]:
         """Return plain JSON types."""

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eval_toolkit._redaction import one_line
+from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -13,7 +13,7 @@ from eval_toolkit.errors import (
     MissingExtraError,
     ModelError,
 )
-from eval_toolkit.runner.engine import CONCURRENCY
+from eval_toolkit.models.runner.engine import CONCURRENCY
 
 __all__ = ["Calling", "NothingToSay"]
 

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from eval_toolkit._display import CellLike, Estimate, Table
-from eval_toolkit._display import Status as StatusCell
+from eval_toolkit._internal.display import CellLike, Estimate, Table
+from eval_toolkit._internal.display import Status as StatusCell
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 from eval_toolkit.scorecards.cells import Status

@@ -15,17 +15,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit._files import parse_json
-from eval_toolkit._hashing import canonical_json
-from eval_toolkit._plain import plain
-from eval_toolkit._redaction import one_line
+from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.plain import plain
+from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
-from eval_toolkit.models._payloads import to_json
 from eval_toolkit.models.cache import cached
-from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, request_hash
-from eval_toolkit.responses import ErrorInfo, RawCompletion, Usage
-from eval_toolkit.runner import (
+from eval_toolkit.models.payloads import to_json
+from eval_toolkit.models.requests import GenerateRequest, request_hash
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, Usage
+from eval_toolkit.models.runner import (
     Entry,
     Job,
     JobResult,
@@ -34,10 +33,11 @@ from eval_toolkit.runner import (
     Progress,
     read_outcomes,
 )
-from eval_toolkit.runner.engine import CONCURRENCY, run_jobs_async
-from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runner.journal import Entries
-from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.models.runner.engine import CONCURRENCY, run_jobs_async
+from eval_toolkit.models.runner.jobs import Key
+from eval_toolkit.models.runner.journal import Entries
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.protocols import Model
 from eval_toolkit.runs.budgets import tokens_of
 from eval_toolkit.runs.calling import Calling, NothingToSay
 from eval_toolkit.runs.folder import Run
@@ -79,7 +79,7 @@ class Context:
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.requests import GenerateRequest
+    >>> from eval_toolkit.models.requests import GenerateRequest
     >>> with Context() as context:
     ...     said = context.ask(ScriptedModel("4"), [Job("q1", 1, GenerateRequest("2 + 2 ="))])
     >>> said[0].response.text, len(context.outcomes)

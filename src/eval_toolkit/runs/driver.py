@@ -11,17 +11,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.graders.judges.asking import judge_of
 from eval_toolkit.manifest import build_manifest
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.runner import Job, JobResult, Journal, read_entries, read_outcomes, to_columns
-from eval_toolkit.runner.counting import counts_of
-from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.runner import (
+    Job,
+    JobResult,
+    Journal,
+    read_entries,
+    read_outcomes,
+    to_columns,
+)
+from eval_toolkit.models.runner.counting import counts_of
+from eval_toolkit.models.runner.jobs import Key
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import Run, run_state

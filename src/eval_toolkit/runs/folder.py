@@ -10,10 +10,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from eval_toolkit import _tables
-from eval_toolkit._display import Table, Tabled
-from eval_toolkit._files import malformed, read_regular
-from eval_toolkit._hashing import sha256_file
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Table, Tabled
+from eval_toolkit._internal.files import malformed, read_regular
+from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_bytes
@@ -216,7 +216,7 @@ class Run(Tabled):
             raise ArtifactError(f"{self.path}: the run was written without records")
         if self.verify:  # again: they may be asked for long after the run was opened
             _check_artifact(self.path, RECORDS, self.manifest["artifacts"][RECORDS])
-        return _tables.read_table(
+        return tables.read_table(
             self.path / RECORDS, texts=self._layout.texts, columns=self._layout.numbers
         )
 
@@ -282,7 +282,7 @@ class Run(Tabled):
             raise ArtifactError(f"{self.path}: the run was written without {name}")
         if self.verify:
             _check_artifact(self.path, name, described)
-        read = _tables.read_table(
+        read = tables.read_table(
             self.path / name, texts=described["texts"], columns=described["numbers"]
         )
         return {column: read[column] for column in (*described["texts"], *described["numbers"])}

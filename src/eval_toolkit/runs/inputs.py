@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.runs.stored_units import StoredUnits
 
@@ -129,7 +129,7 @@ class Inputs:
         ArtifactError
             If the table cannot be read.
         """
-        wanted = [_validate.integer(row, "rows", low=0) for row in rows]
+        wanted = [validation.integer(row, "rows", low=0) for row in rows]
         return self.units.values("input", wanted, slice_name=slice_name, by="row")
 
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ArtifactError, UndefinedMetricError
 from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.models.responses import REASONING_TAGS
+from eval_toolkit.models.responses.reasoning import Tags
+from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.responses import REASONING_TAGS
-from eval_toolkit.responses.reasoning import Tags
-from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.outcome import Subject
 from eval_toolkit.runs.shown import Shown

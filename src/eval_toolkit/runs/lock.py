@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import file_mode, read_regular
+from eval_toolkit._internal.files import file_mode, read_regular
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LOCK", "lock_holder", "run_lock"]

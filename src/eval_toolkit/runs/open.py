@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import limits, private_folder, read_regular, sync_folder
+from eval_toolkit._internal.files import limits, private_folder, read_regular, sync_folder
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError

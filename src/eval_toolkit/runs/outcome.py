@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.scorecards import Records, Scorecard

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.runner.lines import (
+from eval_toolkit.models.runner.lines import (
     JournalEntry,
     JournalSoFar,
     RequestCounts,
@@ -119,7 +119,7 @@ class RunProgress(Displayed):
         ArtifactError
             If the journal cannot be read.
         """
-        return last_entries(self.path / JOURNAL, _validate.integer(n, "n", low=1))
+        return last_entries(self.path / JOURNAL, validation.integer(n, "n", low=1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, without the position."""

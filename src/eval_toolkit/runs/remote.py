@@ -6,7 +6,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import private_folder, read_regular
+from eval_toolkit._internal.files import private_folder, read_regular
 from eval_toolkit.artifacts.remote import (
     address_of,
     exists,

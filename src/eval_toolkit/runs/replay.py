@@ -5,17 +5,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
-from eval_toolkit.models._asking import Place
-from eval_toolkit.models._payloads import Response, read_response
+from eval_toolkit.models.asking import Place
 from eval_toolkit.models.cache import ResponseCache, key_of
+from eval_toolkit.models.payloads import Response, read_response
+from eval_toolkit.models.requests import (
+    GenerateRequest,
+    LoglikelihoodRequest,
+    Request,
+    request_hash,
+)
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner.jobs import Key
+from eval_toolkit.models.runner.journal import Entry, Journal
+from eval_toolkit.models.runner.stored import RESPONSES, read_entries, read_outcomes
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runner.journal import Entry, Journal
-from eval_toolkit.runner.stored import RESPONSES, read_entries, read_outcomes
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.open import JOURNAL
 
@@ -47,7 +52,7 @@ class ReplayModel:
     --------
     >>> import asyncio, tempfile
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.runner import Job, run_jobs
+    >>> from eval_toolkit.models.runner import Job, run_jobs
     >>> journal = Journal(tempfile.mkdtemp() + "/journal.jsonl")
     >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
     >>> _ = run_jobs([job], ScriptedModel("4", name="clever"), journal=journal)

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.plugins import TYPED, call_plugin, known_name, load_plugin, read_from
 from eval_toolkit.runs.driver import Driver, refuse_taken
@@ -86,8 +86,8 @@ def rescore(
     >>> rescore(done.run, metrics=["brier"]).card["brier"].value
     0.175
     """
-    _validate.place(run, "run", Run)
-    _validate.place(out, "out", NoneType)
+    validation.place(run, "run", Run)
+    validation.place(out, "out", NoneType)
     source = run if isinstance(run, Run) else Run.open(run)
     if kind is not None and options:
         raise InvalidInputError(

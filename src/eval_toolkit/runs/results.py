@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval_toolkit._display import Table, Tabled
+from eval_toolkit._internal.display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell

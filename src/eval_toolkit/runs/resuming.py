@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import RECORDS, RESULTS, Run
 from eval_toolkit.runs.table import to_table

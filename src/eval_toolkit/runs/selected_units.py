@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from eval_toolkit._files import open_regular
-from eval_toolkit._tables.sources import connection, plain_errors, quoted
+from eval_toolkit._internal.files import open_regular
+from eval_toolkit._internal.tables.sources import connection, plain_errors, quoted
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.judges.asking import judge_of
-from eval_toolkit.runner.jobs import JobResult
-from eval_toolkit.runner.stored import COLUMNS, RESPONSES, read_outcomes
+from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.models.runner.jobs import JobResult
+from eval_toolkit.models.runner.stored import COLUMNS, RESPONSES, read_outcomes
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eval_toolkit._display import Table
-from eval_toolkit._files import parse_json
-from eval_toolkit._words import number
+from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.words import number
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
-from eval_toolkit.runner.jobs import JobResult
+from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from eval_toolkit._display import Page
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.plugins import load_plugin, read_from
 from eval_toolkit.runs.blocks import Block, Note

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.runner.progress import Progress
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.runner.progress import Progress
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.seeds import DEFAULT_SEED
 
@@ -58,11 +58,11 @@ class AskSpec:
     on_progress: Callable[[Progress], object] | None = None
 
     def __post_init__(self) -> None:
-        _validate.place(self.cache, "cache", ResponseCache, NoneType)
-        _validate.place(self.replay, "replay", NoneType)
+        validation.place(self.cache, "cache", ResponseCache, NoneType)
+        validation.place(self.replay, "replay", NoneType)
         for name in ("concurrency", "give_up_after"):
             if getattr(self, name) is not None:
-                _validate.integer(getattr(self, name), name, low=1)
+                validation.integer(getattr(self, name), name, low=1)
         if not isinstance(self.budget, Budget):
             raise InvalidTypeError(f"`budget` is {self.budget!r:.80}; it must be a Budget")
         if self.on_progress is not None and not callable(self.on_progress):
@@ -144,10 +144,10 @@ class SummarySpec:
     executor: Any = None
 
     def __post_init__(self) -> None:
-        _validate.choice(self.on_error, "on_error", ON_ERROR)
-        rate = _validate.number(self.max_error_rate, "max_error_rate", low=0.0, high=1.0)
+        validation.choice(self.on_error, "on_error", ON_ERROR)
+        rate = validation.number(self.max_error_rate, "max_error_rate", low=0.0, high=1.0)
         object.__setattr__(self, "max_error_rate", rate)
-        object.__setattr__(self, "confidence", _validate.fraction(self.confidence, "confidence"))
+        object.__setattr__(self, "confidence", validation.fraction(self.confidence, "confidence"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a configuration says about it."""
@@ -175,7 +175,7 @@ def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ..
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"`{name}` is {given!r}; it must be a list of numbers")
-    numbers = tuple(dict.fromkeys(_validate.integer(k, name, low=1) for k in given))
+    numbers = tuple(dict.fromkeys(validation.integer(k, name, low=1) for k in given))
     for k in numbers:
         if k > most:
             raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; ask for at least {k}")

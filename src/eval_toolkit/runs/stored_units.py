@@ -9,10 +9,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from eval_toolkit import _tables
-from eval_toolkit._files import open_regular
-from eval_toolkit._tables.cells import without_mask
-from eval_toolkit._tables.sources import connection, literal, plain_errors, quoted
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import open_regular
+from eval_toolkit._internal.tables.cells import without_mask
+from eval_toolkit._internal.tables.sources import connection, literal, plain_errors, quoted
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import three_tables
 from eval_toolkit.runs.table import Layout
@@ -243,7 +243,7 @@ def unit_files(there: Collection[str]) -> tuple[str, ...]:
 def stored_units(
     folder: Path,
     manifest: Mapping[str, Any],
-    columns_of: Callable[[Path], Collection[str]] = _tables.column_names,
+    columns_of: Callable[[Path], Collection[str]] = tables.column_names,
     records: StoredUnits | None = None,
 ) -> StoredUnits | None:
     """Return the units of a run of any edition, None where none are stored.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,

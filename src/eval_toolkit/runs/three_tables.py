@@ -12,7 +12,7 @@ Nothing outside this module knows these tables:
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from eval_toolkit._tables.sources import literal, quoted
+from eval_toolkit._internal.tables.sources import literal, quoted
 
 __all__ = ["TABLES", "units_query"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, content_hash, sha256_text
-from eval_toolkit._plain import plain, whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text
+from eval_toolkit._internal.plain import plain, whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.table import PART, stored_names
 from eval_toolkit.scorecards import Records
@@ -266,7 +266,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
         return ", ".join(f"{name}: {'–' if text is None else text}" for name, text in parts)
     if isinstance(value, (list, tuple, Mapping, np.ndarray)):
         return canonical_json(plain(value))
-    return None if _validate.is_missing(value) else str(value)
+    return None if validation.is_missing(value) else str(value)
 
 
 def kept_text(text: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eval_toolkit import _tables
-from eval_toolkit._files import make_private, private_folder, sync_folder, write_atomic
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._redaction import redact_results
+from eval_toolkit._internal import tables as _tables
+from eval_toolkit._internal.files import make_private, private_folder, sync_folder, write_atomic
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.redaction import redact_results
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal_manifest

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit._display import Displayed, Estimate, Table, Tabled
-from eval_toolkit._display import Status as StatusCell
-from eval_toolkit._optional import require
+from eval_toolkit._internal.display import Displayed, Estimate, Table, Tabled
+from eval_toolkit._internal.display import Status as StatusCell
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
 
@@ -164,7 +164,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return frame
 
     def __rich__(self) -> Any:
-        from eval_toolkit._display.to_terminal import rich_table
+        from eval_toolkit._internal.display.to_terminal import rich_table
 
         return rich_table(self._as_table())
 

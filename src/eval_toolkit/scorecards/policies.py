@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.inference.missing import bounded_macro_mean, bounded_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
@@ -105,7 +105,7 @@ def with_error_policies(
         by=by,
         macro=macro,
         on_error=on_error,
-        confidence=_validate.fraction(confidence, "confidence"),
+        confidence=validation.fraction(confidence, "confidence"),
         seed=seed,
     )
     cells, slices = dict(card), {name: dict(part) for name, part in card.slices.items()}

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
@@ -36,7 +36,7 @@ class PriorShift:
     @classmethod
     def to(cls, labels: BoolArray, assumed_prior: float) -> "PriorShift":
         """Check the prior."""
-        return cls(float(np.mean(labels)), _validate.fraction(assumed_prior, "assumed_prior"))
+        return cls(float(np.mean(labels)), validation.fraction(assumed_prior, "assumed_prior"))
 
     def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
         """Return the spec's statistic at the assumed prior, and what its cell says about it.
@@ -48,7 +48,7 @@ class PriorShift:
         InvalidInputError
             If the spec offers neither confusion counts nor a weighted metric.
         """
-        _validate.both_classes(data.labels, f"{spec.name} at an assumed prior")
+        validation.both_classes(data.labels, f"{spec.name} at an assumed prior")
         details = {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
         if hasattr(spec, "bind"):
             bound, provenance = spec.bind(data)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import content_hash, unit_ids
-from eval_toolkit._optional import require
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.hashing import content_hash, unit_ids
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["LARGEST_VALUE", "Records", "is_text", "repeated", "unit_starts", "where_is"]
@@ -192,7 +192,7 @@ class Records(Displayed):
         >>> sorted(records.columns), len(records.unit_id[0])
         (['label', 'score'], 16)
         """
-        labels, scores = _validate.binary_pair(y_true, y_score)
+        labels, scores = validation.binary_pair(y_true, y_score)
         hashes = None
         if inputs is not None:
             _length(inputs, "inputs", len(labels))
@@ -419,7 +419,7 @@ def _length(values: Any, name: str, n: int) -> None:
 
 def _strings(values: Any, name: str, n: int) -> Strings:
     _length(values, name, n)
-    missing = [i for i, value in enumerate(values) if _validate.is_missing(value)]
+    missing = [i for i, value in enumerate(values) if validation.is_missing(value)]
     if missing:
         raise InvalidInputError(f"{name}[{missing[0]}] is missing; every record needs one")
     return np.array([str(value) for value in values], dtype=object)
@@ -480,7 +480,7 @@ def _reasons(given: Sequence[str | None] | None, name: str, n: int) -> Strings:
 
 def _number(value: Any, name: str, row: int) -> float:
     try:
-        return 0.0 if value is None else _validate.as_float(value)
+        return 0.0 if value is None else validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}[{row}] is {value!r}; a column must hold numbers or texts alone, or None"

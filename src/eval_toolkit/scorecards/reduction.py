@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit._words import without_interval
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
+from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import (
     InfeasibleError,
     InvalidInputError,
@@ -124,13 +124,13 @@ def scorecard(
     >>> card["roc_auc"].value, card["roc_auc"].status, card["roc_auc"].ci.method
     (0.75, 'ok', 'score')
     """
-    labels, scores = _validate.binary_pair(y_true, y_score)
+    labels, scores = validation.binary_pair(y_true, y_score)
     specs = check_specs(metrics)
     if bootstrap:
-        n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
-        confidence = _validate.fraction(confidence, "confidence")
+        n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
+        confidence = validation.fraction(confidence, "confidence")
     if method is not None:
-        method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+        method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = chosen_plan(labels, groups=groups)
     if sample_weight is not None and (method is not None or assumed_prior is not None):
         raise InvalidInputError("`sample_weight` goes with neither `method` nor `assumed_prior`")
@@ -141,7 +141,7 @@ def scorecard(
         resolve_seed(seed, rng),
         executor,
     )
-    weights = _validate.sample_weights(sample_weight, len(labels))
+    weights = validation.sample_weights(sample_weight, len(labels))
     if weights is not None and not are_equal(weights):
         return Scorecard(_weighted_cells(labels, scores, weights, groups, specs, plan, how))
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
@@ -136,12 +136,12 @@ def summarise(
         raise InvalidTypeError(f"`records` must be Records, got {type(records).__name__}")
     specs = check_specs(metrics)
     options = Options(
-        _validate.choice(reduce, "reduce", tuple(REDUCERS)),
-        _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
-        None if method is None else _validate.choice(method, "method", _METHODS),
+        validation.choice(reduce, "reduce", tuple(REDUCERS)),
+        validation.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
+        None if method is None else validation.choice(method, "method", _METHODS),
         Intervals(
-            _validate.integer(n_resamples, "n_resamples", low=1),
-            _validate.fraction(confidence, "confidence"),
+            validation.integer(n_resamples, "n_resamples", low=1),
+            validation.fraction(confidence, "confidence"),
             method if method in _BOOTSTRAP_METHODS else None,
             resolve_seed(seed, rng),
             executor,

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _frames, _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import frames, validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.slices import EvalSlice
@@ -43,7 +43,7 @@ def fold_of(slice_: EvalSlice, train: ArrayLike, test: ArrayLike) -> Fold:
 def column_of(slice_: EvalSlice, column: str) -> NDArray[Any]:
     """Return a column of the slice's frame; say which slice when it is not there."""
     try:
-        return _frames.column(slice_.df, column)
+        return frames.column(slice_.df, column)
     except MissingColumnError as error:
         raise MissingColumnError(f"slice {slice_.name!r}: {error}") from None
 
@@ -63,7 +63,7 @@ def group_codes(
                 "slice or the splitter a group_col, or pass groups=…"
             )
         groups = column_of(slice_, name)
-    return _validate.group_codes(groups, slice_.n)
+    return validation.group_codes(groups, slice_.n)
 
 
 def refuse_groups(

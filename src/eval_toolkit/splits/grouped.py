@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.slices import EvalSlice
@@ -63,7 +63,7 @@ class GroupKFoldSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+        object.__setattr__(self, "k", validation.integer(self.k, "k", low=2))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
         """Yield ``k`` folds."""
@@ -121,7 +121,7 @@ class StratifiedGroupKFoldSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+        object.__setattr__(self, "k", validation.integer(self.k, "k", low=2))
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
@@ -195,7 +195,7 @@ class SourceDisjointKFoldSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+        object.__setattr__(self, "k", validation.integer(self.k, "k", low=2))
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
@@ -224,7 +224,7 @@ class SourceDisjointKFoldSplitter:
 
     def _sources(self, slice_: EvalSlice) -> tuple[IntArray, int]:
         values = column_of(slice_, self.source_col)
-        codes, n_sources = _validate.group_codes(values, slice_.n, self.source_col)
+        codes, n_sources = validation.group_codes(values, slice_.n, self.source_col)
         if n_sources < 2:
             raise InvalidInputError(
                 f"slice {slice_.name!r} has one source in {self.source_col!r}; at least two are "

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 from eval_toolkit.slices import EvalSlice
@@ -203,7 +203,7 @@ def _group_values(slice_: EvalSlice, group: str | ArrayLike | None) -> NDArray[A
     name = group if isinstance(group, str) else slice_.group_col if group is None else None
     if name is not None:
         return column_of(slice_, name)
-    return None if group is None else _validate.identifiers(group, "group")
+    return None if group is None else validation.identifiers(group, "group")
 
 
 def _blocks(
@@ -212,7 +212,7 @@ def _blocks(
     """Return the code of each row's block: rows linked by a group or a code, directly or not."""
     given = {"group": groups, "keep_together": keep_together}
     links = [
-        _validate.group_codes(values, n, name)[0]
+        validation.group_codes(values, n, name)[0]
         for name, values in given.items()
         if values is not None
     ]
@@ -234,7 +234,7 @@ def _checked_sizes(sizes: Mapping[str, float]) -> dict[str, float]:
         raise InvalidTypeError(f"`sizes` is {sizes!r}; it must be a dict like {_DEFAULT_SIZES}")
     if len(sizes) < 2:
         raise InvalidInputError(f"`sizes` is {dict(sizes)}; at least two parts are needed")
-    shares = {name: _validate.fraction(share, f"sizes[{name!r}]") for name, share in sizes.items()}
+    shares = {name: validation.fraction(share, f"sizes[{name!r}]") for name, share in sizes.items()}
     total = sum(shares.values())
     if abs(total - 1.0) > 1e-6:
         raise InvalidInputError(f"`sizes` sum to {total:g}; the shares must sum to 1")

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.slices import EvalSlice
@@ -62,7 +62,7 @@ class HoldoutSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "test_size", _validate.fraction(self.test_size, "test_size"))
+        object.__setattr__(self, "test_size", validation.fraction(self.test_size, "test_size"))
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
@@ -153,7 +153,7 @@ class StratifiedKFoldSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+        object.__setattr__(self, "k", validation.integer(self.k, "k", low=2))
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:

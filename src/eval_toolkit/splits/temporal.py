@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._times import read_times
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.times import read_times
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits._folds import Fold, checked_slice, column_of, fold_of, refuse_groups
@@ -62,7 +62,7 @@ class TimeSeriesSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+        object.__setattr__(self, "k", validation.integer(self.k, "k", low=2))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
         """Yield ``k`` folds, earliest first."""
@@ -147,9 +147,9 @@ class PurgedKFoldSplitter:
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_splits", _validate.integer(self.n_splits, "n_splits", low=2))
-        object.__setattr__(self, "purge_gap", _validate.integer(self.purge_gap, "purge_gap"))
-        share = _validate.number(
+        object.__setattr__(self, "n_splits", validation.integer(self.n_splits, "n_splits", low=2))
+        object.__setattr__(self, "purge_gap", validation.integer(self.purge_gap, "purge_gap"))
+        share = validation.number(
             self.embargo_pct, "embargo_pct", low=0.0, high=1.0, include_high=False
         )
         object.__setattr__(self, "embargo_pct", share)
@@ -234,7 +234,7 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
         if not reach >= np.timedelta64(0):
             raise InvalidInputError(f"`horizon` is {horizon}; it must not be negative")
     else:
-        reach = _validate.number(horizon, "horizon", low=0.0)
+        reach = validation.number(horizon, "horizon", low=0.0)
     overlap: BoolArray = np.abs(train[:, None] - test[None, :]) < reach
     return overlap
 

@@ -5,8 +5,8 @@ A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
-from eval_toolkit.prompts import (
+from eval_toolkit._internal.optional import names_on_use
+from eval_toolkit.models.prompts import (
     CHATML,
     LLAMA3,
     ChatTemplate,

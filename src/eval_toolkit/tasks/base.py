@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.prompts import Formatter, format_prompt, joined_choice
+from eval_toolkit.models.responses import REASONING_TAGS, ResponseType
+from eval_toolkit.models.responses.reasoning import checked_tags
 from eval_toolkit.plugins import TYPED, Origin
-from eval_toolkit.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import REASONING_TAGS, ResponseType
-from eval_toolkit.responses.reasoning import checked_tags
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
@@ -128,7 +128,7 @@ class BaseTask(TaskPrompts[SubjectT]):
                 f"the task class {kind} does not say what it asks for; set RESPONSE_TYPE to "
                 "ResponseType.COMPLETION or ResponseType.LOGLIKELIHOODS"
             )
-        self.num_fewshot = _validate.integer(num_fewshot, "num_fewshot")
+        self.num_fewshot = validation.integer(num_fewshot, "num_fewshot")
         self.seed = resolve_seed(seed)
         self.user_prompt_suffix = user_prompt_suffix
         self.shuffle_choices = shuffle_choices
@@ -203,9 +203,9 @@ class BaseTask(TaskPrompts[SubjectT]):
         self, num_samples: int | None = None, *, order: str = "shuffled"
     ) -> Iterator[Sample]:
         """Yield the samples one by one; as `samples` returns them."""
-        _validate.choice(order, "order", ("shuffled", "file"))
+        validation.choice(order, "order", ("shuffled", "file"))
         if num_samples is not None:
-            _validate.integer(num_samples, "limit", low=1)
+            validation.integer(num_samples, "limit", low=1)
         for subject in self.subjects:
             items = self._items(subject, self.SAMPLE_SPLIT)
             for item in (in_order(items, self.seed) if order == "shuffled" else items)[

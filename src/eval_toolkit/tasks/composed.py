@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._contained import Overrun
-from eval_toolkit._contained.patterns import groups_in
+from eval_toolkit._internal.sandbox import Overrun
+from eval_toolkit._internal.sandbox.patterns import groups_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.graders.texts import compiled
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.prompts import joined_choice
-from eval_toolkit.responses import ResponseType
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.prompts import joined_choice
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.answers import Choices
 from eval_toolkit.tasks.base import BaseTask

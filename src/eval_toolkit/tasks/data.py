@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from eval_toolkit import _tables
-from eval_toolkit._files import is_file, is_folder, is_there
-from eval_toolkit._hashing import canonical_json, content_hash, sha256_file, sha256_text
-from eval_toolkit._optional import require
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import is_file, is_folder, is_there
+from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_file, sha256_text
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
     MissingFileError,
 )
-from eval_toolkit.models._hub import hub_quietly
+from eval_toolkit.models.hub import hub_quietly
 from eval_toolkit.tasks.reading import Row, checked_rows, read_labels, read_rows
 
 __all__ = ["FileSource", "HubSource", "MemorySource", "Source", "load_hub", "open_source"]
@@ -186,7 +186,7 @@ class FileSource:
             return [(file, False) for file in _files_of_split(path, split)]
         names_split = isinstance(self._given, dict) or _SPLIT in self._given
         if not names_split and split != self._sample_split:
-            if is_file(path) and _tables.media_type_of(path) == _tables.JSON:
+            if is_file(path) and tables.media_type_of(path) == tables.JSON:
                 return [(path, True)]
             raise InvalidInputError(
                 f"{path}: the file holds the split {self._sample_split!r} alone, there is no "
@@ -249,7 +249,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
 
 def _is_table(file: Path) -> bool:
     try:
-        return is_file(file) and bool(_tables.media_type_of(file))
+        return is_file(file) and bool(tables.media_type_of(file))
     except InvalidInputError:
         return False
 
@@ -289,7 +289,7 @@ class HubSource:
                 f"{self._path}: there is no split {split!r}; the splits are "
                 f"{', '.join(map(repr, loaded))}"
             )
-        rows = [_tables.plain_value(dict(row)) for row in loaded[split]]
+        rows = [tables.plain_value(dict(row)) for row in loaded[split]]
         self._hashes[f"{subject or ''}/{split}"] = rows_hash({split: rows})
         return rows
 
@@ -357,7 +357,7 @@ def open_source(
     if isinstance(given, Path) or path.is_absolute() or str(given).startswith("."):
         raise MissingFileError(f"{given}: no such file or folder")
     try:
-        _tables.media_type_of(path)
+        tables.media_type_of(path)
     except InvalidInputError:  # no file's name: a dataset of the hub
         return HubSource(str(given), revision, load)
     raise MissingFileError(f"{given}: no such file")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from eval_toolkit._files import is_file
+from eval_toolkit._internal.files import is_file
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import (
     ArtifactError,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import is_there, read_document
+from eval_toolkit._internal.files import is_there, read_document
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
 from eval_toolkit.graders.loading import check_named
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import read_from
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
 from eval_toolkit.tasks.styles import STYLES

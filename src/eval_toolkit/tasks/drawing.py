@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.sequences import ConfidenceSequence
 from eval_toolkit.metric_specs import ColumnSpec
@@ -40,7 +40,7 @@ def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
 
     Examples
     --------
-    >>> from eval_toolkit.messages import Message
+    >>> from eval_toolkit.models.messages import Message
     >>> samples = [Sample(name, "", [Message("user", "?")]) for name in "abcd"]
     >>> [sample.id for sample in in_drawn_order(samples, seed=1)]
     ['a', 'c', 'b', 'd']
@@ -236,7 +236,7 @@ def looks(
 
     Examples
     --------
-    >>> from eval_toolkit.messages import Message
+    >>> from eval_toolkit.models.messages import Message
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(100)]
     >>> known = {f"q{n}": (1.0, 1.0) for n in range(50)}
     >>> found = looks(Drawn.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.models.runner import Job, JobResult, JobResults
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runner import Job, JobResult, JobResults
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.tasks.drawing import Drawn, Looks, in_drawn_order
 from eval_toolkit.tasks.stopped import stopped_card

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.answers import with_answers
 from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
+from eval_toolkit.graders.judges.asking import AskingGrader, judges_in
 from eval_toolkit.graders.loading import fitting_graders
-from eval_toolkit.judges.asking import AskingGrader, judges_in
+from eval_toolkit.models.responses import ResponseType
+from eval_toolkit.models.responses.reasoning import cut_off_notes
+from eval_toolkit.models.runner import JobResult
 from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.responses import ResponseType
-from eval_toolkit.responses.reasoning import cut_off_notes
-from eval_toolkit.runner import JobResult
 from eval_toolkit.runs.kinds import Graded
 from eval_toolkit.runs.specs import SummarySpec, whole_numbers
 from eval_toolkit.scorecards import Records
@@ -64,7 +64,7 @@ class Measuring:
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
             raise InvalidTypeError(f"`graders` is {graders!r}; it must be a list")
-        _validate.integer(attempts, "attempts", low=1)
+        validation.integer(attempts, "attempts", low=1)
         made = tuple(load_grader(one) for one in (task.graders() if graders is None else graders))
         for grader in made:
             _refuse_unfit(grader, task)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.prompts import joined_choice
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.dataset import SubjectT, TaskData
 from eval_toolkit.tasks.identity import identity_of, permutation

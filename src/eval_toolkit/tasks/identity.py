@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, content_hash, sha256_text, unit_ids
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text, unit_ids
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eval_toolkit.responses import RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, JobResult
+from eval_toolkit.models.responses import RawLoglikelihood, Usage
+from eval_toolkit.models.runner import Job, JobResult
 
 __all__ = ["PART", "joined"]
 
@@ -29,7 +29,7 @@ def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
 
     Examples
     --------
-    >>> from eval_toolkit.requests import LoglikelihoodRequest
+    >>> from eval_toolkit.models.requests import LoglikelihoodRequest
     >>> parts = [
     ...     JobResult(
     ...         Job("q1", 1, LoglikelihoodRequest(text, (" fits.",)), f"part:{at}"),

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.judges.asking import AskingGrader, apart, judge_jobs
-from eval_toolkit.requests import request_hash
-from eval_toolkit.runner import JobResult
+from eval_toolkit.graders.judges.asking import AskingGrader, apart, judge_jobs
+from eval_toolkit.models.requests import request_hash
+from eval_toolkit.models.runner import JobResult
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.measuring import Measurable, built_responses
 from eval_toolkit.tasks.types import Sample

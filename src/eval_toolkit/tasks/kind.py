@@ -6,14 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.judges.asking import AskingGrader, judge_jobs, judge_of
+from eval_toolkit.graders.judges.asking import AskingGrader, judge_jobs, judge_of
+from eval_toolkit.models.responses.reasoning import Tags
+from eval_toolkit.models.runner import Job, JobResult, JobResults
+from eval_toolkit.models.runner.engine import CONCURRENCY
+from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.protocols import Model
-from eval_toolkit.responses.reasoning import Tags
-from eval_toolkit.runner import Job, JobResult, JobResults
-from eval_toolkit.runner.engine import CONCURRENCY
-from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.context import Context

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from eval_toolkit._files import is_file, is_there
+from eval_toolkit._internal.files import is_file, is_there
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 from eval_toolkit.plugins import (
     TYPED,

@@ -9,23 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from eval_toolkit import _validate
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade, load_grader
 from eval_toolkit.graders.base import columns_of
-from eval_toolkit.judges.asking import Attempt, apart, is_judge, replies_in
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import (
+from eval_toolkit.graders.judges.asking import Attempt, apart, is_judge, replies_in
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.responses import (
     REASONING_TAGS,
     Completion,
     Loglikelihood,
     RawCompletion,
     RawLoglikelihood,
 )
-from eval_toolkit.responses.reasoning import CUT_OFF
-from eval_toolkit.runner import JobResult
+from eval_toolkit.models.responses.reasoning import CUT_OFF
+from eval_toolkit.models.runner import JobResult
+from eval_toolkit.protocols import Grader
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.joining import joined
@@ -95,9 +95,9 @@ def measure(
 
     Examples
     --------
-    >>> from eval_toolkit.requests import GenerateRequest
-    >>> from eval_toolkit.responses import RawCompletion
-    >>> from eval_toolkit.runner import Job
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> from eval_toolkit.models.responses import RawCompletion
+    >>> from eval_toolkit.models.runner import Job
     >>> class Echo:
     ...     def post_process_generated_completion(self, text, sample=None):
     ...         return text.strip()
@@ -254,8 +254,8 @@ def built_responses(
 
     Examples
     --------
-    >>> from eval_toolkit.requests import LoglikelihoodRequest
-    >>> from eval_toolkit.runner import Job
+    >>> from eval_toolkit.models.requests import LoglikelihoodRequest
+    >>> from eval_toolkit.models.runner import Job
     >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
     >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
     >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])
@@ -314,7 +314,7 @@ def _read(value: Any, column: str, info: ColumnInfo) -> float | str | Grade:
             return whole_text(value)
         return Grade.error(f"the grade {column!r} is {value!r:.100}; it must be a text")
     if type(value) is not float or not math.isfinite(value):
-        value = _validate.number(value, "grade")
+        value = validation.number(value, "grade")
     if abs(value) > LARGEST_VALUE:
         return Grade.error(
             f"the grade {column!r} is {value:g}; it must lie within ±{LARGEST_VALUE:g}"
@@ -374,8 +374,8 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
 
     Examples
     --------
-    >>> from eval_toolkit.requests import LoglikelihoodRequest
-    >>> from eval_toolkit.runner import Job
+    >>> from eval_toolkit.models.requests import LoglikelihoodRequest
+    >>> from eval_toolkit.models.runner import Job
     >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
     >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
     >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])

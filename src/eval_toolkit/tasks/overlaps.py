@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
 from eval_toolkit.leakage.contamination import NgramContaminationCheck, Reference
-from eval_toolkit.messages import Role
+from eval_toolkit.models.messages import Role
 from eval_toolkit.scorecards import MetricResult, Records, summarise
 from eval_toolkit.seeds import SeedLike
 from eval_toolkit.tasks.base import BaseTask
@@ -249,7 +249,7 @@ def contamination(
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
     if isinstance(parts, str) or not parts:
         raise InvalidInputError(f"`parts` is {parts!r}; it must be a list of {', '.join(PARTS)}")
-    wanted = [_validate.choice(part, "parts", PARTS) for part in parts]
+    wanted = [validation.choice(part, "parts", PARTS) for part in parts]
     check = corpus
     if not isinstance(check, NgramContaminationCheck):
         check = NgramContaminationCheck(check, n=n, threshold=threshold)

@@ -6,18 +6,18 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.analysis.units import common_units
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidTypeError
 from eval_toolkit.graders import Grade
+from eval_toolkit.graders.judges.asking import Attempt, apart, replies_in
+from eval_toolkit.graders.judges.pairs import PairJudge
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import Attempt, apart, replies_in
-from eval_toolkit.judges.pairs import PairJudge
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.runner import Job, JobResult, Progress
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Job, JobResult, Progress
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive, outcomes_of
@@ -97,7 +97,7 @@ def judge_pairs(
     --------
     >>> import tempfile
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.responses import ResponseType
+    >>> from eval_toolkit.models.responses import ResponseType
     >>> from eval_toolkit.tasks.running import run_task
     >>> class Capitals(BaseTask[str]):
     ...     NAME = "Capitals"
@@ -119,8 +119,8 @@ def judge_pairs(
     """
     if not isinstance(judge, PairJudge):
         raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a PairJudge")
-    _validate.place(out, "out", NoneType)
-    _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
+    validation.place(out, "out", NoneType)
+    validation.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
     ask = AskSpec(
         cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
     )

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.texts import compiled
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
 from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.dataset import SubjectT
@@ -96,14 +96,14 @@ class Perturbation:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        _validate.choice(self.kind, "kind", KINDS)
+        validation.choice(self.kind, "kind", KINDS)
         usual = {"typos": 0.05, "whitespace": 0.2}.get(self.kind, 1.0)
         given = usual if self.probability is None else self.probability
-        set_(self, "probability", _validate.number(given, "probability", low=0.0, high=1.0))
+        set_(self, "probability", validation.number(given, "probability", low=0.0, high=1.0))
         for name in ("templates", "edits", "protect", "patterns"):
             set_(self, name, _texts(getattr(self, name), name))
         for edit in self.edits:
-            _validate.choice(edit, "edits", EDITS)
+            validation.choice(edit, "edits", EDITS)
         if not self.edits:
             raise InvalidInputError(f"`edits` is empty; name some of {', '.join(EDITS)}")
         if bool(self.templates) != (self.kind == "paraphrase"):

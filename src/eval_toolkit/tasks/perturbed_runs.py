@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records, compare_runs
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.units import UnitValues

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.prompts import Formatter, check_formatter, format_prompt
+from eval_toolkit.models.prompts import Formatter, check_formatter, format_prompt
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import ResponseType
+from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import ResponseType
-from eval_toolkit.runner import Job
 from eval_toolkit.runs.specs import DecodingSpec
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
@@ -200,7 +200,7 @@ def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     (4, 1)
     """
     given = task.attempts if attempts is None else attempts
-    attempts = _validate.integer(given, "attempts", low=1)
+    attempts = validation.integer(given, "attempts", low=1)
     if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
             f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "

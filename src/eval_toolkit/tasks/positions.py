@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis.comparison import opened_run
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.graders.choices import ChoicePosition
@@ -197,7 +197,7 @@ def position_bias(
     >>> [one.picked.value for one in position_bias(records).positions]
     [0.5, 0.5]
     """
-    confidence = _validate.fraction(confidence, "confidence")
+    confidence = validation.fraction(confidence, "confidence")
     picks = _Picks.of([_records(run, at) for at, run in enumerate(_listed(runs))])
     test = rotation_test(
         [one.tolist() for one in picks.picked], n_permutations=n_permutations, seed=seed

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _tables
-from eval_toolkit._files import is_file
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import is_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = ["Row", "checked_rows", "read_labels", "read_rows"]
@@ -35,7 +35,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     """
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file")
-    if only_named and _tables.media_type_of(path) != _tables.JSON:
+    if only_named and tables.media_type_of(path) != tables.JSON:
         raise InvalidInputError(f"{path}: the file holds one split, and not {split!r}")
 
     def list_in(payload: Any) -> Any:
@@ -53,7 +53,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
             )
         return payload
 
-    return [_object(row, place) for place, row in _tables.read_records(path, list_in=list_in)]
+    return [_object(row, place) for place, row in tables.read_records(path, list_in=list_in)]
 
 
 def _object(value: Any, place: str) -> Row:
@@ -64,7 +64,7 @@ def _object(value: Any, place: str) -> Row:
 
 def read_labels(path: Path) -> list[Any]:
     """Return the labels of a file with one per line: numbers as numbers, the rest as text."""
-    lines = [line.strip() for line in _tables.read_text(path).splitlines() if line.strip()]
+    lines = [line.strip() for line in tables.read_text(path).splitlines() if line.strip()]
     return [int(line) if line.lstrip("-").isdecimal() else line for line in lines]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.choices import right_choices
-from eval_toolkit.messages import Role
-from eval_toolkit.responses import Loglikelihood
+from eval_toolkit.models.messages import Role
+from eval_toolkit.models.responses import Loglikelihood
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.types import Sample
@@ -52,7 +52,7 @@ def sample_units(samples: Iterable[Sample]) -> list[Unit]:
 
     Examples
     --------
-    >>> from eval_toolkit.messages import Message
+    >>> from eval_toolkit.models.messages import Message
     >>> ask = [Message("user", "Capital of Italy?")]
     >>> (unit,) = sample_units([Sample("q", "", ask, "Rome", (" Bonn", " Rome"))])
     >>> unit.input, unit.reference, unit.more

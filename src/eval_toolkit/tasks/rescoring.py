@@ -6,17 +6,17 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
+from eval_toolkit.graders.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Progress
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import outcomes_of, stored_digest
@@ -60,7 +60,7 @@ def greedy_again(temperature: float, attempts: int) -> list[str]:
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
     """Return a finished run of a task, or raise what else it is."""
     check_task(task)
-    _validate.place(run, name, Run)
+    validation.place(run, name, Run)
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
@@ -122,7 +122,7 @@ def measure_run(
     --------
     >>> import tempfile
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.responses import ResponseType
+    >>> from eval_toolkit.models.responses import ResponseType
     >>> class Capitals(BaseTask[str]):
     ...     NAME = "Capitals"
     ...     RESPONSE_TYPE = ResponseType.COMPLETION
@@ -139,7 +139,7 @@ def measure_run(
     >>> again.card["exact_match"].value
     1.0
     """
-    _validate.place(out, "out", NoneType)
+    validation.place(out, "out", NoneType)
     source = opened_task_run(run, task)
     kind = StoredAnswers.stored(
         source,
@@ -213,9 +213,9 @@ def judge_run(
     Examples
     --------
     >>> import tempfile
-    >>> from eval_toolkit.judges import Judge
+    >>> from eval_toolkit.graders.judges import Judge
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.responses import ResponseType
+    >>> from eval_toolkit.models.responses import ResponseType
     >>> from eval_toolkit.tasks.running import run_task
     >>> class Capitals(BaseTask[str]):
     ...     NAME = "Capitals"
@@ -230,8 +230,8 @@ def judge_run(
     >>> judged.card["correctness"].value, judged.n_asked, judged.judges["correctness"]["n_asked"]
     (1.0, 0, 1)
     """
-    _validate.place(out, "out", NoneType)
-    _validate.place(cache, "cache", ResponseCache, NoneType)
+    validation.place(out, "out", NoneType)
+    validation.place(cache, "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
     ask = AskSpec(
         cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress

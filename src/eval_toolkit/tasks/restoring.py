@@ -6,13 +6,13 @@ from typing import Any, NoReturn
 
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, ModelError
 from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.judges import Judge, Panel
+from eval_toolkit.graders.judges.asking import apart, judge_of
+from eval_toolkit.graders.judges.voting import RULES
 from eval_toolkit.graders.stored import grader_of_version
-from eval_toolkit.judges import Judge, Panel
-from eval_toolkit.judges.asking import apart, judge_of
-from eval_toolkit.judges.voting import RULES
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Grader
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.tasks.base import BaseTask

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import ChoicePosition
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.protocols import Model
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.running import run_task
@@ -80,7 +80,7 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     """
     if not isinstance(task, BaseTask):
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
-    by = _validate.integer(by, "by")
+    by = validation.integer(by, "by")
     styler = task.TASK_STYLER
     if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(

@@ -5,14 +5,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.prompts import Formatter, formatter_name
+from eval_toolkit.models.prompts import Formatter, formatter_name
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.protocols import Model
-from eval_toolkit.runner import Progress
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.open import JOURNAL
@@ -145,7 +145,7 @@ def run_task(
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.responses import ResponseType
+    >>> from eval_toolkit.models.responses import ResponseType
     >>> class Capitals(BaseTask[str]):
     ...     NAME = "Capitals"
     ...     RESPONSE_TYPE = ResponseType.COMPLETION
@@ -161,7 +161,7 @@ def run_task(
     (0.5, 2)
     """
     check_task(task)
-    _validate.place(out, "out", NoneType)
+    validation.place(out, "out", NoneType)
     ask = AskSpec(
         concurrency=concurrency,
         cache=cache,

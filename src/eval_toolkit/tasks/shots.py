@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -119,7 +119,7 @@ def fewshot_leakage(
     """
     if not isinstance(task, BaseTask):
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
-    _validate.fraction(threshold, "threshold")
+    validation.fraction(threshold, "threshold")
     if not task.num_fewshot:
         raise InvalidInputError(
             f"task {task.NAME!r} is asked without examples; set `num_fewshot` as in the run"

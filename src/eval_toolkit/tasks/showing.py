@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from eval_toolkit.graders.choices import softmax
-from eval_toolkit.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import JobResult
+from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import JobResult
 from eval_toolkit.runs.blocks import Block, Choice, Choices, Group, Note, Text
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 from eval_toolkit.runs.showing import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._validate import choice as one_of
+from eval_toolkit._internal.validation import choice as one_of
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.texts import compiled
 from eval_toolkit.tasks.answers import ANSWER_KINDS, Choices, read_choices, right_choices

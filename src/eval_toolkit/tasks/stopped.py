@@ -59,7 +59,7 @@ def stopped_cell(
     Examples
     --------
     >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.messages import Message
+    >>> from eval_toolkit.models.messages import Message
     >>> from eval_toolkit.scorecards import summarise
     >>> from eval_toolkit.tasks.stopping import UntilWidth
     >>> from eval_toolkit.tasks.types import Sample
@@ -139,7 +139,7 @@ def stopped_card(
     Examples
     --------
     >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.messages import Message
+    >>> from eval_toolkit.models.messages import Message
     >>> from eval_toolkit.scorecards import summarise
     >>> from eval_toolkit.tasks.stopping import UntilWidth
     >>> from eval_toolkit.tasks.types import Sample

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.metric_specs import ColumnSpec
@@ -79,9 +79,9 @@ class UntilWidth:
     scope: str = "population"
 
     def __post_init__(self) -> None:
-        width = _validate.number(self.width, "width", low=0.0, include_low=False)
+        width = validation.number(self.width, "width", low=0.0, include_low=False)
         object.__setattr__(self, "width", width)
-        _validate.choice(self.scope, "scope", _SCOPES)
+        validation.choice(self.scope, "scope", _SCOPES)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -198,8 +198,8 @@ class UntilDecided:
             object.__setattr__(self, "against", against)
         if not isinstance(against, Run):
             raise InvalidTypeError(f"`against` is {against!r:.80}; it must be a run or a path")
-        object.__setattr__(self, "margin", _validate.number(self.margin, "margin", low=0.0))
-        _validate.choice(self.scope, "scope", _SCOPES)
+        object.__setattr__(self, "margin", validation.number(self.margin, "margin", low=0.0))
+        validation.choice(self.scope, "scope", _SCOPES)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""

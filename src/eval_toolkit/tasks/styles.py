@@ -6,8 +6,8 @@ from string import ascii_uppercase
 from typing import Any, ClassVar, Protocol
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.prompts import joined_choice
-from eval_toolkit.responses import ResponseType
+from eval_toolkit.models.prompts import joined_choice
+from eval_toolkit.models.responses import ResponseType
 
 __all__ = [
     "STYLES",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["distinct_subjects", "select_subjects", "subject_name"]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.messages import Message, Role, read_messages
-from eval_toolkit.responses import (
+from eval_toolkit.models.messages import Message, Role, read_messages
+from eval_toolkit.models.responses import (
     Completion,
     Loglikelihood,
     RawCompletion,

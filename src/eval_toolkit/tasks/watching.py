@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.runner import Job, JobResult
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.drawing import Drawn, Known, Looks, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.types import Sample
@@ -187,7 +187,7 @@ def set_watch(
     confidence: float,
 ) -> Watch:
     """Return a rule set to watch a run; the order of a file is refused."""
-    if _validate.choice(order, "order", ("shuffled", "file")) == "file":
+    if validation.choice(order, "order", ("shuffled", "file")) == "file":
         raise InvalidInputError(
             "`order` is 'file': the first units of a file are no random sample, so a run in that "
             "order cannot stop early; use 'shuffled'"
@@ -199,7 +199,7 @@ def set_watch(
         macro=macro,
         samples=tuple(ordered),
         drawn=Drawn.of(ordered, macro=macro),
-        confidence=_validate.fraction(confidence, "confidence"),
+        confidence=validation.fraction(confidence, "confidence"),
     )
 
 
@@ -269,9 +269,9 @@ def ask_until(
     Examples
     --------
     >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.messages import Message
-    >>> from eval_toolkit.requests import GenerateRequest
-    >>> from eval_toolkit.responses import RawCompletion
+    >>> from eval_toolkit.models.messages import Message
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> from eval_toolkit.models.responses import RawCompletion
     >>> from eval_toolkit.tasks.stopping import UntilWidth
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")], "yes") for n in range(1000)]
     >>> watch = UntilWidth(0.1, scope="benchmark").watch(samples, [ms.mean_of("right", bounds=(0.0, 1.0))])
@@ -284,7 +284,7 @@ def ask_until(
     >>> asked.decision.n_used, asked.decision.n_saved, asked.n_beyond
     (64, 936, 0)
     """
-    at_once = _validate.integer(at_once, "at_once", low=1)
+    at_once = validation.integer(at_once, "at_once", low=1)
     by_unit: dict[str, list[Job]] = {}
     for job in jobs:
         by_unit.setdefault(job.unit_id, []).append(job)

@@ -7,13 +7,13 @@ from typing import Any
 
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.graders.base import Grade, columns_of
-from eval_toolkit.messages import Role
-from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.responses import (
+from eval_toolkit.models.messages import Role
+from eval_toolkit.models.responses import (
     Completion,
     Loglikelihood,
     ResponseType,
 )
+from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.testing.material import ODD_TEXTS

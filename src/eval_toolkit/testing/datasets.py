@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames
+from eval_toolkit._internal import frames as _frames
 from eval_toolkit.errors import EvalToolkitError, LeakageError
 from eval_toolkit.leakage import LeakageFinding, drop_until_clean
 from eval_toolkit.protocols import (

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.testing.material import ODD_TEXTS
 from eval_toolkit.testing.rules import (
     Suite,

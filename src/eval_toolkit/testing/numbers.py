@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames
+from eval_toolkit._internal import frames
 from eval_toolkit.errors import EvalToolkitError, UndefinedMetricError
+from eval_toolkit.harness.scorers import checked_scores
 from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
 from eval_toolkit.protocols import EvalSliceLike, MetricSpec, Scorer, ThresholdSelector
-from eval_toolkit.scorers import checked_scores
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.testing.material import ODD_TEXTS, TEXTS, labelled
 from eval_toolkit.testing.rules import (
@@ -52,13 +52,13 @@ class _Inputs:
     def n(self) -> int:
         """How many inputs there are."""
         inputs = self.inputs
-        return _frames.n_rows(inputs) if is_frame(inputs) else len(inputs)
+        return frames.n_rows(inputs) if is_frame(inputs) else len(inputs)
 
     def some(self, rows: Sequence[int]) -> Any:
         """Return some of the inputs, as the same kind of object."""
         inputs = self.inputs
         if is_frame(inputs):
-            return _frames.take(inputs, np.asarray(rows, dtype=np.int64))
+            return frames.take(inputs, np.asarray(rows, dtype=np.int64))
         if isinstance(inputs, np.ndarray):
             return inputs[list(rows)]
         return [inputs[row] for row in rows]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames, protocols
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit import protocols
+from eval_toolkit._internal import frames
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["ContractError", "Suite"]
@@ -259,9 +260,9 @@ def is_frame(value: Any) -> bool:
 def same_values(one: Any, other: Any) -> bool:
     """Return whether two values are equal: numbers, texts, arrays, frames, or lists of them."""
     if is_frame(one):
-        names = _frames.names(one)
-        return names == _frames.names(other) and all(
-            same_values(_frames.column(one, name), _frames.column(other, name)) for name in names
+        names = frames.names(one)
+        return names == frames.names(other) and all(
+            same_values(frames.column(one, name), frames.column(other, name)) for name in names
         )
     if isinstance(one, np.ndarray):
         return one.shape == np.shape(other) and same_values(one.tolist(), other.tolist())

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eval_toolkit._optional import require
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.responses import Completion
+from eval_toolkit._internal.optional import require
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.testing.material import ODD_TEXTS

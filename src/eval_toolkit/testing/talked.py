@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Attack, TextScorer, TextTransform
-from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.base import MODES, mode_of

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import SimilarityStrategy
 from eval_toolkit.text_dedup.dedup import DEFAULT_DEDUP_THRESHOLD, checked_strategy
@@ -120,7 +120,7 @@ def audit_source_label_similarity(
     checked_texts(texts, "texts")
     strategy = checked_strategy(strategy)
     threshold = checked_threshold(threshold, strategy)
-    k = _validate.integer(k_neighbors, "k_neighbors", low=1)
+    k = validation.integer(k_neighbors, "k_neighbors", low=1)
     kinds = (
         (_per_row(sources, "sources", len(texts)), ("within_source", "cross_source")),
         (_per_row(labels, "labels", len(texts)), ("same_label", "cross_label")),

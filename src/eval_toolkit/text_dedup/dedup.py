@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.protocols import SimilarityStrategy
 from eval_toolkit.text_dedup.normalize import checked_texts, exact_duplicate_groups
@@ -355,5 +355,5 @@ def duplicate_clusters(
 def _options(threshold: float, k_neighbors: int, strategy: SimilarityStrategy) -> tuple[float, int]:
     return (
         checked_threshold(threshold, strategy),
-        _validate.integer(k_neighbors, "k_neighbors", low=1),
+        validation.integer(k_neighbors, "k_neighbors", low=1),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal.validation import IntArray
 
 __all__ = ["character_units", "count_grams", "word_units"]
 

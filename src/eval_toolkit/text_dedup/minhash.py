@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._kernel import neardup
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.kernel import neardup
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, distinct, normalize_text_for_dedup
 from eval_toolkit.text_dedup.pairs import (
@@ -108,10 +108,10 @@ class MinHashLSHStrategy(JoinStrategy):
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        _validate.integer(self.n, "n", low=1)
-        _validate.integer(self.num_perm, "num_perm", low=8)
-        _validate.integer(self.bands, "bands", low=1)
-        _validate.integer(self.seed, "seed", low=0)
+        validation.integer(self.n, "n", low=1)
+        validation.integer(self.num_perm, "num_perm", low=8)
+        validation.integer(self.bands, "bands", low=1)
+        validation.integer(self.seed, "seed", low=0)
         if self.num_perm % self.bands:
             raise InvalidInputError(
                 f"`num_perm` is {self.num_perm}; it must be divisible by `bands` ({self.bands})"

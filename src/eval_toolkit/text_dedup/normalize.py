@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _hashing
-from eval_toolkit._validate import IntArray
+from eval_toolkit._internal import hashing
+from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidTypeError
 
 __all__ = [
@@ -86,7 +86,7 @@ def sha256_text(text: str, *, normalize: bool = True) -> str:
     '185f8db3'
     """
     form = normalize_text_for_dedup(text)
-    return _hashing.sha256_text(form if normalize else text)
+    return hashing.sha256_text(form if normalize else text)
 
 
 def exact_duplicate_groups(

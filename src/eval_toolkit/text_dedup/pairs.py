@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
 
@@ -269,7 +269,7 @@ class JoinStrategy(ABC):
         InvalidInputError
             If the texts are not a list of str or ``k_neighbors`` is below 1.
         """
-        k = min(_validate.integer(k_neighbors, "k_neighbors", low=1), len(texts))
+        k = min(validation.integer(k_neighbors, "k_neighbors", low=1), len(texts))
         rows, neighbours = self._neighbours_within(checked_texts(texts, "texts"), k)
         return nearest(rows, rows, neighbours, k, self_first=True)
 
@@ -295,7 +295,7 @@ class JoinStrategy(ABC):
         InvalidInputError
             If the texts are not lists of str or ``k_neighbors`` is below 1.
         """
-        k = min(_validate.integer(k_neighbors, "k_neighbors", low=1), len(reference))
+        k = min(validation.integer(k_neighbors, "k_neighbors", low=1), len(reference))
         checked_texts(query, "query")
         checked_texts(reference, "reference")
         rows, others, neighbours = self._neighbours_across(query, reference, k)
@@ -307,14 +307,14 @@ def checked_threshold(value: float, strategy: Any) -> float:
     if getattr(strategy, "reaches_one", False):
         return _threshold(value)
     try:
-        return _validate.fraction(value, "threshold")
+        return validation.fraction(value, "threshold")
     except InvalidInputError as error:
         hint = "; 1 is for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
         raise InvalidInputError(f"{error}{hint if value == 1.0 else ''}") from None
 
 
 def _threshold(value: float) -> float:
-    return _validate.number(value, "threshold", low=0.0, high=1.0, include_low=False)
+    return validation.number(value, "threshold", low=0.0, high=1.0, include_low=False)
 
 
 def nearest(

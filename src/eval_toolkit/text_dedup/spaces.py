@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.pairs import SimilarPairs
 

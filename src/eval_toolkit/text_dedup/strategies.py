@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.text_dedup.grams import character_units, count_grams, word_units
 from eval_toolkit.text_dedup.normalize import Distinct, distinct, normalize_text_for_dedup
@@ -116,12 +116,12 @@ class TfidfCosineStrategy(_SpaceStrategy):
             raise InvalidInputError(
                 f"`ngram_range` is {self.ngram_range!r}; it must be (shortest, longest)"
             ) from None
-        _validate.integer(low, "ngram_range[0]", low=1)
-        _validate.integer(high, "ngram_range[1]", low=low)
+        validation.integer(low, "ngram_range[0]", low=1)
+        validation.integer(high, "ngram_range[1]", low=low)
         if isinstance(self.min_df, float):
-            _validate.number(self.min_df, "min_df", low=0.0, high=1.0)
+            validation.number(self.min_df, "min_df", low=0.0, high=1.0)
         else:
-            _validate.integer(self.min_df, "min_df", low=1)
+            validation.integer(self.min_df, "min_df", low=1)
 
     def _space(self, texts: list[str], copies: IntArray) -> Space:
         units = word_units([text.lower() for text in texts] if self.lowercase else texts)
@@ -220,7 +220,7 @@ class EmbeddingCosineStrategy(_SpaceStrategy):
     def _space(self, texts: list[str], copies: IntArray) -> Space:
         if not texts:
             return DenseCosine(np.empty((0, 0)))
-        output = _validate.as_array(self.embedder(texts), "embedder output", shape="2-D")
+        output = validation.as_array(self.embedder(texts), "embedder output", shape="2-D")
         if output.ndim != 2 or len(output) != len(texts):
             raise InvalidInputError(
                 f"`embedder` returned shape {output.shape} for {len(texts)} texts; it must return "
@@ -272,8 +272,8 @@ class JaccardNgramStrategy(_SpaceStrategy):
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        _validate.integer(self.n, "n", low=1)
-        _validate.choice(self.analyzer, "analyzer", ("char", "word"))
+        validation.integer(self.n, "n", low=1)
+        validation.choice(self.analyzer, "analyzer", ("char", "word"))
 
     def _distinct(self, texts: list[str]) -> Distinct:
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)

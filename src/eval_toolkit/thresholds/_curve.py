@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.metrics import ThresholdResult
-from eval_toolkit.metrics._cumulative import ScoreGroups
+from eval_toolkit.metrics.cumulative import ScoreGroups
 from eval_toolkit.metrics.ranking import ranked
 
 __all__ = [

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.results import DEFAULT_METHOD
 from eval_toolkit.inference.statistics import AtThreshold
 from eval_toolkit.metrics import ThresholdResult, confusion
-from eval_toolkit.metrics._cumulative import ScoreGroups
-from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.cumulative import ScoreGroups
+from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.thresholds._curve import (
     f1_scores,
@@ -128,8 +128,8 @@ class CISafeThresholdSelector:
         if not self.constraints:
             raise InvalidInputError(f"give at least one limit: {', '.join(_LIMITS)}")
         for name, value in self.constraints.items():
-            _validate.number(value, name, low=0.0, high=1.0)
-        _validate.fraction(self.confidence, "confidence")
+            validation.number(value, name, low=0.0, high=1.0)
+        validation.fraction(self.confidence, "confidence")
         object.__setattr__(self, "metadata", dict(self.metadata))
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.metrics import ThresholdResult
 from eval_toolkit.protocols import ThresholdSelector

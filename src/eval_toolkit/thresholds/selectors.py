@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.calibration import CostMatrix
 from eval_toolkit.errors import InfeasibleError, InvalidTypeError
 from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
@@ -79,7 +79,7 @@ class TargetRecallSelector:
     """Target in (0, 1]."""
 
     def __post_init__(self) -> None:
-        _validate.number(self.recall, "recall", low=0.0, high=1.0, include_low=False)
+        validation.number(self.recall, "recall", low=0.0, high=1.0, include_low=False)
 
     @property
     def criterion(self) -> str:
@@ -122,7 +122,7 @@ class TargetPrecisionSelector:
     """Target in (0, 1]."""
 
     def __post_init__(self) -> None:
-        _validate.number(self.precision, "precision", low=0.0, high=1.0, include_low=False)
+        validation.number(self.precision, "precision", low=0.0, high=1.0, include_low=False)
 
     @property
     def criterion(self) -> str:
@@ -173,7 +173,7 @@ class TargetFPRSelector:
     """Limit in [0, 1]."""
 
     def __post_init__(self) -> None:
-        _validate.number(self.fpr, "fpr", low=0.0, high=1.0)
+        validation.number(self.fpr, "fpr", low=0.0, high=1.0)
 
     @property
     def criterion(self) -> str:

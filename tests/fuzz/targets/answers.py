@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.fuzz.target import SEEN, Target, each
 
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.openai_compatible.scored import (
     Ruler,
@@ -17,7 +17,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     read_next_token,
     read_prompt_logprobs,
 )
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 __all__ = ["TARGETS"]
 

@@ -7,12 +7,12 @@ from tests.fuzz.target import Target, command, each
 from tests.fuzz.targets.runs import _SCORED, two_runs
 
 from eval_toolkit.cli.judge import _rubric
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.loaders import OodManifestLoader
-from eval_toolkit.messages import Message
 from eval_toolkit.models import ScriptedModel
-from eval_toolkit.prompts import JinjaTemplate
-from eval_toolkit.responses import Completion, RawCompletion
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.prompts import JinjaTemplate
+from eval_toolkit.models.responses import Completion, RawCompletion
 
 __all__ = ["TARGETS"]
 

@@ -10,15 +10,15 @@ from tests.fuzz.pages import check_page
 from tests.fuzz.target import BrokenError, Target, command, each
 from tests.viewer_driving import TOKEN, Asking
 
-from eval_toolkit import _tables
+from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.strict_json import json_bytes
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.runner.journal import Journal
+from eval_toolkit.models.runner.journal import Journal
+from eval_toolkit.report.viewer import create_app
+from eval_toolkit.report.viewer import listing as listing_module
+from eval_toolkit.report.viewer import reporting as reporting_module
 from eval_toolkit.runs.progress import read_progress
-from eval_toolkit.viewer import create_app
-from eval_toolkit.viewer import listing as listing_module
-from eval_toolkit.viewer import reporting as reporting_module
 
 __all__ = ["TARGETS", "two_runs"]
 
@@ -79,7 +79,7 @@ def _rolled_runs(folder: Path) -> None:
 def _as_json(run: Path) -> None:
     """Write each table of a run as JSON beside it, where its cells can be changed."""
     for path in run.rglob("*.parquet"):
-        columns = {name: _plain(column) for name, column in _tables.read_table(path).items()}
+        columns = {name: _plain(column) for name, column in tables.read_table(path).items()}
         path.with_suffix(".cells.json").write_text(json.dumps(columns, indent=1))
 
 

@@ -17,8 +17,8 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Grade, available_graders, load_grader
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.models.embedded.gguf import read_gguf
+from eval_toolkit.models.responses import Completion, Loglikelihood
 from eval_toolkit.plugins import name_and_options
-from eval_toolkit.responses import Completion, Loglikelihood
 from eval_toolkit.rollouts.attacks import load_attack
 from eval_toolkit.tasks import ResponseType
 from eval_toolkit.tasks.measuring import columns_of, grades_by

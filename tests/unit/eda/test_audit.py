@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit._tables import FileFormat, read_table
-from eval_toolkit.eda.audit import AuditGate, DataAudit, audit_dataset
-from eval_toolkit.eda.summaries import summarize_split
+from eval_toolkit._internal.tables import FileFormat, read_table
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import wilson_interval
 from eval_toolkit.leakage import (
@@ -22,6 +20,8 @@ from eval_toolkit.leakage import (
     NearDuplicateCheck,
     run_leakage_checks,
 )
+from eval_toolkit.leakage.eda.audit import AuditGate, DataAudit, audit_dataset
+from eval_toolkit.leakage.eda.summaries import summarize_split
 from eval_toolkit.loaders import DataFrameLoader, SingleSliceLoader
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import normalize_text_for_dedup

@@ -9,8 +9,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
-from eval_toolkit.eda.competency import competency_baselines
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.leakage.eda.competency import competency_baselines
 from eval_toolkit.metrics import pr_auc
 
 LABELS = [1, 0] * 20

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from eval_toolkit.eda.lexical import class_lexical_association, weighted_log_odds
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.leakage.eda.lexical import class_lexical_association, weighted_log_odds
 
 A = ["Win a FREE prize now!", "free cash, free prize", "claim the prize"]
 B = ["see you at noon", "the meeting is at noon now", "are you free at noon"]

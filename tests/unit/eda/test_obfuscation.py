@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from eval_toolkit._tables import FileFormat, read_table
-from eval_toolkit.eda import obfuscation as ob
+from eval_toolkit._internal.tables import FileFormat, read_table
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import wilson_interval
+from eval_toolkit.leakage.eda import obfuscation as ob
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)  # surrogates, too
 

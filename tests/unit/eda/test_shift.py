@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestNeighbors
 
-from eval_toolkit.eda import discrepancy
-from eval_toolkit.eda.discrepancy import maximum_mean_discrepancy, median_bandwidth
-from eval_toolkit.eda.shift import distribution_shift, knn_purity, proxy_a_distance
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.leakage.eda import discrepancy
+from eval_toolkit.leakage.eda.discrepancy import maximum_mean_discrepancy, median_bandwidth
+from eval_toolkit.leakage.eda.shift import distribution_shift, knn_purity, proxy_a_distance
 from eval_toolkit.seeds import derive_seed
 
 seeds = st.integers(0, 2**32 - 1)

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._tables import FileFormat, read_table
-from eval_toolkit.eda.summaries import (
+from eval_toolkit._internal.tables import FileFormat, read_table
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference import wilson_interval
+from eval_toolkit.leakage.eda.summaries import (
     ClassBalance,
     Quantiles,
     class_balance,
     length_quantiles,
     summarize_split,
 )
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference import wilson_interval
 from eval_toolkit.slices import EvalSlice
 
 TEXTS = st.lists(st.text(max_size=30), min_size=1, max_size=40)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.hostile import SHORT
 from tests.report_asked_runs import choice_run, judged_run, rollout_run
 
-from eval_toolkit._display.to_latex import latex_text
-from eval_toolkit._display.to_markdown import markdown_text
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.display.to_latex import latex_text
+from eval_toolkit._internal.display.to_markdown import markdown_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting import cell_rows, export_files
 from eval_toolkit.integrations.exporting.model_card import model_card

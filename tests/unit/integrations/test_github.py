@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile import SHORT
 
-from eval_toolkit._display import Table
-from eval_toolkit._display.to_markdown import markdown_table
+from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.display.to_markdown import markdown_table
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.cli.main import cli
 from eval_toolkit.integrations.github import SUMMARY_LIMIT, annotations, append_summary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.hostile import SHORT
 
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.artifacts import validate_results
 from eval_toolkit.artifacts.validation import validate_manifest
@@ -25,10 +25,10 @@ from eval_toolkit.integrations.importing import (
 )
 from eval_toolkit.integrations.importing import imports as imports_module
 from eval_toolkit.integrations.importing.writing import folder_names
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.report import write_report
 from eval_toolkit.rollouts.turns import rollouts_of
-from eval_toolkit.runner import read_outcomes
 from eval_toolkit.runs import Run, run_state
 from eval_toolkit.tasks.references import references_of
 

@@ -34,7 +34,7 @@ from eval_toolkit.integrations.importing.inspect_values import is_known, mean_of
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
 from eval_toolkit.integrations.importing.measured import log_records
 from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 
 NAN = float("nan")
 STORED, DEFLATE, ZSTANDARD = 0, 8, 93

@@ -22,7 +22,7 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.importing import Log, Wanted, measure_log, read_logs
 from eval_toolkit.integrations.importing.lm_eval import recognises
 from eval_toolkit.integrations.importing.lm_eval_samples import read_samples
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 
 
 def one(path: Path, **wanted: Any) -> Log:

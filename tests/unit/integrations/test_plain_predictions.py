@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.integrations.importing import Log, Wanted, import_logs, measure_log, read_logs
@@ -47,7 +47,7 @@ class TestScores:
             "lang": np.array(["de", "en"] * 40, dtype=object),
         }
         path = tmp_path / "preds.parquet"
-        _tables.write_table(columns, path)
+        tables.write_table(columns, path)
         with pytest.raises(SystemExit) as ended:
             main(["score", str(path), "--by", "lang", "--save", str(tmp_path / "saved")])
         assert ended.value.code == 0
@@ -145,7 +145,7 @@ class TestForms:
                 '[{"id": "007", "correct": 1}, {"id": "008", "correct": 0}, {"id": "9", "correct": 1}]'
             )
         else:
-            _tables.write_table({"id": ids, "correct": np.array([1.0, 0.0, 1.0])}, path)
+            tables.write_table({"id": ids, "correct": np.array([1.0, 0.0, 1.0])}, path)
         log = one(path)
         assert [sample.unit_id for sample in log.samples] == ["007", "008", "9"]
         assert [sample.values["correct"] for sample in log.samples] == [1.0, 0.0, 1.0]

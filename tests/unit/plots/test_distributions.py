@@ -12,7 +12,7 @@ from eval_toolkit import plots
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import kaplan_meier
-from eval_toolkit.plots.distributions import _frontier
+from eval_toolkit.report.plots.distributions import _frontier
 
 
 class TestReliability:
@@ -246,7 +246,7 @@ class TestSurvival:
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(1, 6))
 @settings(max_examples=50)
 def test_rounding_moves_a_number_by_less_than_shows(value: float, digits: int) -> None:
-    from eval_toolkit.plots._charts import significant
+    from eval_toolkit.report.plots._charts import significant
 
     (short,) = significant([value], digits)
     assert abs(short - value) <= abs(value) * 10 ** (1 - digits) + 1e-300

@@ -9,7 +9,7 @@ from tests.unit.plots.catalogue import forest_cells, nodes, rows
 from eval_toolkit import plots
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import BootstrapCI, PairedBootstrapCI
-from eval_toolkit.plots._estimates import estimates
+from eval_toolkit.report.plots._estimates import estimates
 from eval_toolkit.scorecards import MetricResult
 
 CI = BootstrapCI(0.7, 0.6, 0.8, 0.95, 1000, "BCa", n_units=40, n_groups=40)

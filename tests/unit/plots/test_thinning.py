@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from eval_toolkit import metrics
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.plots import step_vertices, thin_curve
-from eval_toolkit.plots.thinning import thin_together
+from eval_toolkit.report.plots import step_vertices, thin_curve
+from eval_toolkit.report.plots.thinning import thin_together
 
 numbers = st.floats(-1e6, 1e6)
 curves = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=60).map(

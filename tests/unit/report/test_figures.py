@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.report_runs import written_rows
 
-from eval_toolkit._contained import Contained, Limits, Overrun, close_workers
-from eval_toolkit.plots import pictures, plot_metric_bars, plot_threshold_curves
+from eval_toolkit._internal.sandbox import Contained, Limits, Overrun, close_workers
 from eval_toolkit.report.figures import drawn
+from eval_toolkit.report.plots import pictures, plot_metric_bars, plot_threshold_curves
 from eval_toolkit.report.rendering import chart_library, stylesheet
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.report.writing import report_html
@@ -71,7 +71,7 @@ def test_a_chart_that_takes_too_long_is_one_picture_less(monkeypatch) -> None:
 
 
 def test_the_death_of_the_process_that_draws_is_survived() -> None:
-    convert = Contained("eval_toolkit._contained.charts:convert", pictures._LIMITS)
+    convert = Contained("eval_toolkit._internal.sandbox.charts:convert", pictures._LIMITS)
     spec = plot_metric_bars({"a": 0.5}).to_dict()
     for _ in range(2):
         with pytest.raises(Overrun) as raised:

@@ -145,7 +145,7 @@ class TestTasks:
     def test_agreement_of_votes_is_told(self, tmp_path: Path) -> None:
         from tests.report_asked_runs import ROWS, Sums
 
-        from eval_toolkit.judges import Judge
+        from eval_toolkit.graders.judges import Judge
         from eval_toolkit.tasks import run_task
 
         said = iter(["yes", "yes", "no"] * 4)

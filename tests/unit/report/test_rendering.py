@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit._display import Number, Table
-from eval_toolkit._display.to_html import html_table
+from eval_toolkit._internal.display import Number, Table
+from eval_toolkit._internal.display.to_html import html_table
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import rendering
 
@@ -54,7 +54,7 @@ def test_the_chart_library_that_ends_its_process_costs_a_page_nothing_else(
     def dies(*_: object) -> bytes:
         raise ArtifactError("a chart could not be drawn: the chart library crashed on it")
 
-    monkeypatch.setattr("eval_toolkit.plots.pictures.picture", dies)
+    monkeypatch.setattr("eval_toolkit.report.plots.pictures.picture", dies)
     assert rendering.chart_library.__wrapped__() == ""
 
 

@@ -13,10 +13,10 @@ from tests.report_asked_runs import HOSTILE, ROWS, Sums, solve
 from tests.report_runs import WANTED, Page, plain
 from tests.shown_blocks import choices, notes, text, texts, verdicts
 
+from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.samples import _by_column, _grades, _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.runner import JobResult
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.blocks import Messages
 from eval_toolkit.runs.driver import outcomes_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.report_asked_runs import SCORER, SEEDS
 from tests.report_runs import WANTED, Page
 
-from eval_toolkit._display import Estimate
+from eval_toolkit._internal.display import Estimate
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.models.scripted import ScriptedModel

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit._display import Estimate
-from eval_toolkit._words import p_value, value_and_ends, visible
+from eval_toolkit._internal.display import Estimate
+from eval_toolkit._internal.words import p_value, value_and_ends, visible
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError, PluginError
-from eval_toolkit.messages import Role
 from eval_toolkit.models.embedded import EmbeddedModel
+from eval_toolkit.models.messages import Role
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts import System
 from eval_toolkit.rollouts.attacks import (
     Base64,

@@ -15,9 +15,9 @@ import pytest
 from tests.model_fixture import reference_logits, tiny_weights, write_tiny_model
 
 from eval_toolkit.errors import ArtifactError, ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.embedded.weights import load_weights
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
 from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node

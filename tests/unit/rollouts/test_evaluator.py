@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.errors import (
     InvalidInputError,
     InvalidTypeError,

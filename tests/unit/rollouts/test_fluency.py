@@ -5,8 +5,8 @@ import math
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.models.responses import RawLoglikelihood
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.measures.fluency import perplexity, probe_perplexity
 

@@ -3,16 +3,16 @@
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.judges import Judge, KeywordJudge, Panel, Rubric
-from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.graders.judges import Judge, KeywordJudge, Panel, Rubric
+from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Journal, read_outcomes
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import RawCompletion
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers import CachedScorer, JudgeScorer, asked_through, checked_turns
 from eval_toolkit.rollouts.scorers.judged import completion_of
-from eval_toolkit.runner import Journal, read_outcomes
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Context
 from eval_toolkit.runs.context import Asker
 

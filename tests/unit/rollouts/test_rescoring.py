@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.judges import Judge
-from eval_toolkit.judges.asking import apart
+from eval_toolkit.graders.judges import Judge
+from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.models.responses import RawCompletion, Usage
+from eval_toolkit.models.runner import read_entries, read_outcomes
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.responses import RawCompletion, Usage
 from eval_toolkit.rollouts import (
     SeedPrompt,
     System,
@@ -21,8 +23,6 @@ from eval_toolkit.rollouts import (
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
 from eval_toolkit.rollouts.seeds.tables import seed_units
-from eval_toolkit.runner import read_entries, read_outcomes
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS, units_table
 from eval_toolkit.scorecards import Records

@@ -10,8 +10,10 @@ from scipy.stats import chi2
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.cli._rollout_page import rollout_page
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.runner import Journal, read_outcomes
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import (
     Budget,
@@ -22,8 +24,6 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Refinement, Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, as_text_scorer
-from eval_toolkit.runner import Journal, read_outcomes
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 
 SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n:02d}", category="ab"[n % 2]) for n in range(12)]

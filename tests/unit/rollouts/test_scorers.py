@@ -18,7 +18,7 @@ from eval_toolkit.errors import (
     PluginError,
 )
 from eval_toolkit.graders import Grade
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts import System, run_rollouts

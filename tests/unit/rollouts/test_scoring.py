@@ -5,7 +5,7 @@ import math
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.judges import Judge
+from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.conversations import Conversation

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -143,7 +143,7 @@ class TestFiles:
         paths = [
             write("a.json", json.dumps(rows)),
             write("a.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n"),
-            *(_tables.write_table(columns, tmp_path / f"a.{s}") for s in ("csv", "tsv", "parquet")),
+            *(tables.write_table(columns, tmp_path / f"a.{s}") for s in ("csv", "tsv", "parquet")),
         ]
         expected = [SeedPrompt(row["prompt"], id=row["id"]) for row in rows]
         for path in paths:

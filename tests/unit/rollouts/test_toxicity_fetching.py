@@ -18,8 +18,8 @@ import pytest
 
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models._wheels import cache_folder
 from eval_toolkit.models.embedded import fetching as model_fetching
+from eval_toolkit.models.wheels import cache_folder
 from eval_toolkit.rollouts.scorers.toxicity import fetch_toxicity, fetching, toxicity_path
 from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
 from eval_toolkit.rollouts.scorers.toxicity.words import N_WORDS, kept_words

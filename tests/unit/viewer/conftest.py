@@ -8,8 +8,8 @@ pytest.importorskip("starlette")
 
 from tests.viewer_driving import TOKEN, Asking
 
-from eval_toolkit.viewer import create_app
-from eval_toolkit.viewer import listing as listing_module
+from eval_toolkit.report.viewer import create_app
+from eval_toolkit.report.viewer import listing as listing_module
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ from tests.hostile import SHORT
 from tests.viewer_driving import TOKEN, Asking, cell, results, rollout_run, rows_run, task_run
 
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Job, JobResult, to_columns
-from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import Job, JobResult, to_columns
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.viewer import create_app, state
+from eval_toolkit.report.viewer.browsing import read_filter, to_query
+from eval_toolkit.report.viewer.records import Filter, fitting, records_at, shape_of
+from eval_toolkit.report.viewer.store import Store, TooLongError
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import create_app, state
-from eval_toolkit.viewer.browsing import read_filter, to_query
-from eval_toolkit.viewer.records import Filter, fitting, records_at, shape_of
-from eval_toolkit.viewer.store import Store, TooLongError
 
 N = 230
 

@@ -25,19 +25,19 @@ from tests.viewer_driving import (
 )
 from tests.viewer_serving import served
 
-from eval_toolkit._display import Count, Estimate, Interval, Number, Status, Table
+from eval_toolkit._internal.display import Count, Estimate, Interval, Number, Status, Table
 from eval_toolkit.cli import main
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Job, JobResult, to_columns
-from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Job, JobResult, to_columns
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.viewer import statistics
+from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
+from eval_toolkit.report.viewer.statistics import Told, compared
+from eval_toolkit.report.viewer.store import Store
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import statistics
-from eval_toolkit.viewer.listing import RunList
-from eval_toolkit.viewer.pairs import CASES, Joined, Rule, Side, joined
-from eval_toolkit.viewer.statistics import Told, compared
-from eval_toolkit.viewer.store import Store
 
 Right = dict[str, float | None]
 

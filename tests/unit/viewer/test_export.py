@@ -16,11 +16,11 @@ from tests.viewer_driving import plain_run, results, rows_run, task_run
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.report import Wanted
+from eval_toolkit.report.viewer import export
+from eval_toolkit.report.viewer.export import MARKER, export_site
+from eval_toolkit.report.viewer.places import Places
 from eval_toolkit.runs import open_run, write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import export
-from eval_toolkit.viewer.export import MARKER, export_site
-from eval_toolkit.viewer.places import Places
 
 PLAIN = Wanted(charts=False)
 
@@ -266,7 +266,7 @@ def test_a_failure_leaves_the_old_site(
 KILLED = """
 import os, signal, sys
 from eval_toolkit.report import Wanted
-from eval_toolkit.viewer import export
+from eval_toolkit.report.viewer import export
 
 made = []
 whole = export.report_html

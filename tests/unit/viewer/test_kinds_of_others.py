@@ -14,13 +14,13 @@ from tests.viewer_driving import Answer, Asking, rows_run
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import plugins
 from eval_toolkit.report import report_html
+from eval_toolkit.report.viewer.unit import beside
 from eval_toolkit.runs import Group, Kind, Note, Run, Table, Text, Unit, Words, drive
 from eval_toolkit.runs.blocks import Block, flattened
 from eval_toolkit.runs.inputs import INPUTS
 from eval_toolkit.runs.selected_units import Place, StoredUnit, selected_units
 from eval_toolkit.runs.shown import BUILT_IN_KINDS, Shown, kind_named, show_unit
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer.unit import beside
 
 OTHERS = ("d7", "<script>alert(1)</script>")
 

@@ -15,8 +15,8 @@ from tests.viewer_driving import Answer, Asking, plain_run
 from tests.viewer_serving import served
 
 from eval_toolkit.report import Wanted
+from eval_toolkit.report.viewer import listing, reporting
 from eval_toolkit.runs import open_run
-from eval_toolkit.viewer import listing, reporting
 
 TASK = """
 [task]

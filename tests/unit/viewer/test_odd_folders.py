@@ -22,25 +22,25 @@ from tests.viewer_driving import (
     task_run,
 )
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import sha256_file
+from eval_toolkit._internal import tables as _tables
+from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import ArtifactError, MissingExtraError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawCompletion
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Job, JobResult, to_columns
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.viewer import checking, listing, pairs, rendering, runs_page, statistics
+from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer.records import records_at, shape_of
+from eval_toolkit.report.viewer.statistics import Statistics, Told
+from eval_toolkit.report.viewer.store import Store, pattern
+from eval_toolkit.report.viewer.unit import blocks_of
 from eval_toolkit.rollouts import showing
-from eval_toolkit.runner import Job, JobResult, to_columns
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, selected_units, write_run
 from eval_toolkit.runs.blocks import Facts, Group, Text, flattened
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import checking, listing, pairs, rendering, runs_page, statistics
-from eval_toolkit.viewer.listing import RunList
-from eval_toolkit.viewer.records import records_at, shape_of
-from eval_toolkit.viewer.statistics import Statistics, Told
-from eval_toolkit.viewer.store import Store, pattern
-from eval_toolkit.viewer.unit import blocks_of
 
 
 def key_of(ask: Asking, run_id: str = "") -> str:

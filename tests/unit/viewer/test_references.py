@@ -10,10 +10,10 @@ from tests.hostile import HOSTILE
 from tests.viewer_driving import Answer, Asking
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.responses import ErrorInfo, RawLoglikelihood
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawLoglikelihood
-from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS
 from eval_toolkit.tasks import ChoicesSpec, CompletionSpec, Prompt, Task, run_task

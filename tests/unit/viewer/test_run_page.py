@@ -10,11 +10,11 @@ from tests.viewer_driving import Answer, Asking, plain_run, rollout_run, rows_ru
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import Wanted
+from eval_toolkit.report.viewer import reporting, run_page
+from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer.reporting import made_apart
+from eval_toolkit.report.viewer.state import Kept
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import reporting, run_page
-from eval_toolkit.viewer.listing import RunList
-from eval_toolkit.viewer.reporting import made_apart
-from eval_toolkit.viewer.state import Kept
 
 
 def run_page_of(ask: Asking, more: str = "") -> Answer:

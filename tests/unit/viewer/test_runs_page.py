@@ -11,9 +11,9 @@ from tests.viewer_driving import Asking, plain_run, rollout_run, task_run
 
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.report.viewer import listing
+from eval_toolkit.report.viewer.listing import RunList
 from eval_toolkit.runs import run_state, write_run
-from eval_toolkit.viewer import listing
-from eval_toolkit.viewer.listing import RunList
 
 VALUES = {"beta": 0.5, "alpha": 0.9, "gamma": 0.7}
 

@@ -18,15 +18,15 @@ from tests.viewer_driving import (
     task_run,
 )
 
+from eval_toolkit.report.viewer.records import records_at, shape_of
+from eval_toolkit.report.viewer.store import Store
+from eval_toolkit.report.viewer.unit import blocks_of
 from eval_toolkit.rollouts import showing
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.showing import Scoring, _card
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer.records import records_at, shape_of
-from eval_toolkit.viewer.store import Store
-from eval_toolkit.viewer.unit import blocks_of
 
 
 def sample(ask: Asking, row: int, **query: object) -> Answer:

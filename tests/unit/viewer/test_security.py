@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.viewer_driving import PORT, TOKEN, Asking, plain_run
 
-from eval_toolkit.viewer.security import Guard, new_token, session_of
+from eval_toolkit.report.viewer.security import Guard, new_token, session_of
 
 HEADERS = (
     "content-security-policy",
@@ -196,7 +196,7 @@ def test_tokens_are_long_and_never_the_same() -> None:
 def test_an_unexpected_error_is_one_page_without_a_trace(
     ask: Asking, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eval_toolkit.viewer import runs_page
+    from eval_toolkit.report.viewer import runs_page
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("<b>broken</b>")

@@ -17,8 +17,8 @@ import uvicorn
 from tests.viewer_driving import TOKEN, plain_run
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.viewer import create_app, serve, serving
-from eval_toolkit.viewer.security import session_of
+from eval_toolkit.report.viewer import create_app, serve, serving
+from eval_toolkit.report.viewer.security import session_of
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.graders import ColumnInfo, Grade
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, ResponseType
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, ResponseType
 from eval_toolkit.tasks import BaseTask
 from eval_toolkit_reviews.rows import BLAME, PRAISE, read_reviews
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eval_toolkit._validate import integer
+from eval_toolkit._internal.validation import integer
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version, references
 from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["LetterMatch", "find_letter"]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from eval_toolkit._validate import choice, number
+from eval_toolkit._internal.validation import choice, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version, references
 from eval_toolkit.graders.extraction.characters import ascii_numerals
 from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades, hashed
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["NumberMatch", "find_number", "read_number"]
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._contained.errors import Overrun
-from eval_toolkit._contained.patterns import find_in, is_simple
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.sandbox.errors import Overrun
+from eval_toolkit._internal.sandbox.patterns import find_in, is_simple
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.extraction.forms import found_columns, found_grades
 from eval_toolkit.graders.texts import TextRules, applied, compiled, timed_out_columns
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["RegexMatch"]
 

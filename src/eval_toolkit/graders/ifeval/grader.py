@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.ifeval.rules import follows
 from eval_toolkit.graders.languages import require_detector
+from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.responses import Completion
 
 __all__ = ["IFEval", "loose_variants"]
 

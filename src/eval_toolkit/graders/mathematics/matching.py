@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from eval_toolkit._contained.errors import Overrun
-from eval_toolkit._optional import require
-from eval_toolkit._validate import integer, number
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.sandbox.errors import Overrun
+from eval_toolkit._internal.validation import integer, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
@@ -22,7 +22,7 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.graders.mathematics.answers import find_math_answers, reference_answer
 from eval_toolkit.graders.mathematics.normal import normal_form
 from eval_toolkit.graders.mathematics.notation import latex, split_name
-from eval_toolkit.responses import Completion
+from eval_toolkit.models.responses import Completion
 
 __all__ = ["MathMatch"]
 
@@ -140,8 +140,8 @@ class MathMatch:
 
     def _equal(self, seconds: float, gold: str, answer: str) -> tuple[bool, float]:
         # Starting processes is left to those who grade mathematics.
-        from eval_toolkit._contained import Contained, Limits
-        from eval_toolkit._contained.levels import best_sandbox
+        from eval_toolkit._internal.sandbox import Contained, Limits
+        from eval_toolkit._internal.sandbox.levels import best_sandbox
 
         target = "eval_toolkit.graders.mathematics.verifying:equal_within"
         wall = self.seconds * (_WAITING if hasattr(signal, "setitimer") else 1)

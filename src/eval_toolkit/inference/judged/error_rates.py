@@ -6,10 +6,10 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.judged.reading import Judged
 from eval_toolkit.inference.judged.results import CorrectedRate
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -128,7 +128,7 @@ def rogan_gladen(
     >>> f"{result:.3f}"
     '0.286 [0.135, 0.399]'
     """
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     hits, total = _counts(flagged, n, "flagged", "n")
     true_hits, positives = _pair(sensitivity, "sensitivity")
     true_misses, negatives = _pair(specificity, "specificity")
@@ -249,8 +249,8 @@ def _clustering(shares: _Shares, data: Judged) -> float:
 def _counts(
     part: SupportsIndex, whole: SupportsIndex, part_name: str, whole_name: str
 ) -> tuple[int, int]:
-    hits = _validate.integer(part, part_name)
-    total = _validate.integer(whole, whole_name)
+    hits = validation.integer(part, part_name)
+    total = validation.integer(whole, whole_name)
     if hits > total:
         raise InvalidInputError(f"`{part_name}` is {hits}, more than `{whole_name}` ({total})")
     return hits, total

@@ -8,11 +8,11 @@ from typing import Any, Literal, SupportsFloat, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.judged.prediction_powered import (
     BINARY,
     NO_PSEUDO,
@@ -139,9 +139,9 @@ def plan_labels(
     >>> plan.n_more, dict(plan.buy)
     (131, {'judge-positive': 107, 'judge-negative': 24})
     """
-    level = _validate.fraction(confidence, "confidence")
-    wanted = _validate.number(half_width, "half_width", low=0.0, include_low=False)
-    _validate.choice(method, "method", _RULES)
+    level = validation.fraction(confidence, "confidence")
+    wanted = validation.number(half_width, "half_width", low=0.0, include_low=False)
+    validation.choice(method, "method", _RULES)
     data = read_judged(judge, human, groups)
     if method != "by-verdict":
         data.check_random()

@@ -7,10 +7,10 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, negligible
+from eval_toolkit.inference.distributions import critical_value, negligible
 from eval_toolkit.inference.judged.reading import Judged, read_judged
 from eval_toolkit.inference.judged.results import CorrectedRate
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -148,12 +148,12 @@ def ppi_mean(
     >>> f"{result:.2f}", round(result.lam, 2), result.n_labels
     ('0.50 [0.36, 0.64]', 0.59, 30)
     """
-    level = _validate.fraction(confidence, "confidence")
-    share = None if lam is None else _validate.number(lam, "lam", low=0.0, high=1.0)
+    level = validation.fraction(confidence, "confidence")
+    share = None if lam is None else validation.number(lam, "lam", low=0.0, high=1.0)
     data = read_judged(judge, human, groups)
     _check_design(groups, strata, weights)
     chance = None if weights is None else _weights(weights, data)
-    parts = None if strata is None else _validate.group_codes(strata, data.n, "strata")[0]
+    parts = None if strata is None else validation.group_codes(strata, data.n, "strata")[0]
     pseudo = pseudo_units(data) if small_sample else NO_PSEUDO
     if parts is not None:
         found = _over_strata(data, parts, strata, share, pseudo, small=small_sample)
@@ -356,10 +356,10 @@ def _over_strata(
 
 
 def _weights(weights: ArrayLike, data: Judged) -> FloatArray:
-    entries = _validate.as_array(weights, "weights", dtype=object)
+    entries = validation.as_array(weights, "weights", dtype=object)
     if len(entries) != data.n:
         raise InvalidInputError(f"`weights` has {len(entries)} rows but `judge` has {data.n}")
-    found = _validate.vector(entries[data.labelled], "weights")
+    found = validation.vector(entries[data.labelled], "weights")
     if found.min() <= 0.0:
         raise InvalidInputError("`weights` must be positive where there is a human label")
     return found

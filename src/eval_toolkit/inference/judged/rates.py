@@ -7,10 +7,10 @@ from typing import Literal, SupportsFloat, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
-from eval_toolkit.inference._distributions import upper_tail
 from eval_toolkit.inference.agreement import clustered_rate
+from eval_toolkit.inference.distributions import upper_tail
 from eval_toolkit.inference.judged.error_rates import rogan_gladen_of
 from eval_toolkit.inference.judged.prediction_powered import (
     PAIRED,
@@ -95,7 +95,7 @@ def corrected_rate(
     >>> round(result.raw, 2), f"{result:.2f}", result.narrowest
     (0.35, '0.29 [0.22, 0.36]', 'ppi++')
     """
-    _validate.choice(method, "method", _RULES)
+    validation.choice(method, "method", _RULES)
     found, missing = rates_by_method(
         judge, human, groups=groups, strata=strata, weights=weights, confidence=confidence
     )
@@ -114,7 +114,7 @@ def rates_by_method(
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> tuple[dict[str, CorrectedRate], dict[str, EvalToolkitError]]:
     """Return the rate by every method there is for the data, and why there is no other."""
-    level = _validate.fraction(confidence, "confidence")
+    level = validation.fraction(confidence, "confidence")
     data = read_judged(judge, human, groups)
     design = "strata" if strata is not None else "weights" if weights is not None else ""
 
@@ -207,11 +207,11 @@ def corrected_difference(
     >>> f"{result:.2f}", result.n_labels
     ('+0.27 [+0.17, +0.37]', 120)
     """
-    level = _validate.fraction(confidence, "confidence")
-    share = None if lam is None else _validate.number(lam, "lam", low=0.0, high=1.0)
+    level = validation.fraction(confidence, "confidence")
+    share = None if lam is None else validation.number(lam, "lam", low=0.0, high=1.0)
     first = read_judged(judge_a, human_a, groups, ("judge_a", "human_a"))
     second = read_judged(judge_b, human_b, groups, ("judge_b", "human_b"))
-    _validate.same_length(first.judge, second.judge, ("judge_a", "judge_b"))
+    validation.same_length(first.judge, second.judge, ("judge_a", "judge_b"))
     both = first.labelled & second.labelled
     lost = int((first.labelled | second.labelled).sum() - both.sum())
     data = read_judged(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import upper_tail
+from eval_toolkit.inference.distributions import upper_tail
 
 __all__ = ["Judged", "read_judged"]
 
@@ -126,20 +126,20 @@ def read_judged(
     UndefinedMetricError
         If fewer than two units have a human label.
     """
-    verdicts = _validate.vector(judge, names[0])
-    entries = _validate.as_array(human, names[1], dtype=object)
+    verdicts = validation.vector(judge, names[0])
+    entries = validation.as_array(human, names[1], dtype=object)
     if entries.ndim != 1:
         raise InvalidInputError(f"`{names[1]}` must be 1-D, got shape {entries.shape}")
-    _validate.same_length(verdicts, entries, names)
-    labelled = np.array([not _validate.is_missing(value) for value in entries], dtype=np.bool_)
+    validation.same_length(verdicts, entries, names)
+    labelled = np.array([not validation.is_missing(value) for value in entries], dtype=np.bool_)
     if labelled.sum() < 2:
         raise UndefinedMetricError(
             f"a correction is undefined: `{names[1]}` has {int(labelled.sum())} labels; "
             "it needs at least two"
         )
     labels = np.zeros(len(entries))
-    labels[labelled] = _validate.vector(entries[labelled], names[1])
-    codes = None if groups is None else _validate.group_codes(groups, len(verdicts))[0]
+    labels[labelled] = validation.vector(entries[labelled], names[1])
+    codes = None if groups is None else validation.group_codes(groups, len(verdicts))[0]
     if codes is not None and len(np.unique(codes[labelled])) < 2:
         raise UndefinedMetricError(
             "a correction is undefined: all human labels are in one group; it needs two or more"

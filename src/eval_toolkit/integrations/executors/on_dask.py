@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from typing import Any, TypeVar
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.integrations.executors.cluster import Cluster, first_line
 
 __all__ = ["DaskExecutor"]

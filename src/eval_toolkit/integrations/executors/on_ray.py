@@ -11,7 +11,7 @@ from concurrent import futures
 from concurrent.futures import BrokenExecutor, Future
 from typing import Any, TypeVar
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.integrations.executors.cluster import Cluster, first_line
 

@@ -6,8 +6,8 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-from eval_toolkit import _validate
-from eval_toolkit._environment import secret_variables
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.environment import secret_variables
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.executors.cluster import n_cores
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
@@ -74,8 +74,8 @@ def open_executor(
 
 
 def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
-    name = _validate.choice(backend, "backend", BACKENDS)
-    n_workers = n_cores() if workers is None else _validate.integer(workers, "workers", low=1)
+    name = validation.choice(backend, "backend", BACKENDS)
+    n_workers = n_cores() if workers is None else validation.integer(workers, "workers", low=1)
     if name == "ray":
         return RayExecutor(n_workers, address=address)
     if name == "dask":

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.analysis.subjects import unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.graders.judges.asking import apart
 from eval_toolkit.integrations.exporting.cells import as_mapping, config_of
-from eval_toolkit.judges.asking import apart
 from eval_toolkit.metric_specs import ColumnSpec, mean_of
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawLoglikelihood
+from eval_toolkit.models.runner import JobResult
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import RawLoglikelihood
-from eval_toolkit.runner import JobResult
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.shown import kind_named

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part

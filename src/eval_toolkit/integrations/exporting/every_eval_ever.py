@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.answers import Answers, UnitMetric, answers_of

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from eval_toolkit._display.to_markdown import markdown_text
-from eval_toolkit._plain import whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.display.to_markdown import markdown_text
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.cells import all_blocks, origin_of
 from eval_toolkit.integrations.exporting.tables import markdown_table

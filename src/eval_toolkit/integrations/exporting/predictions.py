@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.exporting.answers import SCORED, Answers, answers_of
 from eval_toolkit.integrations.exporting.cells import all_blocks

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eval_toolkit._display import Table, to_csv, to_latex, to_markdown
+from eval_toolkit._internal.display import Table, to_csv, to_latex, to_markdown
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.integrations.exporting.cells import ROW_FIELDS, cell_rows
 from eval_toolkit.runs import Run

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._files import replace_atomic
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run, run_state
@@ -91,7 +91,7 @@ def export_files(
     >>> list(export_files(run, "csv"))
     ['results.csv']
     """
-    _validate.choice(format, "format", EXPORT_FORMATS)
+    validation.choice(format, "format", EXPORT_FORMATS)
     told = _FORMATS[format]
     given = [runs] if isinstance(runs, Run) else list(runs)
     if not given or not all(isinstance(run, Run) for run in given):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import content_hash, unit_ids
+from eval_toolkit._internal.hashing import content_hash, unit_ids
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.items import item_group, item_parts

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._tables import shown
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.tables import shown
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.importing.checking import Checked, check_log
 from eval_toolkit.integrations.importing.logs import Log

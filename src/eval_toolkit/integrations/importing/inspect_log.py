@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json
-from eval_toolkit._plain import plain, whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.plain import plain, whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.inspect_parts import Parts, json_parts, zip_parts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import parse_json, read_regular
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.files import parse_json, read_regular
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.inspect_results import first_scorer
 from eval_toolkit.integrations.importing.inspect_samples import Found, read_sample, shortened

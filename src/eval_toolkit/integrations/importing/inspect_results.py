@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.integrations.importing.inspect_values import is_known, mean_of
 from eval_toolkit.integrations.importing.logs import LoggedSample, Stated
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from eval_toolkit._plain import whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.inspect_values import (
@@ -24,7 +24,7 @@ from eval_toolkit.integrations.importing.items import (
 )
 from eval_toolkit.integrations.importing.logs import LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 
 __all__ = ["Found", "add_scores", "is_thinned", "logged_samples", "read_sample", "shortened"]
 

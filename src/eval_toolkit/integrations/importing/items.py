@@ -7,7 +7,7 @@ and never the prompt that one of the tools made of it.
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.tasks.identity import question_of

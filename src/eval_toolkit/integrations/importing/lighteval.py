@@ -68,7 +68,7 @@ def _is_output(folder: Path) -> bool:
 
 
 def _is_details(path: Path) -> bool:
-    from eval_toolkit._tables import column_names
+    from eval_toolkit._internal.tables import column_names
 
     if head_of(path, 4) != b"PAR1":
         return False

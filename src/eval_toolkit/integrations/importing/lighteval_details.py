@@ -61,7 +61,7 @@ def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[s
 
 def _rows(path: Path, wanted: Wanted) -> list[Row]:
     """Return the rows in one layout."""
-    from eval_toolkit._tables import column_names, read_table
+    from eval_toolkit._internal.tables import column_names, read_table
 
     names = column_names(path)
     spelling = {

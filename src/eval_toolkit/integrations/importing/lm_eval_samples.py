@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import open_regular, parse_json
+from eval_toolkit._internal.files import open_regular, parse_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.items import (
@@ -18,7 +18,7 @@ from eval_toolkit.integrations.importing.items import (
 )
 from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 
 __all__ = ["BYPASS", "Samples", "read_samples"]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
-from eval_toolkit.messages import Message
 from eval_toolkit.metrics.directions import known_direction
+from eval_toolkit.models.messages import Message
 
 __all__ = ["ChoiceScore", "Log", "LoggedSample", "LoggedTurn", "Stated", "Value"]
 

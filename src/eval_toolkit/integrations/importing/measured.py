@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._hashing import content_hash
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.hashing import content_hash
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade
 from eval_toolkit.graders.base import TEXT

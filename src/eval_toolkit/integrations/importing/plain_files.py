@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import parse_json, read_regular
-from eval_toolkit._plain import plain
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.files import parse_json, read_regular
+from eval_toolkit._internal.plain import plain
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.importing.logs import LoggedSample
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 
 __all__ = [
     "as_list",

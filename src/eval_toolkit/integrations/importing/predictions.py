@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _tables
-from eval_toolkit._hashing import content_hash, unit_ids
-from eval_toolkit._tables import (
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.hashing import content_hash, unit_ids
+from eval_toolkit._internal.tables import (
     LabelMap,
     decimal_of,
     label_class,
@@ -115,7 +115,7 @@ class _Table:
 
     @classmethod
     def of(cls, path: Path, wanted: Wanted) -> "_Table":
-        names = _tables.column_names(path)
+        names = tables.column_names(path)
         for marks, what in _REFUSED.items():
             if marks <= set(names) and not wanted.columns:
                 raise InvalidInputError(f"{path}: {what}")
@@ -126,7 +126,7 @@ class _Table:
                     f"{path}: there is no column {name!r}; the columns are "
                     f"{', '.join(map(repr, names))}"
                 )
-        read = _tables.read_table(path, texts=names)
+        read = tables.read_table(path, texts=names)
         columns = {name: column.tolist() for name, column in read.items()}
         if not columns or not next(iter(columns.values())):
             raise InvalidInputError(f"{path}: 0 rows; there is nothing to import")
@@ -147,7 +147,7 @@ class _Table:
             return False
         if wanted.labels is not None:  # who names the classes wants them
             texts = np.array(self.columns[label], dtype=object)
-            _tables.Rows({label: texts}, title=str(self.path)).classes(label, wanted.labels)
+            tables.Rows({label: texts}, title=str(self.path)).classes(label, wanted.labels)
             return True
         return None not in {label_class(text) for text in set(self.columns[label])}
 

@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from eval_toolkit._files import malformed
-from eval_toolkit._tables import STDIN, expand_paths
+from eval_toolkit._internal.files import malformed
+from eval_toolkit._internal.tables import STDIN, expand_paths
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.wanted import Wanted

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.integrations.importing.logs import Stated
-from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.metrics.directions import known_direction
+from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["METHOD", "METHOD_OF_RATES", "METHOD_OF_SHARES", "cell_names", "stated_cells"]

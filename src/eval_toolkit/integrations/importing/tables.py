@@ -6,22 +6,27 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.graders import Grade
 from eval_toolkit.integrations.importing.items import as_text
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, LoggedTurn
-from eval_toolkit.messages import Message, Role
-from eval_toolkit.models._payloads import to_json
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.responses.fields import Usage
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.payloads import to_json
+from eval_toolkit.models.requests import (
+    GenerateRequest,
+    LoglikelihoodRequest,
+    Request,
+    request_hash,
+)
+from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.responses.fields import Usage
+from eval_toolkit.models.runner import Job, JobResult, to_columns
+from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Job, JobResult, to_columns
-from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample

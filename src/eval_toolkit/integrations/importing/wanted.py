@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eval_toolkit._tables import LabelMap
+from eval_toolkit._internal.tables import LabelMap
 
 __all__ = ["Wanted"]
 

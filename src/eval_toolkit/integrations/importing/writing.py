@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._plain import plain, whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.plain import plain, whole_text
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log

@@ -11,8 +11,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import limits, open_regular
-from eval_toolkit._optional import require
+from eval_toolkit._internal.files import limits, open_regular
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LARGEST_MEMBER", "Zipped", "is_zip"]

@@ -7,8 +7,8 @@ spells out ``<|im_end|>`` does not end a turn.
 from collections.abc import Sequence
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded.tokenizer import Tokenizer
+from eval_toolkit.models.messages import Message, Role
 
 __all__ = ["DEFAULT_SYSTEM", "ChatFormat"]
 

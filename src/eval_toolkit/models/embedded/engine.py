@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models._local import draw_seed
 from eval_toolkit.models._tokens import continuation_ids, rolling_windows
@@ -13,8 +13,8 @@ from eval_toolkit.models.embedded.decoding import Decoding, Order
 from eval_toolkit.models.embedded.network import Network
 from eval_toolkit.models.embedded.scoring import Item, Scoring
 from eval_toolkit.models.embedded.weights import Weights
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 __all__ = ["Answer", "Engine"]
 

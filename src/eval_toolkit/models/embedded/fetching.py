@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eval_toolkit.models._wheels import (
+from eval_toolkit.models.wheels import (
     Member,
     Wheel,
     cache_folder,

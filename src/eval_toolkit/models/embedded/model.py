@@ -5,13 +5,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._validate import integer
-from eval_toolkit.messages import Message, read_messages
+from eval_toolkit._internal.validation import integer
 from eval_toolkit.models._local import BatchedModel
 from eval_toolkit.models.batching import Batcher
 from eval_toolkit.models.embedded.engine import Engine
 from eval_toolkit.models.embedded.weights import Weights, load_weights
-from eval_toolkit.requests import Request
+from eval_toolkit.models.messages import Message, read_messages
+from eval_toolkit.models.requests import Request
 
 __all__ = ["EmbeddedModel"]
 

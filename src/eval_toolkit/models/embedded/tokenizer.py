@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.embedded.gguf import GGUFFile
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from eval_toolkit._hashing import sha256_file, sha256_text
+from eval_toolkit._internal.hashing import sha256_file, sha256_text
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.models.embedded.chat import ChatFormat
 from eval_toolkit.models.embedded.fetching import WEIGHTS_SHA256, model_path

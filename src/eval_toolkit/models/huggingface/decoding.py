@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.models.huggingface.network import Network, Reading
-from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.models.requests import GenerateRequest
 
 __all__ = ["Generated", "Row", "decode", "draw"]
 

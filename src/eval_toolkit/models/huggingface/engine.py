@@ -13,8 +13,8 @@ from eval_toolkit.models.huggingface.decoding import Row, decode
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.scoring import Shared, score
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 __all__ = ["Answer", "Engine"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._optional import require
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models._hub import hub_quietly
+from eval_toolkit.models.hub import hub_quietly
 
 __all__ = [
     "Source",

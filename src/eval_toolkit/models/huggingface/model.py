@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models._local import LocalModel
 from eval_toolkit.models.batching import Batcher
@@ -22,8 +22,8 @@ from eval_toolkit.models.huggingface.loading import (
 )
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
+from eval_toolkit.models.requests import Request
 from eval_toolkit.plugins import origin_in_force
-from eval_toolkit.requests import Request
 
 __all__ = ["HuggingFaceModel"]
 
@@ -95,14 +95,14 @@ class HuggingFaceModel(LocalModel):
         self.name_or_path = str(name_or_path)
         self.revision = revision
         self.device = device
-        self.dtype = _validate.choice(dtype, "dtype", _DTYPES)
-        self.batch_size = _validate.integer(batch_size, "batch_size", low=1)
-        self.max_batch_tokens = _validate.integer(max_batch_tokens, "max_batch_tokens", low=1)
-        self.max_tokens = _validate.integer(max_tokens, "max_tokens", low=1)
+        self.dtype = validation.choice(dtype, "dtype", _DTYPES)
+        self.batch_size = validation.integer(batch_size, "batch_size", low=1)
+        self.max_batch_tokens = validation.integer(max_batch_tokens, "max_batch_tokens", low=1)
+        self.max_tokens = validation.integer(max_tokens, "max_tokens", low=1)
         self._context_length = (
             None
             if context_length is None
-            else _validate.integer(context_length, "context_length", low=1)
+            else validation.integer(context_length, "context_length", low=1)
         )
         self._chat_template = chat_template
         self._trust = trust_remote_code

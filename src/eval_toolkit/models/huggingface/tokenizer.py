@@ -4,9 +4,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 
 __all__ = ["HubTokenizer"]
 

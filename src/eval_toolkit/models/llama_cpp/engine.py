@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eval_toolkit._files.limits import ANSWER_BYTES
-from eval_toolkit._optional import require
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal.files.limits import ANSWER_BYTES
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message
 from eval_toolkit.models.embedded.gguf import read_metadata
+from eval_toolkit.models.messages import Message
 
 __all__ = ["Engine", "start_server"]
 

@@ -7,17 +7,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import sha256_file, sha256_text
-from eval_toolkit._optional import require
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import sha256_file, sha256_text
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models import _tokens
 from eval_toolkit.models._local import LocalModel, draw_seed
 from eval_toolkit.models.batching import Batcher
 from eval_toolkit.models.llama_cpp.engine import Engine
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 __all__ = ["LlamaCppModel"]
 
@@ -69,10 +69,10 @@ class LlamaCppModel(LocalModel):
     ) -> None:
         self.path = Path(path)
         self.name = self.path.stem if name is None else name
-        self.n_ctx = _validate.integer(n_ctx, "n_ctx")
-        self.threads = _validate.integer(threads, "threads", low=1)
-        self.gpu_layers = _validate.integer(gpu_layers, "gpu_layers")
-        self.max_tokens = _validate.integer(max_tokens, "max_tokens", low=1)
+        self.n_ctx = validation.integer(n_ctx, "n_ctx")
+        self.threads = validation.integer(threads, "threads", low=1)
+        self.gpu_layers = validation.integer(gpu_layers, "gpu_layers")
+        self.max_tokens = validation.integer(max_tokens, "max_tokens", low=1)
         self._loading = threading.Lock()
         self._loaded: Engine | None = None
         self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=1)

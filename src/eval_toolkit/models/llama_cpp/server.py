@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from eval_toolkit import _validate
-from eval_toolkit._environment import child_environment
-from eval_toolkit._optional import require
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.environment import child_environment
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.llama_cpp.engine import start_server
 
@@ -73,14 +73,14 @@ class LlamaCppServer:
         self.path = Path(path)
         self.base_url = ""
         self._settings = {
-            "port": _validate.integer(port, "port"),
-            "n_ctx": _validate.integer(n_ctx, "n_ctx", low=1),
-            "threads": _validate.integer(threads, "threads", low=1),
-            "slots": _validate.integer(slots, "slots", low=1),
-            "gpu_layers": _validate.integer(gpu_layers, "gpu_layers"),
+            "port": validation.integer(port, "port"),
+            "n_ctx": validation.integer(n_ctx, "n_ctx", low=1),
+            "threads": validation.integer(threads, "threads", low=1),
+            "slots": validation.integer(slots, "slots", low=1),
+            "gpu_layers": validation.integer(gpu_layers, "gpu_layers"),
             "api_key": api_key,
         }
-        self._timeout_s = _validate.number(timeout_s, "timeout_s", low=0.0, include_low=False)
+        self._timeout_s = validation.number(timeout_s, "timeout_s", low=0.0, include_low=False)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> "LlamaCppServer":

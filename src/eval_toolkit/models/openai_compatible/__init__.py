@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.models.openai_compatible.endpoint import Totals
 from eval_toolkit.models.openai_compatible.model import OpenAICompatible
 

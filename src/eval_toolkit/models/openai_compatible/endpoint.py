@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from eval_toolkit._files.limits import ANSWER_BYTES
-from eval_toolkit._optional import require
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.files.limits import ANSWER_BYTES
+from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, ModelError
 from eval_toolkit.models.openai_compatible.failures import (
     EndpointError,

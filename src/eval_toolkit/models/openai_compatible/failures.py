@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from eval_toolkit._redaction import REDACTED, redact_secrets
+from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import ModelError
 
 __all__ = [

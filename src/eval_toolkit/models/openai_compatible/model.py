@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit import _validate
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
 from eval_toolkit.models.openai_compatible.limits import Budget
 from eval_toolkit.models.openai_compatible.retries import RetryRule
@@ -21,9 +21,9 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_chat,
     read_text,
 )
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.plugins import refuse_address
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
 
 if TYPE_CHECKING:  # answers that are generated need nothing of it
     from eval_toolkit.models.openai_compatible.report import EndpointReport
@@ -136,7 +136,7 @@ class OpenAICompatible:
         address = Address.read(base_url)
         refuse_address(address.host, {"api_key_env": api_key_env, "headers_env": headers_env})
         self._name = name or model
-        self._concurrency = _validate.integer(concurrency, "concurrency", low=1)
+        self._concurrency = validation.integer(concurrency, "concurrency", low=1)
         self._ways = _ways(loglikelihood)
         self._start_text = start_text
         self._completions_for_text = completions_for_text
@@ -144,7 +144,7 @@ class OpenAICompatible:
             model,
             max_tokens_field or ("max_completion_tokens" if address.is_openai else "max_tokens"),
             _prefill(prefill),
-            _validate.integer(default_max_tokens, "default_max_tokens", low=1),
+            validation.integer(default_max_tokens, "default_max_tokens", low=1),
             MAX_STOPS_OPENAI if address.is_openai else None,
             dict(extra_body or {}),
         )
@@ -156,8 +156,8 @@ class OpenAICompatible:
             adaptive=adaptive,
             timeout_s=_positive(timeout_s, "timeout_s"),
             rule=RetryRule(
-                _validate.integer(max_tries, "max_tries", low=1),
-                _validate.number(retry_wait_s, "retry_wait_s", low=0.0),
+                validation.integer(max_tries, "max_tries", low=1),
+                validation.number(retry_wait_s, "retry_wait_s", low=0.0),
                 total_s=_positive(total_timeout_s, "total_timeout_s"),
             ),
             budgets=(
@@ -372,12 +372,12 @@ class OpenAICompatible:
 
 
 def _ways(loglikelihood: str) -> tuple[str, ...]:
-    _validate.choice(loglikelihood, "loglikelihood", ("auto", *WAYS, "off"))
+    validation.choice(loglikelihood, "loglikelihood", ("auto", *WAYS, "off"))
     return {"auto": WAYS, "off": ()}.get(loglikelihood, (loglikelihood,))
 
 
 def _prefill(prefill: str) -> str:
-    _validate.choice(prefill, "prefill", ("auto", "message", "vllm", "user"))
+    validation.choice(prefill, "prefill", ("auto", "message", "vllm", "user"))
     return "message" if prefill == "auto" else prefill
 
 
@@ -391,11 +391,11 @@ def _key_env(name: str | None) -> str | None:
 
 
 def _positive(value: float, name: str) -> float:
-    return _validate.number(value, name, low=0.0, include_low=False)
+    return validation.number(value, name, low=0.0, include_low=False)
 
 
 def _budget(per_minute: float | None, name: str) -> Budget | None:
-    return None if per_minute is None else Budget(_validate.number(per_minute, name, low=1.0))
+    return None if per_minute is None else Budget(validation.number(per_minute, name, low=1.0))
 
 
 def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
@@ -405,5 +405,5 @@ def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
         raise InvalidInputError(
             f"`prices` is {prices!r}; give two numbers, per million tokens of prompt and of answer"
         )
-    given, made = (_validate.number(price, "prices", low=0.0) for price in prices)
+    given, made = (validation.number(price, "prices", low=0.0) for price in prices)
     return given, made

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible.endpoint import Endpoint
 from eval_toolkit.models.openai_compatible.proving import prove
 from eval_toolkit.models.openai_compatible.scoring import Server, WholeText
 from eval_toolkit.models.openai_compatible.wire import garbled
-from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.models.requests import GenerateRequest
 
 __all__ = ["Capability", "EndpointReport", "examine"]
 

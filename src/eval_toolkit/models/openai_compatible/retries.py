@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from eval_toolkit._optional import require
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 
 __all__ = ["RetryRule", "ask_again"]

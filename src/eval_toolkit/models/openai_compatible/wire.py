@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, Role
 from eval_toolkit.models._tokens import stop_position
-from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.requests import GenerateRequest
 
 __all__ = ["WAYS", "Dialect", "Generated", "garbled", "read_chat", "read_text"]
 

@@ -9,7 +9,7 @@ a model; `Mixed` uses several side by side.
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.rollouts.attacks.base import StopAttack

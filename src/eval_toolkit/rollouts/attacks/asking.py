@@ -4,16 +4,16 @@ import json
 import re
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.judges.prompts import cut
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.graders.judges.prompts import cut
 from eval_toolkit.models.loading import load_model
-from eval_toolkit.prompts import format_prompt
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.prompts import format_prompt
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import split_reasoning
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import split_reasoning
 from eval_toolkit.rollouts.attacks.base import Strategy
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.refusal import refusal_kind
@@ -176,10 +176,10 @@ class AskingStrategy(Strategy):
         set_(self, "model", made)
         if isinstance(self.temperature, bool):
             raise InvalidTypeError(f"`temperature` must be a number, got {self.temperature!r}")
-        set_(self, "temperature", _validate.number(self.temperature, "temperature", low=0.0))
+        set_(self, "temperature", validation.number(self.temperature, "temperature", low=0.0))
         for name in ("max_tokens", "max_chars"):
             if getattr(self, name) is not None:
-                set_(self, name, _validate.integer(getattr(self, name), name, low=1))
+                set_(self, name, validation.integer(getattr(self, name), name, low=1))
 
     def _request(self, system: str, user: str, seed: int) -> GenerateRequest:
         """Return what the model is asked; one text for a model that does not chat."""

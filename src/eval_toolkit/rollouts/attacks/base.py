@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, canonical_value, sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, canonical_value, sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Attack, Model
-from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runs.calling import NothingToSay
 from eval_toolkit.seeds import derive_seed
@@ -254,7 +254,7 @@ def checked_share(value: Any, name: str) -> float:
     """Return a share between 0 and 1, or raise."""
     if isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
-    return _validate.number(value, name, low=0.0, high=1.0)
+    return validation.number(value, name, low=0.0, high=1.0)
 
 
 def is_wrapper(made: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.protocols import Attack
 from eval_toolkit.rollouts.attacks.base import Wrapper, checked_share, checked_texts
 from eval_toolkit.rollouts.attacks.static import Static
@@ -72,10 +72,10 @@ class BestOfN(Wrapper):
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "n", _validate.integer(self.n, "n", low=1))
+        set_(self, "n", validation.integer(self.n, "n", low=1))
         set_(self, "changes", checked_texts(self.changes, "changes"))
         for change in self.changes:
-            _validate.choice(change, "changes", CHANGES)
+            validation.choice(change, "changes", CHANGES)
         for name in ("share", "noise"):
             set_(self, name, checked_share(getattr(self, name), name))
         self._check()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.attacks.asking import (
     FORM,
     AskingStrategy,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import Attack
 from eval_toolkit.rollouts.attacks.base import Strategy, check_inner, told_direction
@@ -76,7 +76,7 @@ class Mixed(Strategy):
         Attack
             One of the attacks; where that one is mixed itself, one of its own.
         """
-        round_, at = divmod(_validate.integer(branch, "branch"), len(self.attacks))
+        round_, at = divmod(validation.integer(branch, "branch"), len(self.attacks))
         attack = self.attacks[at]
         choose = getattr(attack, "for_branch", None)
         found: Attack = choose(round_) if callable(choose) else attack

@@ -9,8 +9,8 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.attacks.asking import (
     FORM,
     AskingStrategy,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.rollouts.attacks.base import (
     StopAttack,
     Strategy,
@@ -100,7 +100,7 @@ class Scripted(Strategy):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probes", checked_texts(self.probes, "probes"))
-        _validate.choice(self.after, "after", _AFTER)
+        validation.choice(self.after, "after", _AFTER)
         self._name_itself(self.KIND)
 
     def ask(self, conversation: Any, seed: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, ModelError, UndefinedMetricError
 from eval_toolkit.protocols import MetricSpec, TextScorer
 from eval_toolkit.rollouts.evaluators.base import Evaluator
@@ -160,10 +160,10 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
             rollouts_per_seed=rollouts_per_seed,
             confidence=confidence,
         )
-        self.policy = None if policy is None else _validate.choice(policy, "policy", POLICIES)
+        self.policy = None if policy is None else validation.choice(policy, "policy", POLICIES)
         self._scorer = _scorer_of(self.sampler)
         given = self._scorer.threshold if threshold is None else threshold
-        self.threshold = _validate.number(given, "threshold")
+        self.threshold = validation.number(given, "threshold")
 
     def compute_metrics(self, g: Graph[Any, Any]) -> GraphMetrics:
         """Return the metrics of one rollout."""

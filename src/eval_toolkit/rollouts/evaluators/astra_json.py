@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from eval_toolkit._plain import plain
+from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator
 from eval_toolkit.rollouts.evaluators.base import Evaluator

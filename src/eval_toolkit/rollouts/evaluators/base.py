@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._files import write_atomic
-from eval_toolkit._plain import plain, where
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import write_atomic
+from eval_toolkit._internal.plain import plain, where
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import (
     InvalidInputError,
@@ -117,8 +117,8 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             raise InvalidTypeError(f"`seeds` is {seeds!r:.60}; it must be a sequence of seeds")
         self.sampler = given
         self.seeds = seeds
-        self.rollouts_per_seed = _validate.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
-        self.confidence = _validate.fraction(confidence, "confidence")
+        self.rollouts_per_seed = validation.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
+        self.confidence = validation.fraction(confidence, "confidence")
         self.run: EvaluatorRun | None = None
 
     @property
@@ -271,7 +271,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         """Return the seeds of an evaluation."""
         if n_rollouts is not None:
             try:
-                n_rollouts = _validate.integer(n_rollouts, "n_rollouts", low=1)
+                n_rollouts = validation.integer(n_rollouts, "n_rollouts", low=1)
             except InvalidTypeError:
                 raise
             except InvalidInputError as error:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -14,9 +14,9 @@ from eval_toolkit.errors import (
     ModelError,
     PluginError,
 )
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, identities
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.runner import Progress
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.specs import AskSpec
 

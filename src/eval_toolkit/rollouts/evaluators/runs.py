@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import content_hash, unit_ids
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.hashing import content_hash, unit_ids
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts

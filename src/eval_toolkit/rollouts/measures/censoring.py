@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray
+from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.curves import AS_FAILURES, UNPROVOKED, Curve, Place, Seen

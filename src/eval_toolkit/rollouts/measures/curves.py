@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.inference.missing import bounded_mean

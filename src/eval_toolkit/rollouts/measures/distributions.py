@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -75,7 +75,7 @@ def describe(values: ArrayLike) -> dict[str, float | None]:
 
 
 def _numbers(values: ArrayLike) -> FloatArray:
-    return np.empty(0) if np.size(values) == 0 else _validate.vector(values, "values")
+    return np.empty(0) if np.size(values) == 0 else validation.vector(values, "values")
 
 
 def histogram(
@@ -120,7 +120,7 @@ def histogram(
             f"values[{int(np.argmax(outside))}] is {numbers[outside][0]:g}; the bounds are {low:g} "
             f"and {high:g}"
         )
-    n_bins = _validate.integer(bins, "bins", low=1)
+    n_bins = validation.integer(bins, "bins", low=1)
     counts, edges = np.histogram(numbers, bins=n_bins, range=(low, high))
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders.base import Grade
+from eval_toolkit.models.requests import LoglikelihoodRequest
+from eval_toolkit.models.runner import Job, JobResult, run_jobs
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.rollouts.graphs import ENDED, Graph
-from eval_toolkit.runner import Job, JobResult, run_jobs
 
 __all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
 
@@ -71,7 +71,7 @@ def perplexity(loglikelihood: float, n_tokens: int) -> float:
     >>> round(perplexity(32 * math.log(1 / 50), 32), 6)  # each token 1 in 50
     50.0
     """
-    n = _validate.integer(n_tokens, "n_tokens", low=1)
+    n = validation.integer(n_tokens, "n_tokens", low=1)
     try:
         return math.exp(-loglikelihood / n)
     except OverflowError:

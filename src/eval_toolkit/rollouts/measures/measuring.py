@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._plain import whole_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.protocols import TextScorer
@@ -145,7 +145,7 @@ def measure_rollouts(
     >>> records.columns["attack_success"], records.columns["attack_success_any"]
     (array([0.5]), array([1.]))
     """
-    _validate.choice(policy, "policy", POLICIES)
+    validation.choice(policy, "policy", POLICIES)
     if not graphs:
         raise InvalidInputError("`graphs` is empty; there is nothing to measure")
     known = seeds_by_id(seeds)
@@ -234,7 +234,7 @@ class _Plan:
     ) -> "_Plan":
         """Return the columns that these rollouts have."""
         keys, longest, rewarded = _found(graphs)
-        depth = longest if depth is None else _validate.integer(depth, "depth", low=1)
+        depth = longest if depth is None else validation.integer(depth, "depth", low=1)
         safety = frozenset(seed.safe for seed in seeds)
         return cls.with_keys(keys, scorers, refusal, depth, safety, rewarded=rewarded)
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
 from eval_toolkit.inference.survival import SurvivalCurve
@@ -192,7 +192,7 @@ def rollout_scorecard(
     if graphs is None:
         return summarised()
     rollouts = beside(records, graphs)
-    planned = deepest(rollouts) if depth is None else _validate.integer(depth, "depth", low=1)
+    planned = deepest(rollouts) if depth is None else validation.integer(depth, "depth", low=1)
     return with_curves(
         summarised(cut_short=cut_short(records, rollouts, policy, planned)),
         records,
@@ -304,7 +304,7 @@ def compare_survival(
     common = {graph.unit_id for graph in graphs_a} & {graph.unit_id for graph in graphs_b}
     if not common:
         raise InvalidInputError("no seed prompt was rolled out on both sides; compare equal seeds")
-    turn = _validate.integer(at, "at", low=1)
+    turn = validation.integer(at, "at", low=1)
     sides = [
         [graph for graph in graphs if graph.unit_id in common] for graphs in (graphs_a, graphs_b)
     ]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.diversity import probe_similarity
+from eval_toolkit.models.responses.reasoning import CUT_OFF, cut_off_notes
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.responses.reasoning import CUT_OFF, cut_off_notes
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.columns import REFUSAL
 from eval_toolkit.rollouts.measures.distributions import (
@@ -67,7 +67,7 @@ class Measuring:
             scored=scored,
             target=target,
             asr_at=ks,
-            policy=_validate.choice(policy, "policy", POLICIES),
+            policy=validation.choice(policy, "policy", POLICIES),
             depth=depth,
             summary=summary,
         )

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -188,7 +188,7 @@ def survival_rows(
     if not graphs:
         raise InvalidInputError("`graphs` is empty; there is nothing to follow")
     chosen = policy or common_policy(graphs)
-    _validate.choice(chosen, "policy", POLICIES)
+    validation.choice(chosen, "policy", POLICIES)
     if chosen != "best" and any(graph.selected for graph in graphs):
         raise InvalidInputError(
             "only chosen branches were followed, so path weights are no chances; use policy='best'"
@@ -199,7 +199,7 @@ def survival_rows(
     if own:
         _check_echoes(graphs)
     look: Look = partial(own_event_of if own else event_of, scorer=name)
-    planned = deepest(graphs) if depth is None else _validate.integer(depth, "depth", low=1)
+    planned = deepest(graphs) if depth is None else validation.integer(depth, "depth", low=1)
     return followed(graphs, groups, look, chosen, planned)
 
 

@@ -7,7 +7,7 @@ or rules of their own are imported when they are used.
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._optional import names_on_use
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.rollouts.scorers.base import (
     as_text_scorer,
     asked_through,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import TextScorer
 
@@ -198,7 +198,7 @@ def with_threshold(scorer: Any, threshold: float) -> TextScorer:
     >>> scorer.version, is_event(scorer, 0.6)
     ('1+threshold=0.7', False)
     """
-    return as_text_scorer(scorer, threshold=_validate.number(threshold, "threshold"))
+    return as_text_scorer(scorer, threshold=validation.number(threshold, "threshold"))
 
 
 def with_mode(scorer: Any, mode: str) -> TextScorer:
@@ -227,7 +227,7 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
     >>> with_mode(as_text_scorer(len, name="length"), "final").version
     "1+mode='final'"
     """
-    return as_text_scorer(scorer, mode=_validate.choice(mode, "mode", MODES))
+    return as_text_scorer(scorer, mode=validation.choice(mode, "mode", MODES))
 
 
 def mode_of(scorer: Any) -> str:
@@ -387,5 +387,5 @@ def _check(scorer: Any) -> None:
         raise InvalidTypeError(
             f"`higher_is_worse` of {name!r} is {scorer.higher_is_worse!r:.60}; it must be a bool"
         )
-    _validate.number(scorer.threshold, f"threshold of {name!r}")
-    _validate.choice(mode_of(scorer), f"mode of {name!r}", MODES)
+    validation.number(scorer.threshold, f"threshold of {name!r}")
+    validation.choice(mode_of(scorer), f"mode of {name!r}", MODES)

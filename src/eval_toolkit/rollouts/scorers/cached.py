@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.base import Wrapping, as_text_scorer, categories_of, mode_of
 from eval_toolkit.rollouts.scorers.checking import (
@@ -57,7 +57,7 @@ class CachedScorer(Wrapping):
         """How often the inner scorer was asked: a batch counts once."""
         self.n_scored = 0
         """Texts it was asked about."""
-        self._most = _validate.integer(most, "most", low=1)
+        self._most = validation.integer(most, "most", low=1)
         self._scores: dict[str, float] = {}
         self._turns: dict[str, float] = {}
         self._by_category: dict[str, tuple[float, ...]] = {}

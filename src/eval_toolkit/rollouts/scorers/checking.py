@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._redaction import one_line
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -264,7 +264,7 @@ def _number(value: Any) -> Scored:
     if type(value).__name__ in ("bool", "bool_"):
         return f"error: the scorer said {bool(value)}, which is no number; 0.0 and 1.0 are"
     try:
-        number = _validate.as_float(value)
+        number = validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
         return f"error: the scorer said {value!r:.60}, which is no number"
     if not math.isfinite(number):

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.conversations import Conversation
@@ -172,7 +172,7 @@ def _repeated(
     """Return the places of a response's words, and which of them are repeated."""
     if isinstance(probes, str):
         raise InvalidTypeError("`probes` is one text; give a list of texts")
-    n = _validate.integer(run, "run", low=1)
+    n = validation.integer(run, "run", low=1)
     heard = _Heard(probes)
     places, words = _words(response)
     if 0 < len(words) < n:

@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._optional import require
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.models._hub import hub_quietly
+from eval_toolkit.models.hub import hub_quietly
 from eval_toolkit.models.huggingface.loading import Source, load_tokenizer
 
 __all__ = ["HuggingFaceScorer"]
@@ -105,10 +105,10 @@ class HuggingFaceScorer:
             raise InvalidInputError(f"`revision` is {revision!r}, but a folder has no revisions")
         self.model = str(model)
         self.label = label
-        self.threshold = _validate.fraction(threshold, "threshold")
+        self.threshold = validation.fraction(threshold, "threshold")
         self.device = device
-        self.batch_size = _validate.integer(batch_size, "batch_size", low=1)
-        self.max_length = _validate.integer(max_length, "max_length", low=1)
+        self.batch_size = validation.integer(batch_size, "batch_size", low=1)
+        self.max_length = validation.integer(max_length, "max_length", low=1)
         self.revision = revision
         self.higher_is_worse = higher_is_worse
         self.bounds = (0.0, 1.0)

@@ -4,19 +4,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import ColumnInfo, Grade, columns_of
-from eval_toolkit.judges.asking import AskingGrader, is_judge, judges_in
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.graders.judges.asking import AskingGrader, is_judge, judges_in
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.responses import Completion, RawCompletion
+from eval_toolkit.models.runner import Job, JobResult
+from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.protocols import Model
-from eval_toolkit.responses import Completion, RawCompletion
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers_only
-from eval_toolkit.runner import Job, JobResult
-from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs.context import Asker
 
 __all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
@@ -121,7 +121,7 @@ class JudgeScorer:
 
     Examples
     --------
-    >>> from eval_toolkit.judges import Judge
+    >>> from eval_toolkit.graders.judges import Judge
     >>> from eval_toolkit.models.scripted import ScriptedModel
     >>> scorer = JudgeScorer(Judge("harmfulness", ScriptedModel("yes")))
     >>> scorer.threshold, scorer.higher_is_worse
@@ -149,7 +149,7 @@ class JudgeScorer:
         self._judges: list[AskingGrader] = judges_in([judge])
         self._column, info = _column(judge, field)
         self.name = name or self._column
-        self.mode = _validate.choice(mode, "mode", MODES)
+        self.mode = validation.choice(mode, "mode", MODES)
         self.threshold = _threshold(threshold, info, self._column)
         self.bounds = info.bounds
         self.higher_is_worse = _direction(higher_is_worse, info, self._column)
@@ -278,7 +278,7 @@ def _column(judge: Any, field: str | None) -> tuple[str, ColumnInfo]:
 
 def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
     if given is not None:
-        return _validate.number(given, "threshold")
+        return validation.number(given, "threshold")
     low, high = info.bounds
     middle = (low + high) / 2
     if not math.isfinite(middle):

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from eval_toolkit import _validate
-from eval_toolkit._contained.errors import Overrun
-from eval_toolkit._contained.patterns import find_in
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.sandbox.errors import Overrun
+from eval_toolkit._internal.sandbox.patterns import find_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import options_version
-from eval_toolkit.judges.keywords import KeywordJudge, plain_text
+from eval_toolkit.graders.judges.keywords import KeywordJudge, plain_text
 from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
 
@@ -150,5 +150,5 @@ def _check_options(scorer: KeywordScorer | PatternScorer) -> None:
         value = getattr(scorer, option, False)
         if not isinstance(value, bool):
             raise InvalidTypeError(f"`{option}` is {value!r:.60}; it must be True or False")
-    object.__setattr__(scorer, "threshold", _validate.number(scorer.threshold, "threshold"))
-    _validate.choice(scorer.mode, "mode", MODES)
+    object.__setattr__(scorer, "threshold", validation.number(scorer.threshold, "threshold"))
+    validation.choice(scorer.mode, "mode", MODES)

@@ -148,7 +148,7 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
 
 
 def _judge(spec: str, which: str, options: Mapping[str, Any]) -> TextScorer:
-    from eval_toolkit.judges import Judge
+    from eval_toolkit.graders.judges import Judge
     from eval_toolkit.rollouts.scorers.judged import JudgeScorer
 
     rubric, at, model = which.partition("@")

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import options_version
-from eval_toolkit.judges.keywords import DISAPPROVAL_PHRASES, REFUSAL_PHRASES, plain_text
+from eval_toolkit.graders.judges.keywords import DISAPPROVAL_PHRASES, REFUSAL_PHRASES, plain_text
 
 __all__ = ["RefusalKind", "RefusalScorer", "refusal_kind"]
 
@@ -163,7 +163,7 @@ def refusal_kind(text: str, *, opening: int = 300) -> RefusalKind:
     """
     if not isinstance(text, str):
         raise InvalidTypeError(f"`text` is {type(text).__name__}; it must be a text")
-    opening = _validate.integer(opening, "opening", low=1)
+    opening = validation.integer(opening, "opening", low=1)
     words = _own_words(text)
     found = _DECLINES.search(words)
     if found is None or found.start() >= opening:
@@ -230,8 +230,8 @@ class RefusalScorer:
                 raise InvalidTypeError(f"`{option}` must be True or False")
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInputError(f"`name` is {self.name!r}; it must be text")
-        object.__setattr__(self, "opening", _validate.integer(self.opening, "opening", low=1))
-        object.__setattr__(self, "threshold", _validate.fraction(self.threshold, "threshold"))
+        object.__setattr__(self, "opening", validation.integer(self.opening, "opening", low=1))
+        object.__setattr__(self, "threshold", validation.fraction(self.threshold, "threshold"))
 
     @property
     def version(self) -> str:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _tables
-from eval_toolkit._files import is_file
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import is_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = ["Item", "read_items"]
@@ -15,12 +15,12 @@ Item = tuple[str, Any]
 
 def read_items(path: Path) -> list[Item]:
     """Return the prompts in a file, as texts or as rows; ``-`` is standard input."""
-    if str(path) != _tables.STDIN and not is_file(path):
+    if str(path) != tables.STDIN and not is_file(path):
         raise MissingFileError(f"{path}: no such file")
     if path.name.lower().removesuffix(".gz").endswith(".txt"):
-        return [(f"{path}: line {n}", line.strip()) for n, line in _tables.read_lines(path)]
+        return [(f"{path}: line {n}", line.strip()) for n, line in tables.read_lines(path)]
     try:
-        items = _tables.read_records(path)
+        items = tables.read_records(path)
     except InvalidInputError as error:
         if "cannot tell the format" in str(error):
             raise InvalidInputError(f"{error}, or in .txt with a prompt per line") from None

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit._hashing import content_hash, unit_ids
-from eval_toolkit._plain import whole_text
-from eval_toolkit._tables import label_class
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import content_hash, unit_ids
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit._internal.tables import label_class
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.rollouts.seeds.files import Item, read_items
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
@@ -192,7 +192,7 @@ def load_seeds(
     >>> found.id, found.category, found.safe
     ('1', 'homonyms', True)
     """
-    _validate.choice(order, "order", ("file", "shuffled"))
+    validation.choice(order, "order", ("file", "shuffled"))
     named = {
         "prompt": prompt,
         "id": id,
@@ -204,9 +204,9 @@ def load_seeds(
     file = Path(path)
     seeds = _seeds(read_items(file), str(file), {k: v for k, v in named.items() if v is not None})
     if order == "shuffled":
-        drawn = _validate.integer(seed, "seed")
+        drawn = validation.integer(seed, "seed")
         seeds.sort(key=lambda one: derive_seed(drawn, "seed prompts", one.id))
-    return seeds if limit is None else seeds[: _validate.integer(limit, "limit", low=1)]
+    return seeds if limit is None else seeds[: validation.integer(limit, "limit", low=1)]
 
 
 def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
@@ -315,7 +315,7 @@ def _text(value: Any, place: str) -> str:
     """Return a cell as text; whole numbers are ids too, and nothing is nothing."""
     if isinstance(value, str):
         return str(value)
-    if _validate.is_missing(value):
+    if validation.is_missing(value):
         return ""
     if hasattr(value, "item"):
         value = value.item()
@@ -408,7 +408,7 @@ def _guessed(
 
 def _fits(role: str, column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a column's values are such as its name promises."""
-    values = [str(row[column]) for row in rows if not _validate.is_missing(row.get(column))]
+    values = [str(row[column]) for row in rows if not validation.is_missing(row.get(column))]
     filled = [value for value in values if value.strip()]
     if role == "topic":
         return 1 < len(set(filled)) < len(filled)

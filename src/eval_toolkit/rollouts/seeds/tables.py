@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from eval_toolkit._files import parse_json
+from eval_toolkit._internal.files import parse_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.models._payloads import to_json
+from eval_toolkit.models.payloads import to_json
 from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.units import Unit, kept_text

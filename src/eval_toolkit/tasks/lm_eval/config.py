@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.lm_eval.filters import Pipeline, read_pipelines
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig, read_metrics

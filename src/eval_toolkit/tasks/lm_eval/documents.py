@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import is_there
+from eval_toolkit._internal.files import is_there
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.lm_eval.config import TaskConfig
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import is_file, is_there, limits, malformed, read_document
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._optional import require
+from eval_toolkit._internal.files import is_file, is_there, limits, malformed, read_document
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 
 __all__ = ["Function", "is_lm_eval", "merged", "read_config", "read_yaml"]

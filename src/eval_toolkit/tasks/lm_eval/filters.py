@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._contained import Contained, Limits, Overrun
-from eval_toolkit._contained.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
+from eval_toolkit._internal.sandbox import Contained, Limits, Overrun
+from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.texts import compiled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, LOGLIKELIHOODS, ColumnInfo, Grade
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks.lm_eval.config import TaskConfig
 from eval_toolkit.tasks.lm_eval.filters import Pipeline
 from eval_toolkit.tasks.lm_eval.scores import Choices, Score, Text, of_values, score_of

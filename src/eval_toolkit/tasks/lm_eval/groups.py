@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders.base import ColumnInfo, Grade, columns_of
-from eval_toolkit.messages import Message
+from eval_toolkit.models.messages import Message
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask

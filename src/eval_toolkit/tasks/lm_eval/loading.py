@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import malformed
+from eval_toolkit._internal.files import malformed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask

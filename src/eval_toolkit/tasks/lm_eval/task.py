@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.hooks import place_of

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit._contained.templates import TemplateFailed, render
+from eval_toolkit._internal.sandbox.templates import TemplateFailed, render
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.hooks import place_of
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import is_there, malformed
-from eval_toolkit._validate import choice
+from eval_toolkit._internal.files import is_there, malformed
+from eval_toolkit._internal.validation import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.loading import named_grader
 from eval_toolkit.plugins import TYPED, Origin, read_from

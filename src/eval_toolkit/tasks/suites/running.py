@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.protocols import Model
-from eval_toolkit.runner import Progress
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import MetricResult, Scorecard
@@ -184,7 +184,7 @@ def run_suite(
             failures[leaf.name] = " ".join(str(error).split())
     wanted = list(suite.all_aggregates()) or _default(suite.name, leaves, runs)
     said = {**defaults, **suite.settings}.get("confidence", DEFAULT_CONFIDENCE)
-    confidence = _validate.fraction(said, "confidence")
+    confidence = validation.fraction(said, "confidence")
     aggregates = {one.name: _aggregated(one, runs, failures, confidence) for one in wanted}
     folder = None if out is None else Path(out)
     done = SuiteRun(

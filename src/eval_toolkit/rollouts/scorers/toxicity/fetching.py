@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit._hashing import sha256_file
-from eval_toolkit._optional import require
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models._wheels import (
+from eval_toolkit.models.wheels import (
     Member,
     Wheel,
     cache_folder,

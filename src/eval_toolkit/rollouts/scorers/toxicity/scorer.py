@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _validate
+from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders.base import options_version
 from eval_toolkit.rollouts.scorers.toxicity.fetching import load_classifier
@@ -67,9 +67,9 @@ class ToxicityScorer:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _validate.choice(self.category, "category", (*LABELS, "mean"))
-        _validate.choice(self.long_texts, "long_texts", ("end", "worst"))
-        threshold = _validate.number(self.threshold, "threshold", low=0.0, high=1.0)
+        validation.choice(self.category, "category", (*LABELS, "mean"))
+        validation.choice(self.long_texts, "long_texts", ("end", "worst"))
+        threshold = validation.number(self.threshold, "threshold", low=0.0, high=1.0)
         object.__setattr__(self, "threshold", threshold)
         if not self.name:
             name = "toxicity" if self.category == "toxic" else f"toxicity_{self.category}"

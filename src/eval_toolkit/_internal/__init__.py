@@ -1,0 +1,1 @@
+"""What every package stands on and no user imports: files, tables, validation, display, kernels."""

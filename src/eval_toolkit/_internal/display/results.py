@@ -1,0 +1,219 @@
+"""Results as people look at them: short in a console, a table in a notebook, Markdown and LaTeX."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from eval_toolkit._internal.display.cells import MISSING, Cell, Number, Rows, Text
+from eval_toolkit._internal.display.tables import Table
+from eval_toolkit._internal.display.to_html import bare_html_table
+from eval_toolkit._internal.display.to_latex import latex_table
+from eval_toolkit._internal.display.to_markdown import markdown_table
+from eval_toolkit._internal.optional import require
+
+__all__ = ["Displayed", "Tabled", "short_repr"]
+
+_MOST_ROWS = 25
+_MOST_COLUMNS = 12
+_MOST_ITEMS = 6
+_MOST_CHARACTERS = 60
+"""Of a text in a `repr`; a table shows more."""
+
+
+class Displayed:
+    """A result that a notebook shows as a table; its fields are the rows.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, slots=True, repr=False)
+    ... class Found(Displayed):
+    ...     value: float
+    ...     curve: tuple[float, ...]
+    >>> Found(0.25, tuple(range(100)))
+    Found(value=0.25, curve=100 values)
+    >>> "<td>value</td><td>0.25</td>" in Found(0.25, ())._repr_html_()
+    True
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        facts, tables = _parts(self)
+        pieces = [bare_html_table(Table([type(self).__name__, ""], facts)), *tables]
+        return pieces[0] if len(pieces) == 1 else f"<div>{''.join(pieces)}</div>"
+
+
+class Tabled(Displayed):
+    """A result that is a table: one `rows`, and every form of it made from them."""
+
+    __slots__ = ()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per line: the source of every table."""
+        raise NotImplementedError
+
+    def _as_table(self) -> Table:
+        """Return the table that every format shows, with what is to be said below it."""
+        rows = self.rows()
+        header = list(rows[0]) if rows else []
+        return Table(header, [[_cell(value) for value in row.values()] for row in rows])
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame of `rows`; needs the ``dataframe`` extra."""
+        feature = f"{type(self).__name__}.to_pandas"
+        return require("pandas", feature=feature, extra="dataframe").DataFrame(self.rows())
+
+    def to_polars(self) -> Any:
+        """Return a polars frame of `rows`; uses polars when it is installed."""
+        polars = require("polars", feature=f"{type(self).__name__}.to_polars")
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table, and below it what is to be said about it."""
+        return markdown_table(self._as_table())
+
+    def to_latex(self) -> str:
+        """Return a LaTeX ``tabular`` and what is to be said below it; needs booktabs."""
+        return latex_table(self._as_table())
+
+    def _repr_html_(self) -> str:
+        return bare_html_table(_cut(self._as_table()))
+
+
+def _cut(table: Table) -> Table:
+    """Return a table of the first rows, and how many there are more."""
+    more = len(table.rows) - _MOST_ROWS
+    if more <= 0:
+        return table
+    rest = [Text(f"… {more} more"), *[MISSING] * (len(table.header) - 1)]
+    return dataclasses.replace(table, rows=[*table.rows[:_MOST_ROWS], rest])
+
+
+def short_repr(result: Any) -> str:
+    """Return a dataclass on one line, with counts in the place of what is long.
+
+    Examples
+    --------
+    >>> from dataclasses import make_dataclass
+    >>> short_repr(make_dataclass("Point", ["x", "by"])(1.5, dict.fromkeys(range(9))))
+    'Point(x=1.5, by=9 entries)'
+    """
+    parts = (f"{name}={_brief(value)}" for name, value in _fields(result))
+    return f"{type(result).__name__}({', '.join(parts)})"
+
+
+def _fields(result: Any) -> list[tuple[str, Any]]:
+    return [
+        (item.name, getattr(result, item.name))
+        for item in dataclasses.fields(result)
+        if item.repr and not item.name.startswith("_")
+    ]
+
+
+def _brief(value: Any) -> str:
+    """Return what stands for a value in a `repr`."""
+    if _is_array(value):
+        return f"{math.prod(value.shape)} values"
+    if isinstance(value, Mapping) and type(value).__repr__ is dict.__repr__:
+        return repr(value) if len(repr(value)) <= _MOST_CHARACTERS else f"{len(value)} entries"
+    if isinstance(value, str | list | tuple) and not _is_named_tuple(value):
+        whole = repr(value)
+        if len(whole) <= _MOST_CHARACTERS:
+            return whole
+        if isinstance(value, str):
+            return f"{value[: _MOST_CHARACTERS - 10]!r}…"
+        return f"{len(value)} {'items' if value and _is_record(value[0]) else 'values'}"
+    return repr(value)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape") and value.shape != ()
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
+    """Return a result's fields as lines, and a table for each list of results among them."""
+    facts: list[tuple[str, Cell]] = []
+    tables: list[str] = []
+    for name, value in _fields(result):
+        records = _records_in(value)
+        if isinstance(value, Tabled):
+            facts.append((name, Text("below")))
+            tables.append(value._repr_html_())
+        elif records:
+            facts.append((name, Text(f"{len(records)}, below")))
+            tables.append(_record_table(name, records))
+        else:
+            facts.append((name, _cell(value)))
+    return facts, tables
+
+
+def _records_in(value: Any) -> list[tuple[str, Any]]:
+    """Return results under their names or numbers, where a field holds several."""
+    if isinstance(value, Mapping):
+        found = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, list | tuple) and not _is_record(value):
+        found = [(str(number), item) for number, item in enumerate(value)]
+    else:
+        return []
+    kinds = {type(item) for _, item in found}
+    return found if len(kinds) == 1 and _is_record(found[0][1]) else []
+
+
+def _record_table(name: str, records: list[tuple[str, Any]]) -> str:
+    lines = [{field: _cell(value) for field, value in _fields(record)} for _, record in records]
+    told = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
+    rows: Rows = [
+        [key, *(line[field] for field in told)]
+        for (key, _), line in zip(records, lines, strict=True)
+    ]
+    return bare_html_table(_cut(Table([name, *told], rows)))
+
+
+def _cell(value: Any) -> Cell:
+    """Return a value as a cell; a mapping, a list and an array are their first items."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, float):
+        return Number(value, ".6g")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Number(value, "d")  # which may be a seed: no separators
+    return MISSING if value is None else Text(_shown(value))
+
+
+def _shown(value: Any) -> str:
+    """Return what stands for several values in a cell; a lone one is a cell."""
+    if _is_array(value):
+        return _array_shown(value)
+    if isinstance(value, Mapping) and not isinstance(value, Displayed):
+        items = [f"{key}: {_cell(item)}" for key, item in list(value.items())[:_MOST_ITEMS]]
+        return _listed(items, len(value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return _listed([str(_cell(item)) for item in list(value)[:_MOST_ITEMS]], len(value))
+    return str(value)
+
+
+def _listed(items: list[str], n: int) -> str:
+    return ", ".join(items) + (f", … ({n} in all)" if n > len(items) else "")
+
+
+def _array_shown(array: Any) -> str:
+    n = math.prod(array.shape)
+    if n <= _MOST_ITEMS:
+        return ", ".join(str(_cell(item)) for item in array.ravel().tolist())
+    if array.dtype.kind in "iuf":
+        return f"{n} values from {_cell(array.min().item())} to {_cell(array.max().item())}"
+    return f"{n} values, the first {_cell(array.ravel()[0])}"

@@ -1,0 +1,55 @@
+"""Tables as CSV: every digit of a number, no text that a spreadsheet would run."""
+
+import csv
+import io
+from typing import Any
+
+from eval_toolkit._internal.display.cells import exact
+from eval_toolkit._internal.display.tables import Table
+from eval_toolkit._internal.plain import csv_text
+
+__all__ = ["csv_table"]
+
+
+def csv_table(table: Table) -> str:
+    r"""Return a table as CSV; cells of several numbers take several columns.
+
+    Parameters
+    ----------
+    table : Table
+        Its title and notes are left out: the file holds nothing but cells.
+
+    Returns
+    -------
+    str
+        A header and a line per row, ending in "\r\n". A number has every digit, an interval stands
+        in the columns "… low" and "… high", a reason in "… reason". A text that a spreadsheet would
+        take for a formula begins with an apostrophe.
+
+    Examples
+    --------
+    >>> from eval_toolkit._internal.display import Estimate
+    >>> table = Table(["metric", "value"], [["=f1", Estimate(2 / 3, 0.5, 0.75)]])
+    >>> print(csv_table(table), end="")
+    metric,value,value low,value high
+    '=f1,0.6666666666666666,0.5,0.75
+    """
+    columns = [(at, part) for at in range(len(table.header)) for part in _parts(table, at)]
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\r\n")
+    writer.writerow([_field(f"{table.header[at]} {part}".strip()) for at, part in columns])
+    for row in table.rows:
+        writer.writerow([_field(exact(row[at].parts.get(part))) for at, part in columns])
+    return stream.getvalue()
+
+
+def _parts(table: Table, at: int) -> list[str]:
+    """Return what the cells of a column are made of."""
+    cells = [row[at] for row in table.rows if row[at]]
+    return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, str):
+        return csv_text(value)
+    return "" if value is None else repr(value)

@@ -1,0 +1,135 @@
+"""Tables as HTML: every text is escaped and bounded, and shows what would be hidden in it."""
+
+import html
+import re
+from collections.abc import Sequence
+
+from eval_toolkit._internal.display.cells import Cell, Estimate, Status, Text, exact
+from eval_toolkit._internal.display.tables import Column, Table
+from eval_toolkit._internal.words import visible
+
+__all__ = ["bare_html_table", "html_table", "html_text"]
+
+_MOST_IN_A_NOTEBOOK = 300
+_LONG = 24
+"""Texts beyond this get a column that is wide enough to read."""
+_BETWEEN = re.compile(r"[_/](?=\w)")
+_CLASSES = {
+    "good": "better",
+    "bad": "worse",
+    "warning": "worse",
+    "error": "status-error",
+    "skipped": "status-skipped",
+}
+
+
+def html_text(text: object, limit: int = 2000) -> str:
+    """Return an escaped text of bounded length.
+
+    Examples
+    --------
+    >>> html_text("<b>" + chr(0x202E))
+    '&lt;b&gt;⟨U+202E⟩'
+    """
+    return html.escape(visible(text, limit))
+
+
+def bare_html_table(table: Table) -> str:
+    """Return a table without classes and colours: a notebook's own theme has them.
+
+    Examples
+    --------
+    >>> bare_html_table(Table(["a"], [["<b>"]]))
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{_short(name)}</th>" for name in table.header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_short(text)}</td>" for text in row) + "</tr>"
+        for row in table.texts()
+    )
+    made = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    notes = "".join(f"<li>{_short(note)}</li>" for note in table.notes)
+    return f"<div>{made}<ul>{notes}</ul></div>" if notes else made
+
+
+def _short(text: object) -> str:
+    return html_text(text, _MOST_IN_A_NOTEBOOK)
+
+
+def html_table(table: Table, *, sortable: bool = False) -> str:
+    """Return a table in the look of the report, in a box that scrolls where it is too wide.
+
+    Parameters
+    ----------
+    table : Table
+        What is shown; its title is the caption.
+    sortable : bool, default False
+        The report's script lets readers sort it, by every digit of a number.
+
+    Returns
+    -------
+    str
+        Elements whose classes the report's stylesheet knows.
+
+    Examples
+    --------
+    >>> '<td class="num">12</td>' in html_table(Table(["a", "n"], [["b", 12]]))
+    True
+    """
+    title = html_text(table.title)
+    caption = f"<caption>{title}</caption>" if table.title else ""
+    head = "".join(
+        f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_text(column.name)}</th>'
+        for column in table.columns
+    )
+    body = "".join(f"<tr>{_row(row, table.columns, sortable)}</tr>\n" for row in table.rows)
+    label = title or html_text(", ".join(filter(None, table.header))) or "Table"
+    notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
+    # The box scrolls where the table is wider than the screen, by keyboard too.
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+        f"<table{' data-sortable' if sortable else ''}>{caption}"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
+        + (f'<ul class="notes">{notes}</ul>' if notes else "")
+    )
+
+
+def _row(row: Sequence[Cell], columns: list[Column], sortable: bool) -> str:
+    first, *rest = row
+    kind = "name num" if columns[0].numeric else "name"
+    named = f'<th scope="row"{_attributes(kind)}>{_breakable(first)}</th>'
+    return named + "".join(
+        _cell(cell, column, sortable) for cell, column in zip(rest, columns[1:], strict=True)
+    )
+
+
+def _cell(cell: Cell, column: Column, sortable: bool) -> str:
+    kind = "num" if column.numeric else "words" if len(cell.text) > _LONG else ""
+    value = next(iter(cell.parts.values())) if sortable and cell.numeric else None
+    return f"<td{_attributes(kind, value)}>{_content(cell)}</td>"
+
+
+def _attributes(kind: str, value: float | None = None) -> str:
+    sort = exact(value)
+    return (f' class="{kind}"' if kind else "") + (
+        f' data-sort="{sort!r}"' if sort is not None else ""
+    )
+
+
+def _content(cell: Cell) -> str:
+    """Return a cell: its interval is quieter than its value, its state looks like what it is."""
+    if isinstance(cell, Estimate) and all(cell.texts):
+        value, ends = map(html_text, cell.texts)
+        return f'<span class="value">{value}</span> <span class="ci">{ends}</span>'
+    kind = _CLASSES.get(cell.meaning, "") if isinstance(cell, Status) else ""
+    if not isinstance(cell, Status) or not kind:
+        return html_text(cell.text)
+    rest = cell.text.removeprefix(cell.word).removeprefix(":").strip()
+    why = f' <span class="reason">{html_text(rest)}</span>' if rest else ""
+    return f'<span class="{kind}">{html_text(cell.word)}</span>{why}'
+
+
+def _breakable(cell: Cell) -> str:
+    """Return a name that a narrow screen breaks between its words."""
+    shown = _content(cell)
+    return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown

@@ -1,0 +1,81 @@
+"""Tables in plain JSON types and back: every digit of a number, never NaN or an infinity."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from eval_toolkit._internal.display.cells import (
+    Cell,
+    Count,
+    Estimate,
+    Interval,
+    Missing,
+    Number,
+    Share,
+    Status,
+    Text,
+    exact,
+)
+from eval_toolkit._internal.display.tables import Table
+
+__all__ = ["json_table", "table_of_json"]
+
+_CELLS: dict[str, type[Cell]] = {
+    made.kind: made for made in (Missing, Status, Number, Count, Share, Interval, Estimate)
+}
+
+
+def json_table(table: Table) -> dict[str, Any]:
+    """Return a table in the types that JSON knows.
+
+    Parameters
+    ----------
+    table : Table
+        With any cells.
+
+    Returns
+    -------
+    dict
+        Title, columns with their kinds, rows of cells, notes. A cell has its kind, its text and
+        what it is made of; a number that is not finite is None there.
+
+    Examples
+    --------
+    >>> json_table(Table(["n"], [[12]]))["rows"]
+    [[{'kind': 'count', 'text': '12', 'value': 12}]]
+    """
+    return {
+        "title": table.title,
+        "columns": [{"name": column.name, "kind": column.kind} for column in table.columns],
+        "rows": [[_told(cell) for cell in row] for row in table.rows],
+        "notes": list(table.notes),
+    }
+
+
+def _told(cell: Cell) -> dict[str, Any]:
+    told = {"kind": cell.kind, "text": cell.text}
+    if isinstance(cell, Text):
+        return told
+    return told | {item.name: exact(getattr(cell, item.name)) for item in fields(cell)}
+
+
+def table_of_json(told: Mapping[str, Any]) -> Table:
+    """Return the table that `json_table` was given; what was no finite number is its text.
+
+    Examples
+    --------
+    >>> table = Table(["n"], [[12]], "a title")
+    >>> table_of_json(json_table(table)) == table
+    True
+    """
+    rows = [[_cell(cell) for cell in row] for row in told["rows"]]
+    header = [column["name"] for column in told["columns"]]
+    return Table(header, rows, told["title"], told["notes"])
+
+
+def _cell(told: Mapping[str, Any]) -> Cell:
+    if told["kind"] == Text.kind:
+        return Text(told["text"])
+    made_of = {name: value for name, value in told.items() if name not in ("kind", "text")}
+    cell = _CELLS[told["kind"]](**made_of)
+    return cell if cell or not told["text"] else Text(told["text"])

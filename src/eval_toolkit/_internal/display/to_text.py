@@ -1,0 +1,37 @@
+"""Tables and pages as plain text: aligned columns at whatever width they need."""
+
+from eval_toolkit._internal.display.tables import Page, Table
+from eval_toolkit._internal.words import one_line
+
+__all__ = ["text_page", "text_table"]
+
+
+def text_table(table: Table) -> str:
+    """Return aligned columns of plain text, a rule below the header, the notes at the end.
+
+    Examples
+    --------
+    >>> print(text_table(Table(["metric", "n"], [["f1", 1200]], notes=["of all rows"])))
+    metric  n
+    ------  -----
+    f1      1,200
+    of all rows
+    """
+    lines = [[one_line(cell) for cell in line] for line in (table.header, *table.texts())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    body = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    title = [one_line(table.title)] if table.title else []
+    return "\n".join([*title, *body, *map(one_line, table.notes)])
+
+
+def text_page(page: Page) -> str:
+    """Return a page without colour or frames."""
+    blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
+    blocks += map(text_table, page.tables)
+    if page.notes:
+        blocks.append("\n".join(map(one_line, page.notes)))
+    return "\n\n".join(blocks)

@@ -1,0 +1,59 @@
+"""Environment variables that hold secrets: kept from child processes and from ``/proc/self/environ``."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from eval_toolkit._internal.redaction import names_a_secret
+
+__all__ = ["child_environment", "hide_secrets", "secret_variables"]
+
+
+def secret_variables() -> dict[str, str]:
+    """Return the environment variables whose names say that they hold a key, token or password.
+
+    Examples
+    --------
+    >>> os.environ["SOME_API_KEY"] = "hush"
+    >>> "SOME_API_KEY" in secret_variables(), "SOME_API_KEY" in child_environment()
+    (True, False)
+    >>> del os.environ["SOME_API_KEY"]
+    """
+    return {name: value for name, value in os.environ.items() if _is_secret(name)}
+
+
+def child_environment(others: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child process: this one's without secrets, and `others`."""
+    kept = {name: value for name, value in os.environ.items() if not _is_secret(name)}
+    return {**kept, **(others or {})}
+
+
+def _is_secret(name: str) -> bool:
+    return names_a_secret(name) or name.lower().endswith(("_key", "_keys"))
+
+
+def hide_secrets() -> None:
+    """Overwrite secrets in the memory from which Linux shows a process's environment.
+
+    `os.environ` keeps them. Children that are started without an environment of their own do not
+    get them, and neither does who may read ``/proc/PID/environ``. For commands: a process that
+    belongs to others is not ours to change.
+    """
+    if not sys.platform.startswith("linux") or not secret_variables():
+        return
+    import ctypes
+
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - read once, early
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[47]), int(fields[48])  # env_start and env_end, of proc(5)
+    except (OSError, IndexError, ValueError):
+        return
+    if not 0 < start < end:
+        return
+    at = start
+    for entry in ctypes.string_at(start, end - start).split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and value and _is_secret(os.fsdecode(name)):
+            ctypes.memset(at + len(name) + 1, 0, len(value))
+        at += len(entry) + 1

@@ -1,0 +1,342 @@
+"""JSON, TOML and YAML as plain values: what breaks a limit is refused before it is built.
+
+YAML is read as events first: depth, cycles and what aliases stand for are known before any value
+exists. TOML is looked through for long chains of names. Whatever a parser raises is one line.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.files import limits
+from eval_toolkit._internal.files.regular import read_regular
+from eval_toolkit._internal.optional import require
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+
+__all__ = ["parse_json", "parse_toml", "parse_yaml", "read_document"]
+
+_TOO_DEEP = f"nested too deeply (more than {limits.DEPTH} levels)"
+Refusal = type[ArtifactError] | type[InvalidInputError]
+
+
+def read_document(
+    path: str | Path,
+    *,
+    suffix: str | None = None,
+    loader: Any = None,
+    error: Refusal = InvalidInputError,
+) -> Any:
+    """Return what a TOML, YAML or JSON file holds; the name says which it is, YAML by default.
+
+    Parameters
+    ----------
+    path : path
+        UTF-8, of at most `limits.DOCUMENT_BYTES`.
+    suffix : str, optional
+        ``.toml``, ``.json`` or ``.yaml`` whatever the name says.
+    loader : class, optional
+        A loader of pyyaml that knows more tags than the safe one.
+    error : class, default InvalidInputError
+        What is raised.
+
+    Returns
+    -------
+    object
+        Plain values.
+
+    Raises
+    ------
+    InvalidInputError or ArtifactError
+        If the file cannot be read or breaks a limit; one line that names the file.
+    MissingExtraError
+        For YAML without pyyaml.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.toml"
+    >>> _ = path.write_text("a.b = 1")
+    >>> read_document(path)
+    {'a': {'b': 1}}
+    """
+    try:
+        text = str(read_regular(path, most=limits.DOCUMENT_BYTES), "utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        raise error(f"{path}: byte {wrong.start} is not UTF-8") from None
+    except ArtifactError as wrong:
+        raise error(str(wrong)) from None
+    suffix = suffix or Path(path).suffix.lower()
+    if suffix == ".json":
+        return parse_json(text, path, error=error)
+    if suffix == ".toml":
+        return parse_toml(text, path, error=error)
+    return parse_yaml(text, path, loader=loader, error=error)
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def parse_json(
+    text: str | bytes, place: str | Path, *, strict: bool = True, error: Refusal = ArtifactError
+) -> Any:
+    """Return what one JSON value stands for.
+
+    Parameters
+    ----------
+    text : str or bytes
+        The JSON; bytes are UTF-8, with or without a mark at their beginning.
+    place : str or path
+        Where it stands, for the message.
+    strict : bool, default True
+        Whether to refuse ``NaN``, ``Infinity`` and numbers beyond the largest float, as 1e999. Other
+        tools write them.
+    error : class, default ArtifactError
+        What is raised.
+
+    Examples
+    --------
+    >>> parse_json('{"a": [1]}', "line 1")
+    {'a': [1]}
+    >>> parse_json("[" * 500 + "]" * 500, "line 1")
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.ArtifactError: line 1: malformed JSON: nested too deeply (more than 100 levels)
+    """
+    try:
+        text = str(text, "utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+        value = _decoder(text, strict).decode(text)
+        if not _deeper_than(value, limits.DEPTH):
+            return value
+        problem = _TOO_DEEP
+    except RecursionError:
+        problem = _TOO_DEEP
+    except UnicodeDecodeError as wrong:
+        raise error(f"{place}: not UTF-8 at byte {wrong.start}") from None
+    except json.JSONDecodeError as wrong:
+        line = f": line {wrong.lineno}" if "\n" in text else ""
+        raise error(f"{place}{line}: malformed JSON: {wrong.msg} (column {wrong.colno})") from None
+    except _NotFiniteError as wrong:
+        raise error(f"{place}: {wrong} is not JSON; store absence as a skipped cell") from None
+    except ValueError as wrong:  # a number of thousands of digits
+        problem = str(wrong)
+    raise error(f"{place}: malformed JSON: {problem}")
+
+
+class _NotFiniteError(ValueError):
+    """A number that JSON does not know, or that no float can hold."""
+
+
+def _refused(constant: str) -> Any:
+    raise _NotFiniteError(constant)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refused(f"{digits:.40}")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > limits.DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits; {limits.DIGITS} are the most")
+    return int(digits)
+
+
+# Made once, since `json.loads` with options makes one for every call. Few texts have a number that
+# could be too large; only for them is every number looked at.
+_LENIENT = json.JSONDecoder()
+_STRICT = json.JSONDecoder(parse_constant=_refused)
+_STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
+_MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
+
+
+def _decoder(text: str, strict: bool) -> json.JSONDecoder:
+    if not strict:
+        return _LENIENT
+    return _STRICT_LARGE if _MAY_BE_LARGE(text) else _STRICT
+
+
+def _deeper_than(value: Any, most: int) -> bool:
+    """Return whether lists and tables lie deeper in each other; level by level, no recursion."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+# --- TOML ---------------------------------------------------------------------------------------
+
+_TOML_APART = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+"""|'
+    r"'''(?:[^']|'(?!''))*+'''|"
+    r'"(?:[^"\\\n]|\\.)*+"|'
+    r"'[^'\n]*+'|"
+    r"#[^\n]*+",
+    re.DOTALL,
+)
+_TOML_KEY = re.compile(r"[A-Za-z0-9_-]++(?:[ \t]*+\.[ \t]*+[A-Za-z0-9_-]++)*+")
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputError) -> Any:
+    """Return what a TOML text holds.
+
+    Parameters
+    ----------
+    text : str
+        The TOML.
+    place : str or path
+        Where it stands, for the message.
+    error : class, default InvalidInputError
+        What is raised.
+
+    Examples
+    --------
+    >>> parse_toml("a = [1, 2]", "x.toml")
+    {'a': [1, 2]}
+    >>> parse_toml("a." * 200 + "a = 1", "x.toml")
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.InvalidInputError: x.toml: not TOML: line 1: nested too deeply (more than 100 levels)
+    """
+    import tomllib
+
+    # Texts become one letter each, so that a chain of quoted names is one of plain names.
+    bare = _TOML_APART.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
+    line = _deep_toml_line(bare)
+    if line:
+        raise error(f"{place}: not TOML: line {line}: {_TOO_DEEP}")
+    try:
+        value = tomllib.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise error(f"{place}: not TOML: {_line(wrong)}") from None
+    _check_integers(value, place, "TOML", error)
+    return value
+
+
+def _deep_toml_line(bare: str) -> int:
+    """Return the first line with too long a chain of names or too many open brackets; 0 for none."""
+    for found in _TOML_KEY.finditer(bare):
+        if found[0].count(".") >= limits.DEPTH:
+            return bare.count("\n", 0, found.start()) + 1
+    depth = 0
+    for found in _BRACKETS.finditer(bare):
+        depth = max(0, depth + (1 if found[0] in "[{" else -1))
+        if depth > limits.DEPTH:
+            return bare.count("\n", 0, found.start()) + 1
+    return 0
+
+
+# --- YAML ---------------------------------------------------------------------------------------
+
+
+def parse_yaml(
+    text: str, place: str | Path, *, loader: Any = None, error: Refusal = InvalidInputError
+) -> Any:
+    """Return what a YAML text holds, in plain values.
+
+    Parameters
+    ----------
+    text : str
+        The YAML.
+    place : str or path
+        Where it stands, for the message.
+    loader : class, optional
+        A loader of pyyaml; the safe one by default.
+    error : class, default InvalidInputError
+        What is raised.
+
+    Examples
+    --------
+    >>> parse_yaml("a: [1, 2]", "x.yaml")
+    {'a': [1, 2]}
+    >>> parse_yaml("a: &a [*a]", "x.yaml")
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.InvalidInputError: x.yaml: not YAML: line 1: *a stands inside itself
+    """
+    yaml = require("yaml", feature=f"the file {Path(place).name}", extra="yaml")
+    loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        problem = _yaml_problem(yaml, text, loader)
+        value = None if problem else yaml.load(text, Loader=loader)
+    except yaml.YAMLError as wrong:
+        raise error(f"{place}: not YAML: {_line(wrong)}") from None
+    except Exception as wrong:  # a date or a number may fail in any way: 2001-13-45, !!int ""
+        raise error(
+            f"{place}: not YAML: a value cannot be read: {type(wrong).__name__}: {_line(wrong)}"
+        ) from None
+    if problem:
+        raise error(f"{place}: not YAML: {problem}")
+    _check_integers(value, place, "YAML", error)
+    return value
+
+
+_NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
+"""Numbers to the base 60 take quadratic time."""
+
+
+def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
+    """Return what is wrong with the shape of a YAML text, "" for nothing; no value is built."""
+    sizes: dict[str, int | None] = {}
+    """Characters behind an anchor; None while it is open."""
+    counts: list[tuple[str | None, int]] = [(None, 0)]
+    for event in yaml.parse(text, Loader=loader):
+        line = f"line {event.start_mark.line + 1}"
+        anchor, size = getattr(event, "anchor", None), 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            counts.append((anchor, 1))
+            if anchor:
+                sizes[anchor] = None
+            if len(counts) > limits.DEPTH + 1:
+                return f"{line}: {_TOO_DEEP}"
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            found = sizes.get(str(anchor), 1)
+            if found is None:
+                return f"{line}: *{anchor} stands inside itself"
+            size = found
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = counts.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1 + len(event.value)
+            typed = event.tag or not event.style  # quoted texts are never numbers
+            if size > limits.NUMBER_LENGTH and typed and _NUMERAL(event.value):
+                return f"{line}: a number of {size - 1} characters"
+        else:
+            continue
+        if anchor and not isinstance(event, yaml.AliasEvent):
+            sizes[anchor] = size
+        outer, sum_ = counts.pop()
+        counts.append((outer, sum_ + size))
+        if sum_ + size > limits.EXPANDED:
+            return f"{line}: aliases stand for more than {limits.EXPANDED} characters"
+    return ""
+
+
+def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
+    """Refuse integers that no other tool could hold; a few digits can stand for gigabytes."""
+    waiting, seen = [value], set()
+    while waiting:
+        one = waiting.pop()
+        if type(one) is int and one.bit_length() > limits.INTEGER_BITS:
+            raise error(
+                f"{place}: not {what}: an integer of {one.bit_length()} bits; at most "
+                f"{limits.INTEGER_BITS} are read"
+            )
+        if isinstance(one, (Mapping, list, set, tuple)) and id(one) not in seen:
+            seen.add(id(one))
+            waiting += [*one, *one.values()] if isinstance(one, Mapping) else one
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

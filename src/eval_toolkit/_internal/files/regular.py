@@ -1,0 +1,272 @@
+"""Regular files, opened without waiting and read within limits; gzip with its checksum."""
+
+import gzip
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from eval_toolkit._internal.files import limits
+from eval_toolkit.errors import ArtifactError
+
+__all__ = [
+    "check_gzip",
+    "is_gzip",
+    "lines_of",
+    "open_for_appending",
+    "open_regular",
+    "pieces_of",
+    "read_regular",
+    "read_unpacked",
+    "read_up_to",
+]
+
+_PIECE = 1 << 20
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading; anything that could block or never end is refused.
+
+    Parameters
+    ----------
+    path : path
+        A link to a regular file is one.
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    ArtifactError
+        If it is a folder, a pipe, a socket or a device.
+    OSError
+        If it is not there or may not be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> open_regular(tempfile.mkdtemp())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.ArtifactError: ...: cannot be read: a folder, not a regular file
+    """
+    try:
+        # A pipe without a writer would block when it is opened.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+    except OSError:
+        handle, kind = -1, _kind_at(path)  # a socket cannot even be opened
+        if not kind:
+            raise
+    else:
+        kind = _kind(os.fstat(handle).st_mode)
+    if kind:
+        if handle >= 0:
+            os.close(handle)
+        raise ArtifactError(f"{path}: cannot be read: {kind}, not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def open_for_appending(path: str | Path, mode: int) -> int:
+    """Open a regular file to read it and write at its end; it is made where there is none.
+
+    A link is not followed: a folder that came from somebody else would say which file is changed.
+
+    Parameters
+    ----------
+    path : path
+        The file itself.
+    mode : int
+        Of a file that is made.
+
+    Returns
+    -------
+    int
+        A descriptor, which the caller closes.
+
+    Raises
+    ------
+    ArtifactError
+        If it is a link, a folder, a pipe, a socket or a device.
+    OSError
+        If it may not be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> open_for_appending(tempfile.mkdtemp(), 0o600)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.ArtifactError: ...: cannot be written: a folder, not a regular file
+    """
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
+    kind = "a link" if Path(path).is_symlink() else _kind_at(path)
+    if not kind:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | careful, mode)
+        kind = _kind(os.fstat(handle).st_mode)
+        if not kind:
+            return handle
+        os.close(handle)
+    raise ArtifactError(f"{path}: cannot be written: {kind}, not a regular file")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return ""
+    return next((word for test, word in _KINDS if test(mode)), "something else")
+
+
+def _kind_at(path: str | Path) -> str:
+    try:
+        return _kind(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError:
+        return ""
+
+
+def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
+    """Yield the lines that are left in a file, none longer than `limits.LINE_BYTES`.
+
+    Raises
+    ------
+    ArtifactError
+        If one is longer.
+    """
+    while line := stream.readline(limits.LINE_BYTES + 1):
+        if len(line) > limits.LINE_BYTES:
+            raise ArtifactError(
+                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, which is the most that is read"
+            )
+        yield line
+
+
+def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
+    """Return the bytes of a regular file of at most so many.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = path.write_bytes(b"12345")
+    >>> read_regular(path)
+    b'12345'
+    """
+    try:
+        with open_regular(path) as stream:
+            data = read_up_to(stream, most + 1)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > most:
+        raise ArtifactError(
+            f"{path}: is longer than {_bytes(most)}, which is the most that is read"
+        )
+    return data
+
+
+def read_up_to(stream: BinaryIO, most: int) -> bytes:
+    """Return what is left in a file, at most so many bytes; room is taken for what is there alone.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read_up_to(BytesIO(b"12345"), 3)
+    b'123'
+    """
+    parts, n = [], 0
+    while n < most and (piece := stream.read(min(_PIECE, most - n))):
+        parts.append(piece)
+        n += len(piece)
+    return b"".join(parts)
+
+
+def is_gzip(path: str | Path) -> bool:
+    """Return whether a file's name says that it is compressed with gzip."""
+    return Path(path).suffix.lower() == ".gz"
+
+
+def pieces_of(path: str | Path) -> Iterator[bytes]:
+    """Yield a regular file's bytes in pieces, unpacked where its name ends in ``.gz``.
+
+    Lengths and checksums of gzip are verified by the last piece.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be read, is damaged or cut short, or unpacks to more than the limits allow.
+    """
+    try:
+        with open_regular(path) as raw:
+            if is_gzip(path):
+                yield from _gunzipped(raw, path)
+            else:
+                while piece := raw.read(_PIECE):
+                    yield piece
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
+    packed = os.fstat(raw.fileno()).st_size
+    most = min(limits.UNPACKED_BYTES, max(limits.RATIO_FROM, limits.RATIO * packed))
+    n = 0
+    try:
+        with gzip.GzipFile(fileobj=raw, mode="rb") as stream:
+            while piece := stream.read(_PIECE):
+                n += len(piece)
+                if n > most:
+                    raise ArtifactError(
+                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if this "
+                        "is meant, unpack it with gunzip and read the result"
+                    )
+                yield piece
+    except EOFError:
+        raise ArtifactError(
+            f"{path}: the gzip stream is cut short: it ends at byte {packed}, after {n} unpacked"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        if n == 0 and "Not a gzipped file" in str(error):
+            raise ArtifactError(f"{path}: {error}") from None
+        raise ArtifactError(
+            f"{path}: the gzip stream is damaged before byte {raw.tell()}, after {n} unpacked: {error}"
+        ) from None
+
+
+def check_gzip(path: str | Path) -> None:
+    """Raise `ArtifactError` if a file named ``.gz`` is damaged, cut short or unpacks to too much.
+
+    For readers that unpack by themselves and verify nothing. Other files pass.
+    """
+    if is_gzip(path):
+        for _ in pieces_of(path):
+            pass
+
+
+def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
+    """Return the bytes of a file, unpacked where its name ends in ``.gz``; at most so many."""
+    parts, n = [], 0
+    for piece in pieces_of(path):
+        parts.append(piece)
+        n += len(piece)
+        if n > most:
+            raise ArtifactError(
+                f"{path}: holds more than {_bytes(most)}, which is the most that is read at once"
+            )
+    return b"".join(parts)
+
+
+def _bytes(n: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n} bytes"

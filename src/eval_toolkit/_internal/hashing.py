@@ -1,0 +1,202 @@
+"""Identity: sha256 of files, texts, JSON, rows and objects. Nothing else in the package hashes."""
+
+import copyreg
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal.files import open_regular
+
+__all__ = [
+    "canonical_json",
+    "canonical_value",
+    "content_hash",
+    "object_digest",
+    "sha256_file",
+    "sha256_text",
+    "unit_ids",
+]
+
+_CHUNK = 1 << 20
+
+_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+_VOLATILE = frozenset({"_stop_words_id", "cv_results_", "refit_time_"})
+"""Attributes of scikit-learn that hold a memory address or a stopwatch reading."""
+
+
+def sha256_text(text: str) -> str:
+    """Return the sha256 of a text's UTF-8 bytes; lone surrogates are hashed as they are."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def sha256_file(path: str | Path) -> str:
+    """Return the sha256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with open_regular(path) as stream:
+        while piece := stream.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON does not know as what it does: arrays in full, the rest as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+# Made once: `json.dumps` with options makes an encoder for every call.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
+)
+_OF_CONTENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
+
+
+def canonical_json(payload: Any) -> str:
+    """Return compact JSON with sorted keys: equal payloads give equal text."""
+    return _CANONICAL.encode(payload)
+
+
+def canonical_value(value: Any) -> Any:
+    """Return a value in JSON types, equal numbers as one: a whole float becomes an int.
+
+    A table's integers turn into floats as soon as one of them is missing, and what a row is known
+    by must not depend on the other rows.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, (dict, Mapping)):  # a dict is told at once
+        return {key: canonical_value(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical_value(inner) for inner in value]
+    return canonical_value(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def content_hash(item: Any, target: Any) -> str:
+    """Return the identity of a unit: sha256 of its canonical raw input and target."""
+    pair = [canonical_value(item), canonical_value(target)]
+    return sha256_text(_OF_CONTENT.encode(pair))
+
+
+def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
+    """Return 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
+
+    Parameters
+    ----------
+    hashes : sequence of str
+        Content hash of each row.
+    *told_apart : iterables with one sortable value per row
+        Equal rows are numbered in the order of these, the first deciding first; only rows that
+        agree in all of them are numbered by position.
+    """
+    keys = list(zip(hashes, *told_apart, strict=True))
+    seen: dict[str, int] = {}
+    ids = [""] * len(keys)
+    for row in sorted(range(len(keys)), key=keys.__getitem__):
+        digest = hashes[row]
+        seen[digest] = seen.get(digest, 0) + 1
+        ids[row] = digest[:16] + (f"~{seen[digest]}" if seen[digest] > 1 else "")
+    return ids
+
+
+def object_digest(value: Any) -> str | None:
+    """Return the sha256 of an object and all it is made of, equal in every process.
+
+    The parts are those that `copy.copy` would copy; nothing is pickled. Named functions and classes
+    count by name, lambdas and local functions by their code.
+
+    Returns
+    -------
+    str or None
+        None if a part does not say what it is made of.
+    """
+    try:
+        return _digest(value, ()).hex()
+    except Exception:  # objects of any library describe themselves here, and may fail in any way
+        return None
+
+
+def _digest(value: Any, within: tuple[int, ...]) -> bytes:
+    if id(value) in within:
+        return _joined("again", [str(len(within) - within.index(id(value))).encode()])
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = type(value)
+    if kind in _SCALARS:
+        return _joined(kind.__name__, [repr(value).encode()])
+    inside = (*within, id(value))
+    if isinstance(value, np.ndarray):
+        return _array_digest(value, inside)
+    tag, parts = _taken_apart(value)
+    if isinstance(parts, dict):
+        if all(type(key) is str and type(inner) in _SCALARS for key, inner in parts.items()):
+            return _joined(tag, [repr(sorted(parts.items())).encode()])  # a vocabulary is large
+        pairs = [_digest(key, inside) + _digest(inner, inside) for key, inner in parts.items()]
+        return _joined(tag, sorted(pairs))
+    if isinstance(parts, (set, frozenset)):
+        return _joined(tag, sorted(_digest(inner, inside) for inner in parts))
+    return _joined(tag, [_digest(inner, inside) for inner in parts])
+
+
+def _joined(tag: str, pieces: Iterable[Any]) -> bytes:
+    digest = hashlib.sha256(tag.encode())
+    for piece in pieces:
+        digest.update(b"|%d|" % memoryview(piece).nbytes)
+        digest.update(piece)
+    return digest.digest()
+
+
+def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes:
+    shape = repr(array.shape).encode()
+    if isinstance(array, np.ma.MaskedArray):
+        parts = (np.ma.getmaskarray(array), array.filled())
+        return _joined("masked", [_digest(part, inside) for part in parts])
+    if array.dtype.names:  # field by field: what lies between them is whatever was in memory
+        fields = [_digest(array[name], inside) for name in array.dtype.names]
+        return _joined(f"fields {array.dtype.names}", [shape, *fields])
+    if array.dtype.hasobject:
+        return _joined("objects", [shape, *(_digest(item, inside) for item in array.ravel())])
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return _joined(f"array {array.dtype.str}", [shape, data])
+
+
+def _taken_apart(value: Any) -> tuple[str, Any]:
+    """Return what kind of object it is, and its parts."""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if type(value) in (dict, list, tuple, set, frozenset):
+        return kind, value
+    if isinstance(value, type):
+        return "class", [value.__module__, value.__qualname__]
+    if isinstance(value, FunctionType):
+        named = [value.__module__, value.__qualname__]
+        if "<" not in value.__qualname__:
+            return "function", named
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return "function", [*named, value.__code__, cells, value.__defaults__, value.__kwdefaults__]
+    if isinstance(value, CodeType):
+        return "code", [value.co_code, value.co_consts, value.co_names, value.co_varnames]
+    if kind.startswith("scipy.sparse."):
+        rows = value.tocsr(copy=True)  # its flags change when it is used
+        rows.sum_duplicates()
+        return "sparse", [rows.shape, rows.data, rows.indices, rows.indptr]
+    if hasattr(value, "detach"):  # a torch tensor
+        return kind, [value.detach().cpu().numpy()]
+    if value is np.random.mtrand._rand:  # differs in every process, and after every use
+        return "numpy's global generator", []
+    if hasattr(value, "get_arrays"):  # a KD or ball tree, which counts the queries put to it
+        return kind, value.get_arrays()
+    reducer = copyreg.dispatch_table.get(type(value))
+    made = value.__reduce_ex__(4) if reducer is None else reducer(value)
+    if isinstance(made, str):
+        return kind, [made]
+    how, arguments, state, items, pairs = (*made, None, None, None)[:5]
+    if isinstance(state, dict):
+        state = {name: inner for name, inner in state.items() if name not in _VOLATILE}
+    return kind, [how, arguments, state, list(items or ()), dict(pairs or ())]

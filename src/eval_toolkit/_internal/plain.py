@@ -1,0 +1,146 @@
+"""Any payload in the types that JSON knows; what has no place there is the caller's to decide."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import validation
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["csv_text", "plain", "where", "whole_text"]
+
+Place = tuple[str, ...]
+"""Keys from the top down."""
+Absent = Callable[[Any, Place], Any]
+"""What stands for a number that is not finite or a value that is missing."""
+
+
+def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
+    """Return a value in plain JSON types: dict, list, str, int, float, bool or None.
+
+    Parameters
+    ----------
+    value : object
+        Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
+        objects with ``to_dict``; anything else becomes ``str(value)``.
+    absent : callable, optional
+        Given NaN, an infinity or NaT and its place; None takes their place by default.
+    place : tuple of str
+        Where the value lies in the payload.
+
+    Raises
+    ------
+    InvalidInputError
+        If two keys of a mapping become the same text.
+
+    Examples
+    --------
+    >>> plain({1: (2, float("nan"))})
+    {'1': [2, None]}
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Enum):
+        return plain(value.value, absent, place)
+    if isinstance(value, (int, str)):
+        return int(value) if isinstance(value, int) else str(value)
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return number if math.isfinite(number) else absent(number, place)
+    if isinstance(value, np.ndarray):
+        return _plain_array(value, absent, place)
+    if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
+        return plain(value.item(), absent, place)
+    return _plain_container(value, absent, place)
+
+
+def _plain_array(value: np.ndarray[Any, Any], absent: Absent, place: Place) -> Any:
+    kind = value.dtype.kind
+    if kind in "mM":  # as a list, nanoseconds would be bare numbers
+        times = value.astype(str).astype(object)
+        times[np.isnat(value)] = math.nan
+        value = times
+    finite = kind in "biu" or (kind == "f" and bool(np.isfinite(value).all()))
+    return value.tolist() if finite else plain(value.tolist(), absent, place)
+
+
+def _plain_container(value: Any, absent: Absent, place: Place) -> Any:
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, absent, place)
+    if not isinstance(value, type):
+        if callable(getattr(value, "to_dict", None)):
+            return plain(value.to_dict(), absent, place)
+        if dataclasses.is_dataclass(value):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return _plain_mapping(fields, absent, place)
+    if isinstance(value, (set, frozenset)):
+        # a set has no order, a file needs one
+        return sorted((plain(item, absent, place) for item in value), key=repr)
+    if isinstance(value, (list, tuple)) and _is_plain(value):
+        return list(value)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Path, type)):
+        return [plain(item, absent, (*place, str(i))) for i, item in enumerate(value)]
+    return absent(value, place) if validation.is_missing(value) else str(value)
+
+
+def _is_plain(values: Sequence[Any]) -> bool:
+    """Return whether nothing in a list needs a change: a million scores are one look."""
+    kinds = set(map(type, values))
+    if kinds <= {str, int, bool, type(None)}:
+        return True
+    return kinds <= {float, int, bool} and all(map(math.isfinite, values))
+
+
+def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        name = str(key.value if isinstance(key, Enum) else key)
+        if name in result:
+            raise InvalidInputError(
+                f"{where(place)} has two keys that are {name!r} as text; JSON keys must differ"
+            )
+        result[name] = plain(item, absent, (*place, name))
+    return result
+
+
+def where(place: Place) -> str:
+    """Return a place in words, for messages."""
+    return f"the value at {' → '.join(place)}" if place else "the payload"
+
+
+def whole_text(text: str) -> str:
+    r"""Return a text that can be written down: half a surrogate pair becomes the replacement sign.
+
+    Examples
+    --------
+    >>> whole_text("half \ud83d a pair") == "half \ufffd a pair"
+    True
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the beginning of a formula, also in wide letters."""
+
+
+def csv_text(text: str) -> str:
+    """Return a text for a cell of CSV: what a spreadsheet would run has an apostrophe before it.
+
+    Examples
+    --------
+    >>> csv_text("=1+1"), csv_text("1+1")
+    ("'=1+1", '1+1')
+    """
+    shown = whole_text(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) else shown

@@ -1,0 +1,263 @@
+"""Secrets out of what is written: known by the key above them, the name before them, their look."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+
+__all__ = ["REDACTED", "names_a_secret", "one_line", "redact_results", "redact_secrets"]
+
+REDACTED = "[redacted]"
+_LONGEST_MESSAGE = 2_000
+
+_SECRET_WORDS = frozenset(
+    {"apikey", "apikeys", "auth", "authorization", "bearer", "cookie", "credential", "credentials"}
+    | {"jwt", "passcode", "passphrase", "passwd", "password", "passwords", "pwd", "secret"}
+    | {"secrets", "token"}
+)
+"""A name that ends in one of these is a secret's, whatever comes before it …"""
+_OWNERS = frozenset(
+    {"access", "account", "admin", "api", "app", "auth", "client", "consumer", "database", "db"}
+    | {"deploy", "encryption", "host", "license", "login", "mail", "master", "private", "proxy"}
+    | {"refresh", "root", "secret", "server", "service", "session", "shared", "signing", "smtp"}
+    | {"ssh", "ssl", "storage", "subscription", "tls", "user", "webhook"}
+    | {"anthropic", "aws", "azure", "cohere", "gcp", "gemini", "github", "gitlab", "google"}
+    | {"groq", "hf", "huggingface", "mistral", "openai", "openrouter", "postgres", "redis"}
+    | {"slack", "stripe", "together", "wandb"}
+)
+"""… and in these when one of the owners comes before it: `sort_key` and `second_pass` are none."""
+_OWNED_WORDS = frozenset({"key", "keys", "pass", "tokens"})
+_IN_AN_ADDRESS = frozenset({"key", "sig", "signature", "code"})
+"""Secrets in the query of an address alone: ``?sig=…``."""
+_OF_TEXT = frozenset(
+    {"bos", "cls", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "pad"}
+    | {"per", "sep", "special", "start", "stop", "unk"}
+)
+"""`eos_token` and `max_token` are about texts."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NAME = re.compile(
+    r"""
+    (?<![\w.-])(?P<flag>-{0,2})
+    (?P<name>\w[\w.-]{0,80}+(?:[ ][Kk]ey)?)                    # api_key, X-Api-Key, API key
+    (?:(?:\\?["'])?[ \t]*[=:](?![=:/])[ \t]*|(?P<blank>[ ]+))  # a blank only after a flag
+    """,
+    re.VERBOSE,
+)
+_VALUE = re.compile(
+    r"""
+    (?:(?:bearer|basic|digest|token|apikey)[ ]+)?
+    (?:(?P<quote>\\?["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'\\&,;(){}<>\]\[]+))
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_COOKIE = re.compile(r"""(?i)\b((?:set-)?cookie["']?\s*[:=]\s*["']?)([^\n"']*[^\s"'])""")
+_LOOKS = re.compile(
+    r"""
+      \bhf_[A-Za-z0-9]{16,}                                    # Hugging Face
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_\w{20,} | \bglpat-[\w-]{16,}
+    | \bxox[abeoprs]-[\w-]{10,}                                # Slack
+    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                            # AWS
+    | \bAIza[\w-]{30,}                                         # Google
+    | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+                     # JSON web token
+    | \bsk-[a-z]+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}  # Langfuse
+    | (?<=[Bb]earer\ )[\w.~+/=-]{8,} | (?<=[Bb]asic\ )[A-Za-z0-9+/]{12,}={0,2}
+    | (?<=://)[^\s/@:]+:[^\s/@]+(?=@)                          # user:password@host
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
+    """,
+    re.VERBOSE,
+)
+_SK = re.compile(r"\bsk-([\w-]{20,})")
+_HINT = re.compile(
+    r"sk-|hf_|gh[pousr]_|github_pat|glpat-|xox|AKIA|ASIA|AIza|eyJ|://|-----BEGIN"
+    r"|(?i:key|token|pass|pwd|secret|auth|cookie|credential|jwt|bearer|basic|[?&](?:sig|code))"
+)
+"""Every secret in a text has one of these in it or before it: most texts have none."""
+_NO_SECRETS = frozenset({"", "none", "null", "true", "false", "str", "bytes", "int", "any"})
+
+
+def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
+    """Return a payload with keys, tokens and passwords replaced by ``[redacted]``.
+
+    Parameters
+    ----------
+    payload : object
+        Dicts, lists and texts at any depth; other values are returned as they are, and so are
+        ``unit_ids``, which must agree with the records.
+    keys : bool, default True
+        Take the keys of dicts as names of settings: every text under a key that names a secret
+        (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is replaced, whatever it
+        looks like, and a key that is a secret itself too. ``max_tokens``, ``tokenizer`` and
+        ``api_key_env`` are no secrets. With False the keys are the names of slices, scorers and
+        metrics: they say nothing and stay as they are.
+
+    Returns
+    -------
+    object
+        A copy. Within texts, what looks like a secret (``sk-…``, ``hf_…``, ``Bearer …``, a
+        private key, a password in an address) and what follows the name of one
+        (``password=…``, ``X-Api-Key: …``, ``?sig=…``) is replaced wherever it stands.
+
+    Examples
+    --------
+    >>> redact_secrets({"api_key": "abc", "max_tokens": 5, "url": "https://me:pw@host/x"})
+    {'api_key': '[redacted]', 'max_tokens': 5, 'url': 'https://[redacted]@host/x'}
+    >>> redact_secrets("GET https://host/v1?api_key=abc&page=2 was refused")
+    'GET https://host/v1?api_key=[redacted]&page=2 was refused'
+    """
+    if isinstance(payload, str):
+        return _redacted_text(payload)
+    if isinstance(payload, Mapping):
+        return _redacted_mapping(payload, keys)
+    if isinstance(payload, (list, tuple)):
+        kinds = set(map(type, payload))
+        if kinds <= {float, int, bool, type(None)} or (
+            kinds <= {str} and not any(map(_HINT.search, payload))
+        ):
+            return list(payload)  # a million scores are one look
+        # `--api-key abc` as a list of arguments: the text after a flag that names a secret
+        return [
+            _blank(item)
+            if keys and i and _is_secret_flag(payload[i - 1])
+            else redact_secrets(item, keys=keys)
+            for i, item in enumerate(payload)
+        ]
+    return payload
+
+
+def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results without secrets: by key in the configuration, by name and look elsewhere.
+
+    Examples
+    --------
+    >>> redact_results({"config": {"api_key": "x"}, "by_slice": {"test": {"api_key": "a slice"}}})
+    {'config': {'api_key': '[redacted]'}, 'by_slice': {'test': {'api_key': 'a slice'}}}
+    """
+    return {name: redact_secrets(value, keys=name == "config") for name, value in results.items()}
+
+
+def one_line(failure: BaseException) -> str:
+    r"""Return what an exception says, on one line, not too long, and without secrets.
+
+    Examples
+    --------
+    >>> one_line(ValueError("two\nlines, api_key=abc"))
+    'ValueError: two lines, api_key=[redacted]'
+    """
+    from eval_toolkit._internal.plain import whole_text  # whose module needs numpy
+
+    said = " ".join(whole_text(str(failure)).split())
+    # What a model's failure is, its message says.
+    text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
+    safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
+    return safe.removesuffix(": ") or type(failure).__name__
+
+
+def _redacted_mapping(payload: Mapping[Any, Any], keys: bool) -> dict[Any, Any]:
+    safe: dict[Any, Any] = {}
+    for key, value in payload.items():
+        name = _new_name(_redacted_text(key), safe) if keys and isinstance(key, str) else key
+        if keys and isinstance(key, str) and names_a_secret(key):
+            safe[name] = _blank(value)
+        elif key == "unit_ids" and isinstance(value, (list, tuple)):
+            safe[name] = list(value)
+        else:
+            safe[name] = redact_secrets(value, keys=keys)
+    return safe
+
+
+def _new_name(name: str, taken: Mapping[Any, Any]) -> str:
+    """Return the name, numbered where another key became the same: nothing may get lost."""
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}#{number}"
+    return candidate
+
+
+def _redacted_text(text: str) -> str:
+    if not _HINT.search(text):
+        return text
+    text = _COOKIE.sub(rf"\1{REDACTED}", text)
+    text = _without_named(text)
+    text = _SK.sub(lambda match: REDACTED if _is_random(match[1]) else match[0], text)
+    return _LOOKS.sub(REDACTED, text)
+
+
+def _without_named(text: str) -> str:
+    """Return the text without what follows the name of a secret: ``password=…``, ``--token …``."""
+    pieces, done = [], 0
+    for match in _NAME.finditer(text):
+        if match.start() < done or not _announces_a_secret(match):
+            continue
+        value = _VALUE.match(text, match.end())
+        if value is None or _is_no_secret(value["quoted"] or value["bare"] or "", match["name"]):
+            continue
+        quote = value["quote"] or ""
+        pieces += [text[done : match.end()], quote, REDACTED, quote]
+        done = value.end()
+    return "".join([*pieces, text[done:]])
+
+
+def _announces_a_secret(match: re.Match[str]) -> bool:
+    if match["blank"] and match["flag"] != "--":
+        return False
+    words = _words(match["name"])
+    in_address = match.string[match.start() - 1 : match.start()] in ("?", "&")
+    return names_a_secret(match["name"]) or (
+        in_address and bool(words) and words[-1] in _IN_AN_ADDRESS
+    )
+
+
+def _is_no_secret(value: str, name: str) -> bool:
+    """Return whether a value is a blank, a type, or says where the secret comes from."""
+    return (
+        value.lower() in _NO_SECRETS or value in (name, "*" * len(value)) or value.startswith("$")
+    )
+
+
+def _is_random(body: str) -> bool:
+    """Return whether what follows ``sk-`` was drawn and not written.
+
+    A key has a long run of characters with many digits, or one in which upper case, lower case
+    and digits change all the time; "sk-learn-TfidfLogReg-v2" is words.
+    """
+    return any(len(run) >= 20 and _is_mixed(run) for run in re.split("[-_]", body))
+
+
+def _is_mixed(run: str) -> bool:
+    kinds = ["0" if c.isdigit() else "A" if c.isupper() else "a" for c in run]
+    changes = sum(one != other for one, other in itertools.pairwise(kinds))
+    n_digits = kinds.count("0")
+    return n_digits < len(run) and (n_digits >= 6 or (n_digits >= 2 and changes >= 0.4 * len(run)))
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name in lower case, without a number at its end."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    while words and words[-1].isdigit():
+        words.pop()
+    return words
+
+
+def names_a_secret(key: str) -> bool:
+    """Return whether a name is that of a key, a token or a password."""
+    owner, last = ["", "", *_words(key)][-2:]
+    if last == "token" and owner in _OF_TEXT:
+        return False
+    return last in _SECRET_WORDS or (last in _OWNED_WORDS and owner in _OWNERS)
+
+
+def _is_secret_flag(item: Any) -> bool:
+    return isinstance(item, str) and item.startswith("--") and names_a_secret(item)
+
+
+def _blank(value: Any) -> Any:
+    """Return the value with every text in it gone; numbers and flags stay."""
+    if isinstance(value, (str, bytes)):
+        return REDACTED if value else value
+    if isinstance(value, Mapping):
+        return {key: _blank(item) for key, item in value.items()}
+    return [_blank(item) for item in value] if isinstance(value, (list, tuple)) else value

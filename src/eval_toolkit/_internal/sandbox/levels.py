@@ -1,0 +1,212 @@
+"""Levels of the sandbox: how well this system keeps a model's programs apart, measured by trying.
+
+jailed
+    Namespaces: a program sees no other process, no network, and of the file system the interpreter
+    with its libraries, three devices and an empty folder of its own. A filter refuses all system
+    calls but those of a list. By bubblewrap where it is installed, else without it.
+contained
+    Where the system refuses namespaces, as most containers do: the same filter, and Landlock, which
+    keeps it from all other files. It shares the system's list of processes and its network with
+    the user, and reaches neither.
+refused
+    Less than that. Programs of models are not run.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.sandbox import ALLOW_WEAKER
+from eval_toolkit._internal.sandbox.calling import Contained
+from eval_toolkit._internal.sandbox.errors import Failed, Overrun
+from eval_toolkit._internal.sandbox.jail import bubblewrap_command
+from eval_toolkit._internal.sandbox.landlock import landlock_version
+from eval_toolkit._internal.sandbox.limits import Limits
+from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, LANDLOCK, NAMESPACES, Sandbox, shown
+from eval_toolkit.errors import EvalToolkitError
+
+__all__ = [
+    "Level",
+    "Measured",
+    "best_sandbox",
+    "measured_level",
+    "program_sandbox",
+    "required_level",
+]
+
+_OURS = str(Path(__file__).parents[1])
+_WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
+if (
+    getattr(os, "geteuid", lambda: 1)() == 0
+):  # bubblewrap leaves root who it is, and limits do not bind it
+    _WAYS = (NAMESPACES, BUBBLEWRAP, LANDLOCK)
+_SETTINGS = {
+    "/proc/sys/kernel/unprivileged_userns_clone": "0",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+"""What forbids an ordinary user namespaces, and to which value."""
+_LOCK = threading.Lock()
+_PATIENCE = 20.0
+
+
+class Level(StrEnum):
+    """How well programs are kept apart, the best first."""
+
+    JAILED = "jailed"
+    CONTAINED = "contained"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found on this system.
+
+    Parameters
+    ----------
+    level : Level
+        The best that was reached.
+    way : str
+        How: "bubblewrap", "namespaces", "Landlock"; empty where there is none.
+    reasons : mapping
+        Why each better way did not do.
+    """
+
+    level: Level
+    way: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def advice(self) -> str:
+        """Return how to get a higher level; empty where there is none."""
+        if self.level == Level.JAILED:
+            return ""
+        if not os.path.exists("/proc/self/status"):  # noqa: PTH110
+            return "run eval-toolkit on Linux, or in a virtual machine or container of it"
+        return _advice()
+
+
+_FOUND: list[Measured] = []
+
+
+def measured_level() -> Measured:
+    """Return the best level of this system; the first call tries them, which takes a moment.
+
+    Examples
+    --------
+    >>> measured_level().level in set(Level)
+    True
+    """
+    with _LOCK:
+        if not _FOUND:
+            _FOUND.append(_measured())
+        return _FOUND[0]
+
+
+def required_level() -> Measured:
+    """Return the level at which programs of models run.
+
+    Raises
+    ------
+    EvalToolkitError
+        Where it is not *jailed*, and the user has not allowed a weaker one.
+    """
+    found = measured_level()
+    if found.level == Level.JAILED:
+        return found
+    why = "; ".join(f"{way}: {reason}" for way, reason in found.reasons.items())
+    if found.level == Level.REFUSED:
+        raise EvalToolkitError(
+            f"programs of models are not run here: nothing keeps them apart ({why}); {found.advice()}"
+        )
+    if os.environ.get(ALLOW_WEAKER) != "1":
+        raise EvalToolkitError(
+            f"programs of models run jailed, and this system offers less, 'contained' ({why}); "
+            f"{found.advice()}, or allow it with --allow-weaker-sandbox ({ALLOW_WEAKER}=1)"
+        )
+    return found
+
+
+@cache
+def program_sandbox(way: str, *, packages: bool = False, forks: bool = True) -> Sandbox:
+    """Return the sandbox of a way."""
+    return Sandbox(way, shown(_OURS, packages=packages), forks)
+
+
+def best_sandbox() -> Sandbox | None:
+    """Return the best there is, for work of our own on a model's text; None where there is none."""
+    way = measured_level().way
+    return program_sandbox(way, packages=True, forks=False) if way else None
+
+
+def _measured() -> Measured:
+    contained, reasons = None, {}
+    for way in _WAYS:
+        if reason := _missing(way):
+            reasons[way] = reason
+            continue
+        try:
+            held = _tried(way)
+        except (Failed, Overrun, OSError) as error:
+            reasons[way] = _reason(error)
+            continue
+        broken = [name for name, holds in held.items() if not holds]
+        if not broken:
+            return Measured(Level.JAILED, way, reasons)
+        if broken == ["be among other processes"]:
+            contained = contained or way
+        reasons[way] = f"a program can {', '.join(broken)}"
+    if contained:
+        return Measured(Level.CONTAINED, contained, reasons)
+    return Measured(Level.REFUSED, "", reasons)
+
+
+def _reason(error: Exception) -> str:
+    """Return what a system says, without who was told: "unshare: Operation not permitted"."""
+    said = " ".join(str(error).split())
+    said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
+    return re.split(r", likely|\. See|; see", said)[0][:200]
+
+
+def _missing(way: str) -> str:
+    if way == BUBBLEWRAP and bubblewrap_command(shown(_OURS, packages=False)) is None:
+        return "not installed"
+    if way == LANDLOCK and not landlock_version():
+        return "the kernel has none"
+    if not hasattr(os, "fork"):
+        return "this system has no fork"
+    return ""
+
+
+def _tried(way: str) -> dict[str, bool]:
+    sandbox = program_sandbox(way)
+    worker, limits = Limits(_PATIENCE, None), Limits(_PATIENCE / 2)
+    measure = Contained("eval_toolkit._internal.sandbox.programs:measure", worker, sandbox)
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
+        file = Path(folder, "file")
+        file.write_text("outside")
+        outside: dict[str, Any] = {"file": str(file), "folder": folder, "pid": os.getpid()}
+        held = measure(outside, limits.to_dict(), way, sandbox.view.to_dict())
+    return dict(held)
+
+
+def _advice() -> str:
+    install = "" if shutil.which("bwrap") else "install bubblewrap, or "
+    for file, bad in _SETTINGS.items():
+        try:
+            value = Path(file).read_text("ascii").strip()
+        except OSError:
+            continue
+        if value == bad:
+            name, good = file.removeprefix("/proc/sys/").replace("/", "."), 1 - int(bad)
+            return f"to have programs jailed, {install}set sysctl {name}={good}"
+    return (
+        f"to have programs jailed, {install}start the container with --security-opt "
+        "seccomp=unconfined --security-opt apparmor=unconfined"
+    )

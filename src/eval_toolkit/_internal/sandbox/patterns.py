@@ -1,0 +1,172 @@
+"""Patterns that callers give, run on texts that models write: here where that is safe, else contained.
+
+Python's ``re`` backtracks, so one pattern can take an exponential number of ways through a text.
+`is_simple` counts them from above. A pattern with few ways runs in this process; any other runs in a
+worker and is stopped after `SECONDS`.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "PATTERN_LIMIT",
+    "SECONDS",
+    "find_in",
+    "groups_in",
+    "is_simple",
+    "replace_in",
+    "take_out",
+]
+
+PATTERN_LIMIT = 20_000
+"""A caller's pattern sees at most so many characters of a text, its last ones."""
+SECONDS = 1.0
+"""A pattern that is not simple may search one text for so long."""
+_WAYS = PATTERN_LIMIT + 1
+"""One repetition without bound, and nothing to choose beside it: a moment, or two seconds at worst."""
+
+
+def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
+    """Return what a pattern finds at the end of a text.
+
+    Parameters
+    ----------
+    text : str
+        Of which the last `PATTERN_LIMIT` characters are searched.
+    pattern : re.Pattern
+        What is returned is its first group that took part, or the whole match without groups.
+    which : {"last", "first"}
+        Of several matches.
+
+    Returns
+    -------
+    str or None
+        None where nothing is found.
+
+    Raises
+    ------
+    Overrun
+        If the search takes too long.
+
+    Examples
+    --------
+    >>> find_in("1 and 2", re.compile(r"[0-9]"), "last")
+    '2'
+    """
+    end = text[-PATTERN_LIMIT:]
+    found = _runner(pattern, _found)(pattern.pattern, pattern.flags, end, which)
+    return None if found is None else str(found)
+
+
+def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
+    r"""Return the end of a text without what patterns find in it; as `find_in`.
+
+    Examples
+    --------
+    >>> take_out("$1,000", (re.compile(","), re.compile(r"\$")))
+    '1000'
+    """
+    text = text[-PATTERN_LIMIT:]
+    for pattern in patterns:
+        text = str(_runner(pattern, _without)(pattern.pattern, pattern.flags, text))
+    return text
+
+
+def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
+    r"""Return the named groups of a pattern's first match in a whole text, None without a match.
+
+    Raises
+    ------
+    Overrun
+        If the search takes too long.
+
+    Examples
+    --------
+    >>> groups_in("7 apples", re.compile(r"(?P<n>\d+) (?P<what>\w+)"))
+    {'n': '7', 'what': 'apples'}
+    """
+    found = _runner(pattern, _groups, text)(pattern.pattern, pattern.flags, text)
+    return None if found is None else dict(found)
+
+
+def replace_in(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    """Return a text with a pattern's matches replaced; for templates, which a worker runs."""
+    return re.sub(pattern, repl, text, count=count)
+
+
+def _runner(
+    pattern: re.Pattern[str], function: Callable[..., Any], text: str = ""
+) -> Callable[..., Any]:
+    if len(text) <= PATTERN_LIMIT and is_simple(pattern.pattern, pattern.flags):
+        return function
+    # Most patterns are simple, and most graders have none: they need none of this.
+    from eval_toolkit._internal.sandbox.calling import Contained
+    from eval_toolkit._internal.sandbox.limits import Limits
+
+    return Contained(f"{__name__}:{function.__name__}", Limits(seconds=SECONDS, memory_mb=512))
+
+
+def _found(pattern: str, flags: int, text: str, which: str) -> str | None:
+    found: str | None = None
+    for match in re.compile(pattern, flags).finditer(text):
+        found = next((group for group in match.groups() if group is not None), match[0])
+        if which == "first":
+            break
+    return found
+
+
+def _groups(pattern: str, flags: int, text: str) -> dict[str, str | None] | None:
+    found = re.compile(pattern, flags).search(text)
+    return None if found is None else found.groupdict()
+
+
+def _without(pattern: str, flags: int, text: str) -> str:
+    return re.compile(pattern, flags).sub("", text)
+
+
+@lru_cache(maxsize=512)
+def is_simple(pattern: str, flags: int = 0) -> bool:
+    r"""Return whether a pattern is certain to end soon on any text of `PATTERN_LIMIT` characters.
+
+    Two repetitions without bound are too many, whether one is in the other or after it; so are
+    references back and looking around. Many harmless patterns are therefore not simple: they cost a
+    call of a worker, and nothing else.
+
+    Examples
+    --------
+    >>> is_simple(r"answer is (\w+)"), is_simple(r"(a+)+$"), is_simple(r".*=.*;")
+    (True, False, False)
+    """
+    try:
+        parser: Any = import_module("re._parser")
+        return _ways(parser.parse(pattern, flags)) <= _WAYS
+    except (ImportError, AttributeError, ArithmeticError, TypeError, ValueError, RecursionError):
+        return False  # another version of the parser: nothing is certain
+
+
+def _ways(parts: Any) -> float:
+    """Return an upper bound of the ways a parsed pattern can go from one place of a text."""
+    ways = 1.0
+    for kind, told in parts:
+        ways *= _ways_of(str(kind), told)
+    return ways
+
+
+def _ways_of(kind: str, told: Any) -> float:
+    if kind in ("LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "CATEGORY", "RANGE"):
+        return 1.0
+    if kind == "SUBPATTERN":
+        return _ways(told[-1])
+    if kind == "BRANCH":
+        return float(sum(_ways(branch) for branch in told[1]))
+    if kind in ("MAX_REPEAT", "MIN_REPEAT"):
+        least, most, inner = told
+        ways, most = _ways(inner), min(int(most), PATTERN_LIMIT)
+        if ways == 1.0:
+            return float(most - int(least) + 1)
+        # Every round chooses anew.
+        return ways**most * (most - int(least) + 1) if most < 32 else float("inf")
+    return float("inf")

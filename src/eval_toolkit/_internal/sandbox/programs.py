@@ -1,0 +1,299 @@
+"""Programs that nobody has read, run against their tests: what a worker does for a grader.
+
+Two forks of the worker, with limits and a folder of their own: one runs the program, the other its
+tests. The program is asked over a pair of sockets, which is all it has. The tests alone hold the
+pipe on which a pass is reported, and nothing of the program runs in their process.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from eval_toolkit._internal.sandbox import program_side, tests_side, wire
+from eval_toolkit._internal.sandbox.filters import filter_calls
+from eval_toolkit._internal.sandbox.folders import empty_folder
+from eval_toolkit._internal.sandbox.jail import drop_privileges, end_with_parent
+from eval_toolkit._internal.sandbox.landlock import restrict_files
+from eval_toolkit._internal.sandbox.limits import Limits, hold
+from eval_toolkit._internal.sandbox.probing import probed
+from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
+from eval_toolkit._internal.sandbox.written import written_too_much
+
+__all__ = ["measure", "run_program"]
+
+_READY, _PASSED, _APART = b"-", b"+", b"!"
+"""What a child reports before it begins, and tests at their end; anything else is why they could not."""
+_NAME = "program"
+_LOOK = 0.05
+"""Seconds between two looks at what a program has written."""
+_THREADS = 256
+_LONGEST = 4096
+_HIDDEN: list[ModuleType] = []
+"""Modules that a program does not find imported; to let go of them would take longer than to fork."""
+_FEW = 10
+"""The first processes of a namespace have smaller numbers."""
+
+
+def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
+    """Run a program and its tests in two forks of this process; for workers alone.
+
+    The tests, Python code that sees what the program defines, are the message that comes after the
+    call. They are read in their own process, so that no program finds them in its memory. A program
+    passes if their last line is reached.
+
+    Parameters
+    ----------
+    code : str
+        Python code.
+    told : dict
+        Limits of each of the two, as `Limits.to_dict` returns them.
+    way : str
+        How this worker is kept apart: see `levels`.
+    view : dict
+        What it is shown, as `View.to_dict` returns it.
+
+    Returns
+    -------
+    dict
+        ``passed`` and ``timed_out``; ``apart``: why the tests cannot be run from another process.
+
+    Raises
+    ------
+    RuntimeError
+        If the program could not be started, which says nothing about it.
+    """
+    ours, theirs = socket.socketpair()
+
+    def program(module: ModuleType) -> bytes:
+        compiled = compile(code, f"{_NAME}.py", "exec", dont_inherit=True)
+        program_side.serve(module, compiled, ours.fileno())
+        return b""
+
+    def testing(module: ModuleType, tests: str) -> bytes:
+        try:
+            tests_side.run_tests(tests, module, theirs.fileno())
+        except tests_side.CannotBeApart as error:
+            return _APART + str(error).encode()[: _LONGEST // 2]
+        return _PASSED
+
+    with _Place(Limits(**told), way, View(**view)) as place:
+        with ours, theirs:
+            begun = place.start(program, ours.fileno(), reports=False)
+            ended = place.start(testing, theirs.fileno(), first=wire.read_apart)
+        reports = [place.heard(begun, 1), place.heard(ended, _LONGEST)]
+        statuses = place.end()
+    for report in reports:
+        if report[:1] != _READY and not place.late:
+            raise RuntimeError(f"the program could not be started: {_text(report)}")
+    timed_out = place.late or any(_used_up(status) for status in statuses)
+    done = reports[1][1:]
+    return {
+        "passed": done == _PASSED and not timed_out,
+        "timed_out": timed_out,
+        "apart": _text(done[1:]) if done[:1] == _APART else "",
+    }
+
+
+def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
+    """Try from inside what a program must not be able to do; for workers alone.
+
+    Parameters
+    ----------
+    outside : dict
+        What there is to be reached, see `probing.probed`.
+    told, way, view
+        As in `run_program`.
+
+    Returns
+    -------
+    dict
+        Name of each attempt and whether it was prevented.
+    """
+    with _Place(Limits(**told), way, View(**view)) as place:
+        alone = way != LANDLOCK and os.getpid() < _FEW
+        child = place.start(lambda _: json.dumps(probed(outside, alone=alone)).encode("ascii"))
+        heard = place.heard(child, _LONGEST)
+    if heard[:1] != _READY:
+        raise RuntimeError(f"the probe could not be started: {_text(heard)}")
+    return json.loads(heard[1:])
+
+
+def _text(report: bytes) -> str:
+    return report.decode("utf-8", "replace") or "it has ended without a word"
+
+
+def _used_up(status: int) -> bool:
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+
+
+gc.collect()
+gc.freeze()  # so that no fork copies the memory of what was there before it
+
+
+class _Place:
+    """A folder, a time to be done, and the processes that work in the one until the other."""
+
+    def __init__(self, limits: Limits, way: str, view: View) -> None:
+        self._limits, self._way, self._view = limits, way, view
+        self._end = time.monotonic() + limits.seconds
+        self._home = Path.cwd()
+        self._folder = self._home / f"{_NAME}{time.monotonic_ns():x}"
+        self._children: list[int] = []
+        self._reports: list[int] = []
+        self.late = False
+
+    def __enter__(self) -> "_Place":
+        empty_folder(self._home)  # what is left is an error, and the end of this worker
+        self._folder.mkdir()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        for report in self._reports:
+            os.close(report)
+        with contextlib.suppress(OSError):
+            empty_folder(self._home)
+
+    def start(
+        self,
+        work: Callable[..., bytes],
+        *kept: int,
+        reports: bool = True,
+        first: Callable[[], Any] | None = None,
+    ) -> int:
+        """Start a process that keeps these files open; return where its reports are read.
+
+        Parameters
+        ----------
+        work : callable
+            Is given the module it runs in, and what `first` returns.
+        *kept : int
+            Files.
+        reports : bool
+            Whether what it returns is reported; else only that it has begun.
+        first : callable, optional
+            Called before anything else.
+        """
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._run(work, writing, kept, reports, first)
+        os.close(writing)
+        self._children.append(child)
+        self._reports.append(reading)
+        return reading
+
+    def heard(self, reading: int, n: int) -> bytes:
+        """Return what a process reports: so much, or until it has ended or the time has run out."""
+        heard = b""
+        while len(heard) < n and not self.late:
+            left = self._end - time.monotonic()
+            if select.select([reading], [], [], max(0.0, min(left, _LOOK)))[0]:
+                part = os.read(reading, n)
+                heard += part
+                if not part:
+                    return heard
+            else:
+                self.late = left <= 0
+            # What is in a namespace has a limit of its own.
+            children = self._children if self._way == LANDLOCK else ()
+            if written_too_much(self._home, children):
+                return heard
+        return heard
+
+    def end(self) -> list[int]:
+        """Kill what is left, and return how each process ended."""
+        if self._children and self._way != LANDLOCK:  # all that are in its namespace
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        statuses = []
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            statuses.append(os.waitpid(child, 0)[1])
+        self._children.clear()
+        return statuses
+
+    # --- in the child ---------------------------------------------------------------------------
+
+    def _run(
+        self,
+        work: Callable[..., bytes],
+        writing: int,
+        kept: Iterable[int],
+        reports: bool,
+        first: Callable[[], Any] | None,
+    ) -> NoReturn:
+        # Taken before the program can put its own in their place.
+        tell, stop = os.write, os._exit
+        try:
+            given = [first()] if first else []
+            module = self._prepared({writing, *kept})
+            self._restrain()
+            tell(writing, _READY)
+        except BaseException as error:
+            tell(writing, f"{type(error).__name__}: {error}".encode()[:_LONGEST])
+            stop(2)
+        if not reports:
+            os.close(writing)
+        try:
+            tell(writing, work(module, *given))
+        except BaseException:
+            stop(1)
+        stop(0)
+
+    def _prepared(self, kept: set[int]) -> ModuleType:
+        """Leave what belongs to the worker; return the module the program runs in."""
+        os.setsid()
+        os.chdir(self._folder)
+        _close_all_but(kept)
+        folder = str(self._folder)
+        os.environ.clear()
+        os.environ.update(HOME=folder, TMPDIR=folder, LC_ALL="C.UTF-8")
+        module = ModuleType(_NAME)
+        known = {*sys.stdlib_module_names, "__main__"}
+        others = [name for name in sys.modules if name.partition(".")[0] not in known]
+        _HIDDEN.extend(sys.modules.pop(name) for name in others)
+        sys.modules[_NAME] = module
+        sys.argv[:] = [f"{_NAME}.py"]
+        sys.path[:] = self._view.modules
+        return module
+
+    def _restrain(self) -> None:
+        """Give up what a program must not have."""
+        limits = self._limits
+        signal.setitimer(
+            signal.ITIMER_REAL, limits.seconds + 1
+        )  # should the worker be gone by then
+        end_with_parent()
+        drop_privileges()
+        outside = self._way == LANDLOCK
+        # Counted for each user: in a namespace those of this worker, else all that the user has.
+        hold(limits, cpu_seconds=limits.seconds + 1, processes=None if outside else _THREADS)
+        if outside and not restrict_files(self._view.readable, DEVICES, str(self._folder)):
+            raise RuntimeError("Landlock refuses")
+        if not filter_calls():
+            raise RuntimeError("the kernel refuses a filter of system calls")
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Close whatever is open but these, and read and write nothing."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    first = 3
+    for number in sorted(kept):
+        os.closerange(first, number)
+        first = number + 1
+    os.closerange(first, 1024)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115

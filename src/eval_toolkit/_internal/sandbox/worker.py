@@ -1,0 +1,108 @@
+"""The worker's side: run as a file by a bare interpreter, which is told where to import from.
+
+The first message names the function and the limits and is answered once the function can be
+called; each further one holds arguments and is answered by a result. A closed pipe is the end.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+_GRACE = 1.0
+"""Seconds after which a worker ends itself, should its caller not be there to do it."""
+
+
+def main() -> None:
+    """Answer calls until the caller is gone."""
+    inbox, outbox = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what the function prints is no answer
+    sys.path[:] = os.environ.pop("EVAL_TOOLKIT_PATH").split(os.pathsep)
+    from eval_toolkit._internal.sandbox import wire
+
+    wire.inbox = inbox
+    target, told, sandbox = wire.read(inbox)
+    reply: dict[str, Any]
+    try:
+        function = _ready(target, told, sandbox)
+        reply = {"result": None}
+    except BaseException as error:
+        reply = {"failed": [type(error).__name__, str(error)]}
+    wire.write(outbox, reply)
+    if "failed" in reply:
+        return
+    while True:
+        try:
+            arguments = wire.read(inbox)
+        except EOFError:
+            return
+        reply = _called(function, arguments, told["seconds"] + _GRACE)
+        try:
+            wire.write(outbox, reply)
+        except (TypeError, ValueError) as error:  # the result is no JSON
+            wire.write(outbox, {"failed": [type(error).__name__, str(error)]})
+        if "overrun" in reply:
+            return
+
+
+def _ready(target: str, told: dict[str, Any], sandbox: dict[str, Any] | None) -> Callable[..., Any]:
+    """Return the function, after what it needs is imported and the limits hold."""
+    from eval_toolkit._internal.sandbox.limits import Limits, hold
+
+    limits = Limits(**told)
+    module, _, name = target.partition(":")
+    function = getattr(import_module(module), name)
+    if sandbox:
+        _enter(sandbox)
+    hold(limits)
+    if sandbox and not sandbox["forks"]:
+        _restrain(sandbox)
+    return function  # type: ignore[no-any-return]
+
+
+def _enter(sandbox: dict[str, Any]) -> None:
+    from eval_toolkit._internal.sandbox import jail
+    from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, NAMESPACES, View
+
+    if sandbox["way"] == NAMESPACES:
+        jail.enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
+    elif sandbox["way"] == BUBBLEWRAP:
+        jail.end_with_parent()  # which is bubblewrap
+        jail.go_on_in_a_child()
+    jail.drop_privileges()
+
+
+def _restrain(sandbox: dict[str, Any]) -> None:
+    from eval_toolkit._internal.sandbox.filters import filter_calls
+    from eval_toolkit._internal.sandbox.landlock import restrict_files
+    from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK
+
+    files = (sandbox["view"]["readable"], DEVICES, os.getcwd())  # noqa: PTH109
+    if sandbox["way"] == LANDLOCK and not restrict_files(*files):
+        raise OSError("Landlock refuses")
+    if not filter_calls():
+        raise OSError("the kernel refuses a filter of system calls")
+
+
+def _called(function: Callable[..., Any], arguments: list[Any], seconds: float) -> dict[str, Any]:
+    # The default action of the alarm ends the process, also in the midst of C code.
+    timer = getattr(signal, "setitimer", None)
+    try:
+        if timer:
+            timer(signal.ITIMER_REAL, seconds)
+        return {"result": function(*arguments)}
+    except MemoryError:
+        return {"overrun": "memory"}
+    except BaseException as error:
+        return {"failed": [type(error).__name__, str(error)[:1000]]}
+    finally:
+        if timer:
+            timer(signal.ITIMER_REAL, 0)
+
+
+if __name__ == "__main__":
+    main()

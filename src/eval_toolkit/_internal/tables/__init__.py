@@ -1,0 +1,80 @@
+"""Files of rows and their labels: the one reader that every command and loader uses.
+
+CSV with any separator and decimal mark, TSV, JSONL, JSON, Parquet and Excel, also gzipped and from
+standard input, are read through duckdb into numpy arrays, so that no dataframe library is needed.
+Cells are converted by what the caller needs of a column (numbers, texts, labels), never by what a
+sniffer guessed: the id "007" stays "007", and a word in a column of numbers is an error that names
+the file and the rows.
+"""
+
+from eval_toolkit._internal.tables.cells import guessed, joined
+from eval_toolkit._internal.tables.dialect import dialect_of
+from eval_toolkit._internal.tables.formats import (
+    CSV,
+    JSON,
+    JSONL,
+    MEDIA_TYPES,
+    PARQUET,
+    TSV,
+    XLSX,
+    FileFormat,
+    expand_paths,
+    media_type_of,
+)
+from eval_toolkit._internal.tables.labels import LabelMap, classes_of, label_class
+from eval_toolkit._internal.tables.numbers import decimal_of, number_in, numbers_in
+from eval_toolkit._internal.tables.reading import (
+    AS_NAMED,
+    KEY,
+    ROW,
+    RowPick,
+    column_names,
+    distinct_values,
+    read_table,
+)
+from eval_toolkit._internal.tables.records import plain_value, read_records
+from eval_toolkit._internal.tables.rows import Rows, read_rows, rows_of
+from eval_toolkit._internal.tables.spool import STDIN, named, shown
+from eval_toolkit._internal.tables.texts import read_lines, read_text
+from eval_toolkit._internal.tables.writing import write_table, write_tables
+
+__all__ = [
+    "AS_NAMED",
+    "CSV",
+    "JSON",
+    "JSONL",
+    "KEY",
+    "MEDIA_TYPES",
+    "PARQUET",
+    "ROW",
+    "STDIN",
+    "TSV",
+    "XLSX",
+    "FileFormat",
+    "LabelMap",
+    "RowPick",
+    "Rows",
+    "classes_of",
+    "column_names",
+    "decimal_of",
+    "dialect_of",
+    "distinct_values",
+    "expand_paths",
+    "guessed",
+    "joined",
+    "label_class",
+    "media_type_of",
+    "named",
+    "number_in",
+    "numbers_in",
+    "plain_value",
+    "read_lines",
+    "read_records",
+    "read_rows",
+    "read_table",
+    "read_text",
+    "rows_of",
+    "shown",
+    "write_table",
+    "write_tables",
+]

@@ -1,0 +1,280 @@
+"""Labels as 0 and 1: one rule for every reader of files and frames, and one message.
+
+A label is 0 or 1 as a number, a truth value, or their text: ``1``, ``1.00``, ``TRUE``, with spaces
+around it. Other words need a `LabelMap`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.tables.numbers import also_in, decimal_of, numbers_in
+from eval_toolkit._internal.validation import BoolArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["LabelMap", "classes_of", "label_class"]
+
+_TRUTHS = {"0": 0, "1": 1, "false": 0, "true": 1}
+_POSITIVE = (
+    "yes",
+    "y",
+    "t",
+    "on",
+    "positive",
+    "pos",
+    "spam",
+    "unsafe",
+    "harmful",
+    "toxic",
+    "attack",
+)
+"""Words that are the positive one of two in the advice that a message gives."""
+_SHOWN = 6
+
+Place = Callable[[int], tuple[str, str]]
+"""Where a row is: the file (or what it is in), and the row there."""
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """Which labels stand for the classes.
+
+    Parameters
+    ----------
+    classes : mapping of str to int
+        0 or 1 by label. Labels are compared as text, without spaces around them, or as numbers.
+    others : int, optional
+        The class of every other label; by default there is no other.
+    must_occur : str, optional
+        A label that at least one row must have.
+
+    Examples
+    --------
+    >>> LabelMap.of("spam", None).class_of("ham")
+    0
+    >>> LabelMap.of_mapping({0: 0, 2: 1}).class_of("2.0")
+    1
+    """
+
+    classes: Mapping[str, int]
+    others: int | None = None
+    must_occur: str | None = None
+
+    @classmethod
+    def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
+        """Read the options ``--positive`` and ``--labels``; None without either."""
+        if pair is None:
+            return None if positive is None else cls({positive.strip(): 1}, 0, positive)
+        names = [name.strip() for name in pair.split(",")]
+        if len(names) != 2 or not all(names) or names[0] == names[1]:
+            raise InvalidInputError(
+                f"--labels is {pair!r}; it must be the negative and the positive label, "
+                "as in --labels ham,spam"
+            )
+        if positive is not None and positive != names[1]:
+            raise InvalidInputError(
+                f"--positive is {positive!r} but --labels {pair} says {names[1]!r}; give one"
+            )
+        return cls({names[0]: 0, names[1]: 1}, must_occur=names[1])
+
+    @classmethod
+    def of_mapping(cls, label_map: Mapping[Any, int] | None) -> "LabelMap | None":
+        """Return a map of values to 0 and 1, which is checked; None for None."""
+        if label_map is None:
+            return None
+        if not isinstance(label_map, Mapping) or not label_map:
+            raise InvalidTypeError(
+                f"`label_map` is {label_map!r}; it must be a dict like {{'ham': 0, 'spam': 1}}"
+            )
+        for key, value in label_map.items():
+            if isinstance(value, (bool, np.bool_)) or value not in (0, 1):
+                raise InvalidInputError(f"label_map[{key!r}] is {value!r}; labels must be 0 or 1")
+        return cls({_text(key): int(value) for key, value in label_map.items()})
+
+    def class_of(self, value: Any) -> int | None:
+        """Return the class of a label, None where it has none."""
+        text = _text(value)
+        for spelling in (text, text.strip()):
+            if spelling in self.classes:
+                return self.classes[spelling]
+        number = _number(text)
+        if number is not None:
+            for known, found in self.classes.items():
+                if _number(known) == number:
+                    return found
+        return self.others
+
+
+def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
+    """Return the class of a label: 0, 1, or None for what is missing or no label.
+
+    Parameters
+    ----------
+    value : object
+        A number, a truth value or a text; numpy's and pandas' types, too.
+    labels : LabelMap, optional
+        For labels that are words.
+
+    Examples
+    --------
+    >>> [label_class(label) for label in (True, 0.0, "1.00", " TRUE ", "yes", None)]
+    [1, 0, 1, 1, None, None]
+    """
+    if validation.is_missing(value) or isinstance(value, (list, tuple, dict, np.ndarray)):
+        return None
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("", "nan"):
+            return None
+        if labels is None:
+            return _TRUTHS[word] if word in _TRUTHS else _binary(_number(word))
+    if labels is not None:
+        return labels.class_of(value)
+    return _binary(value) if isinstance(value, (Real, Decimal, np.bool_)) else None
+
+
+def _binary(number: Any) -> int | None:
+    return int(number) if number is not None and number in (0, 1) else None
+
+
+def _number(text: str) -> float | None:
+    """Return the number in a text; a comma that may stand for thousands is none."""
+    mark = decimal_of([text])
+    if mark is None:
+        return None
+    (found,) = numbers_in([text], mark).tolist()
+    return found if found == found else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower()
+    return str(value)
+
+
+def classes_of(
+    values: NDArray[Any],
+    *,
+    place: Place,
+    column: str | None = None,
+    labels: LabelMap | None = None,
+) -> BoolArray:
+    """Return a column of labels as classes.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        As read: numbers, truth values, texts, None.
+    place : callable
+        Says where a row is: ``("p.csv", "row 7")``.
+    column : str, optional
+        For messages; None where ``place`` names it.
+    labels : LabelMap, optional
+        For labels that are words.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label is missing or no class; the line shows the first five such rows.
+
+    Examples
+    --------
+    >>> column = np.array(["TRUE ", "0.0"], dtype=object)
+    >>> classes_of(column, place=lambda row: ("p.csv", f"row {row + 1}"), column="label").tolist()
+    [True, False]
+    """
+    if labels is None and values.dtype.kind in "biuf":
+        positive: BoolArray = values == 1
+        bad = ~(positive | (values == 0))
+    else:
+        distinct, codes = _coded(values.tolist())
+        known = [label_class(value, labels) for value in distinct] + [None]
+        bad = np.array([one is None for one in known])[codes]
+        positive = np.array([one == 1 for one in known])[codes]
+    if bad.any():
+        raise InvalidInputError(_refusal(values, np.flatnonzero(bad), place, column, labels))
+    if labels is not None and labels.must_occur is not None and not positive.any() and len(values):
+        source, _ = place(0)
+        raise InvalidInputError(
+            f"{source}: no {column!r} is {labels.must_occur!r}; the labels are "
+            f"{_listed(_spellings(values))}"
+        )
+    return positive
+
+
+def _coded(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the distinct values and each row's among them; -1 for what has no hash."""
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values):
+        try:
+            codes[row] = seen.setdefault(value, len(seen))
+        except TypeError:
+            codes[row] = -1
+    return list(seen), codes
+
+
+def _refusal(
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    place: Place,
+    column: str | None,
+    labels: LabelMap | None,
+) -> str:
+    first = int(rows[0])
+    source, at = place(first)
+
+    def said(row: int) -> str:
+        other, here = place(row)
+        return f"{here if other == source else f'{other}: {here}'} {_shown(values[row])}"
+
+    also = also_in(rows.tolist(), said)
+    where = f"{source}: {at}" if column is None else f"{source}: {at}: {column!r}"
+    if _is_gap(values[first]):
+        return f"{where} is missing; every row needs a label{also}"
+    if labels is not None:
+        return (
+            f"{where} is {_shown(values[first])}, which is not in label_map "
+            f"({_listed(labels.classes)}); add it there{also}"
+        )
+    return f"{where} is {_shown(values[first])}; labels must be 0 or 1{also}: {_advice(values)}"
+
+
+def _is_gap(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in ("", "nan")
+    return validation.is_missing(value)
+
+
+def _shown(value: Any) -> str:
+    if _is_gap(value):
+        return "missing"
+    plain = value.item() if isinstance(value, np.generic) else value
+    is_number = isinstance(plain, str) and _number(plain) is not None
+    return plain.strip() if is_number else f"{plain!r:.60}"
+
+
+def _advice(values: NDArray[Any]) -> str:
+    found = _spellings(values)
+    if len(found) != 2:
+        return f"pass a `label_map` from label to 0 or 1; the labels are {_listed(found)}"
+    negative, positive = sorted(found, key=lambda word: (word.strip().lower() in _POSITIVE, word))
+    return f"pass label_map={{{negative!r}: 0, {positive!r}: 1}} with 1 for positive"
+
+
+def _spellings(values: NDArray[Any]) -> list[str]:
+    distinct, _ = _coded(values.tolist())
+    return sorted({_text(value).strip() for value in distinct if not _is_gap(value)})
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = list(words)
+    return ", ".join(map(repr, found[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")

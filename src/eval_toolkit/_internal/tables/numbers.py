@@ -1,0 +1,153 @@
+"""Numbers that are written as text: with a decimal point or comma, never with thousands marks."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["MARKS", "also_in", "decimal_of", "not_numbers", "number_in", "numbers_in"]
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COMMA = re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_WORDS = {"true": 1.0, "false": 0.0, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+MARKS = (
+    "write numbers without thousands separators and with one kind of decimal mark, or name it with "
+    "`decimal`"
+)
+_FIRST = 5
+
+
+def decimal_of(cells: Sequence[str | None]) -> str | None:
+    """Return the decimal mark of a column of texts: "." or ","; None where it is ambiguous.
+
+    It is a comma if numbers have commas and none has a point. Where each comma may as well separate
+    thousands (1,234), nothing says which is meant.
+
+    Examples
+    --------
+    >>> decimal_of(["0,5", "12", "1,234"]), decimal_of(["0.5", "12"])
+    (',', '.')
+    >>> decimal_of(["1,234", "5,678"]) is None
+    True
+    """
+    if any(cell is not None and "." in cell for cell in cells):
+        return "."
+    may_be_thousands = False
+    for cell in cells:
+        if cell is None or "," not in cell:
+            continue
+        if _THOUSANDS.fullmatch(cell.strip()):
+            may_be_thousands = True
+        elif _COMMA.fullmatch(cell.strip()):
+            return ","
+    return None if may_be_thousands else "."
+
+
+def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
+    """Return the numbers that texts stand for; NaN where one is none or there is no text.
+
+    Examples
+    --------
+    >>> numbers_in(["0,5", " 2 ", "x", None], ",").tolist()
+    [0.5, 2.0, nan, nan]
+    """
+    try:
+        return _all_numbers(cells, decimal)
+    except (TypeError, ValueError):  # not every cell is one
+        pass
+    pattern = _NUMBER if decimal == "." else _COMMA
+    found = np.full(len(cells), math.nan)
+    for row, cell in enumerate(cells):
+        if cell is not None and pattern.fullmatch(text := cell.strip()):
+            found[row] = float(text if decimal == "." else text.replace(",", "."))
+    return found
+
+
+def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
+    """Return the numbers of cells of which each is one; ten times as fast as one by one."""
+    text = "\0".join(cells)
+    if not text.isascii() or "_" in text or (decimal == "," and "." in text):
+        raise ValueError
+    text = text if decimal == "." else text.replace(",", ".")
+    found = np.array([float(cell) for cell in text.split("\0")])
+    if not np.isfinite(found).all():
+        raise ValueError
+    return found
+
+
+def number_in(cell: str | None) -> float | None:
+    """Return the number that a text stands for, 1 and 0 for true and false; None for other texts.
+
+    Numbers that are not finite are numbers here, so that a message can say what is wrong with them.
+
+    Examples
+    --------
+    >>> number_in(" 0.5 "), number_in("TRUE"), number_in("inf"), number_in("1_0")
+    (0.5, 1.0, inf, None)
+    """
+    word = "" if cell is None else cell.strip()
+    if word.lower() in _WORDS:
+        return _WORDS[word.lower()]
+    return float(word) if _NUMBER.fullmatch(word) else None
+
+
+def not_numbers(
+    place: Callable[[int], tuple[str, str]],
+    column: str,
+    cells: Sequence[str | None],
+    rows: Sequence[int],
+    mark: str | None,
+) -> InvalidInputError:
+    """Return the error for rows without a number: where they are, and what to do about commas.
+
+    Parameters
+    ----------
+    place : callable
+        Says where a row is: ``("p.csv", "row 7")``.
+    column : str
+        Its name.
+    cells : sequence of str or None
+        All cells of the column.
+    rows : sequence of int
+        The bad ones.
+    mark : str or None
+        What `decimal_of` says of the cells.
+    """
+
+    def said(row: int) -> str:
+        return f"{place(row)[1]} {_shown(cells[row])}"
+
+    hint = ""
+    if mark is None:
+        hint = ": the comma may stand for thousands; pass decimal=',' if it is a decimal comma"
+    elif any("," in (cells[row] or "") for row in rows):
+        hint = f": {MARKS}"
+    where = ": ".join(place(rows[0]))
+    return InvalidInputError(
+        f"{where}: {column!r} is {_shown(cells[rows[0]])}; it must be a finite number"
+        f"{also_in(rows, said)}{hint}"
+    )
+
+
+def _shown(cell: str | None) -> str:
+    return "missing" if cell is None else f"{cell!r:.60}"
+
+
+def also_in(rows: Sequence[int], said: Callable[[int], str]) -> str:
+    """Return in brackets how many rows are bad and what the first five say; "" for one row.
+
+    Examples
+    --------
+    >>> also_in([2, 4], lambda row: f"row {row} 'x'")
+    " (2 such rows: row 2 'x', row 4 'x')"
+    """
+    if len(rows) < 2:
+        return ""
+    more = ", …" if len(rows) > _FIRST else ""
+    return f" ({len(rows)} such rows: {', '.join(map(said, rows[:_FIRST]))}{more})"

@@ -1,0 +1,186 @@
+"""Pages of a Parquet file: checksums where the writer stored them, and how much they stand for.
+
+duckdb reads the footer; it does not look at checksums. The header of a page is a struct in Thrift's
+compact protocol, of which three numbers are needed.
+"""
+
+import glob
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from eval_toolkit._internal.files import limits, open_regular
+from eval_toolkit.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["check_pages"]
+
+_HEADER = 1 << 12
+"""Bytes of a page's header that are read at first; statistics can make it longer."""
+_LONGEST_HEADER = 1 << 20
+_CELLS = 50_000_000
+"""Values that any file may hold; above, `limits.RATIO` for each of its bytes."""
+_KIND, _PACKED, _CRC = 1, 3, 4
+"""Fields of a page's header: what it is, its bytes in the file, and their checksum."""
+_ABOUT = {0: 5, 2: 7, 3: 8}
+"""By kind of page (data, dictionary, data of version 2) the field that tells more."""
+_DICTIONARY, _N_VALUES = 2, 1
+
+
+def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
+    """Refuse a Parquet file whose pages are damaged, or that stands for too much.
+
+    Parameters
+    ----------
+    con : connection
+        Reads the footer.
+    path : Path
+        The file.
+
+    Raises
+    ------
+    ArtifactError
+        If a page does not have the checksum that its header states, only some pages of a column
+        have one, its pages do not hold as many values as the footer says, or the file holds far
+        more values than bytes.
+    """
+    chunks = con.execute(
+        "SELECT path_in_schema, num_values, dictionary_page_offset, data_page_offset, "
+        "total_compressed_size FROM parquet_metadata(?)",
+        [glob.escape(str(path))],
+    ).fetchall()
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        n_values = sum(chunk[1] or 0 for chunk in chunks)
+        if n_values > max(_CELLS, limits.RATIO * size):
+            raise ArtifactError(
+                f"{path}: holds {n_values} values in {size} bytes; more than {limits.RATIO} for each "
+                "byte are not read"
+            )
+        for name, n_inside, dictionary, data, n_bytes in chunks:
+            if n_inside:
+                begin = min(dictionary or data, data)
+                if not 0 < begin < begin + n_bytes <= size:
+                    raise ArtifactError(
+                        f"{path}: the footer is damaged: it says that {name!r} begins at byte {begin} "
+                        f"and has {n_bytes}; the file has {size}"
+                    )
+                _check_chunk(file, path, name, (begin, begin + n_bytes), n_inside)
+
+
+def _check_chunk(
+    file: BinaryIO, path: Path, name: str, bounds: tuple[int, int], n_inside: int
+) -> None:
+    """Compare the checksum of each page of a column with its bytes, and count its values."""
+    begin, end = bounds
+    at, n_values = begin, 0
+    while at < end:
+        try:
+            fields, at_data = _page_header(file, at, end)
+        except (IndexError, ValueError):
+            fields, at_data = {}, at
+        n_bytes: Any = fields.get(_PACKED)
+        crc: Any = fields.get(_CRC)
+        if crc is None and at == begin:
+            return  # the writer stored none; whether the page can be read is for duckdb to say
+        file.seek(at_data)
+        fits = isinstance(n_bytes, int) and 0 <= n_bytes <= end - at_data
+        if not fits or not isinstance(crc, int) or zlib.crc32(file.read(n_bytes)) != crc % 2**32:
+            raise ArtifactError(
+                f"{path}: byte {at}: a page of {name!r} is damaged: its checksum is not the one "
+                "that was stored"
+            )
+        at, n_values = at_data + n_bytes, n_values + _n_values(fields)
+    if n_values != n_inside:  # headers have no checksum
+        raise ArtifactError(
+            f"{path}: byte {begin}: a page of {name!r} is damaged: its pages hold {n_values} values, "
+            f"the footer says {n_inside}"
+        )
+
+
+def _n_values(fields: dict[int, Any]) -> int:
+    """Return how many values a page adds to its column; -1 where its header contradicts itself."""
+    kind: Any = fields.get(_KIND)
+    about = fields.get(_ABOUT.get(kind, 0)) if isinstance(kind, int) else None
+    n = about.get(_N_VALUES) if isinstance(about, dict) else None
+    return -1 if not isinstance(n, int) else 0 if kind == _DICTIONARY else n
+
+
+def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int]:
+    """Return the numbers of a page's header by their fields, and where its data begin."""
+    n = _HEADER
+    while True:
+        file.seek(at)
+        reader = _Compact(file.read(min(n, end - at)))
+        try:
+            return reader.struct(), at + reader.at
+        except IndexError:
+            if n >= min(_LONGEST_HEADER, end - at):
+                raise
+            n *= 16
+
+
+class _Compact:
+    """Thrift's compact protocol, as far as headers of pages use it; numbers are kept, no more."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        """Return a struct's fields by number."""
+        if depth > limits.DEPTH:
+            raise ValueError("too deep")
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            fields[number] = self._value(head & 15, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (1, 2):  # the type itself says true or false
+            return kind == 1
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind == 12:
+            return self.struct(depth + 1)
+        if kind == 3:
+            return self._byte()
+        if kind in (7, 8):
+            n = 8 if kind == 7 else self._unsigned()  # which moves `at`, too
+            self.at += n
+            return None
+        if kind in (9, 10):
+            return self._list(depth)
+        raise ValueError("no such type")
+
+    def _list(self, depth: int) -> None:
+        head = self._byte()
+        n = head >> 4 if head >> 4 < 15 else self._unsigned()
+        for _ in range(n):
+            # In a list, a truth value is a byte of its own.
+            self._value(3 if head & 15 in (1, 2) else head & 15, depth + 1)
+
+    def _byte(self) -> int:
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
+    def _unsigned(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+            if shift > 63:
+                raise ValueError("too long")
+
+    def _signed(self) -> int:
+        value = self._unsigned()
+        return (value >> 1) ^ -(value & 1)

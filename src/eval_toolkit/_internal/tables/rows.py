@@ -1,0 +1,242 @@
+"""Rows of files, each knowing the file and the row it came from."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal.tables.cells import joined
+from eval_toolkit._internal.tables.formats import FileFormat, expand_paths
+from eval_toolkit._internal.tables.labels import LabelMap, classes_of
+from eval_toolkit._internal.tables.numbers import decimal_of, not_numbers, numbers_in
+from eval_toolkit._internal.tables.reading import (
+    AS_NAMED,
+    KEY,
+    ROW,
+    RowPick,
+    column_names,
+    read_table,
+)
+from eval_toolkit._internal.tables.spool import shown
+from eval_toolkit._internal.validation import BoolArray, IntArray, is_missing
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+
+__all__ = ["Rows", "read_rows", "rows_of"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of one or more files, one below the other, or of a table in memory.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        By name.
+    files : tuple of Path
+        Where they were read; empty for a table in memory.
+    starts : ndarray of int
+        First row of each file.
+    numbers : ndarray of int, optional
+        The row of each in its file, from 1, where not all were read.
+    title : str
+        What to call a table in memory.
+
+    Examples
+    --------
+    >>> Rows({"a": np.array([1, 2])}).where(1)
+    'the data: row 2'
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    files: tuple[Path, ...] = ()
+    starts: IntArray | None = None
+    numbers: IntArray | None = None
+    title: str = "the data"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def name(self) -> str:
+        """What to call all of them: the first file."""
+        return shown(self.files[0]) if self.files else self.title
+
+    def place(self, row: int) -> tuple[str, str]:
+        """Return the file of a row, and the row in it, counted from 1."""
+        if self.starts is None:
+            return self.name, f"row {row + 1}"
+        at = int(np.searchsorted(self.starts, row, side="right")) - 1
+        number = row - self.starts[at] + 1 if self.numbers is None else self.numbers[row]
+        return shown(self.files[at]), f"row {number}"
+
+    def where(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return ": ".join(self.place(row))
+
+    def classes(self, label: str, labels: LabelMap | None = None) -> BoolArray:
+        """Return a column of labels as classes; bad ones are refused with their rows."""
+        return classes_of(self.columns[label], place=self.place, column=label, labels=labels)
+
+
+def read_rows(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    numbers: Iterable[str] = (),
+    texts: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    columns: Iterable[str] = (),
+    rest: bool = False,
+    pick: RowPick | None = None,
+    file_format: FileFormat = AS_NAMED,
+    may_be_empty: bool = False,
+) -> Rows:
+    r"""Read columns of files or globs and remember where each row came from.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        Files, globs, or ``-`` for standard input.
+    numbers, texts, labels, columns : iterable of str
+        Columns, as in `read_table`.
+    rest : bool, default False
+        Read all other columns, too, in the types the files have.
+    pick : RowPick, optional
+        Some of the rows, of all files together.
+    file_format : FileFormat, optional
+        The same for all files.
+    may_be_empty : bool, default False
+        Whether files without rows are read.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, empty or malformed, or files differ in their columns.
+    MissingColumnError
+        If a column is not there.
+    InvalidInputError
+        If a column of numbers holds something else, or there are no rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+    >>> _ = path.write_text("id;label;score\n007;TRUE;0,5\n008;0;0,25\n")
+    >>> rows = read_rows(path, texts=["id"], numbers=["score"], labels=["label"])
+    >>> rows.columns["score"].tolist(), rows.classes("label").tolist()
+    ([0.5, 0.25], [True, False])
+    """
+    files = expand_paths(paths)
+    kinds = {"numbers": list(numbers), "texts": list(texts), "labels": list(labels)}
+    named = {name for columns_ in kinds.values() for name in columns_}
+    others = [*columns, *(_shared_names(files, file_format) if rest else ())]
+    kinds["columns"] = [name for name in dict.fromkeys(others) if name not in named]
+    parts: list[dict[str, NDArray[Any]]] = []
+    n_read = 0
+    for number, file in enumerate(files):
+        of_file = None
+        if pick is not None:
+            left = None if pick.limit is None else pick.limit - n_read
+            if parts and left == 0:
+                break
+            of_file = replace(pick, limit=left, salt="" if pick.key else str(number))
+        parts.append(read_table([file], **kinds, file_format=file_format, pick=of_file))
+        n_read += len(next(iter(parts[-1].values())))
+    if not n_read and not may_be_empty:
+        raise InvalidInputError(f"{shown(files[0])}: there are no rows below the column names")
+    return _joined(parts, files, pick)
+
+
+def rows_of(
+    column_of: Callable[[str], NDArray[Any]],
+    *,
+    numbers: Iterable[str] = (),
+    texts: Iterable[str] = (),
+    labels: Iterable[str] = (),
+) -> Rows:
+    """Return columns of a table in memory, converted as those of a file are.
+
+    Parameters
+    ----------
+    column_of : callable
+        Returns a column by its name.
+    numbers, texts, labels : iterable of str
+        As in `read_table`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column of numbers holds something else.
+
+    Examples
+    --------
+    >>> table = {"id": np.array([7, 8]), "score": np.array(["0,5", "1"], dtype=object)}
+    >>> rows = rows_of(table.__getitem__, texts=["id"], numbers=["score"])
+    >>> rows.columns["id"].tolist(), rows.columns["score"].tolist()
+    (['7', '8'], [0.5, 1.0])
+    """
+    columns: dict[str, NDArray[Any]] = {name: column_of(name) for name in labels}
+    columns |= {name: _as_texts(column_of(name)) for name in texts}
+    for name in numbers:
+        found = column_of(name)
+        if found.dtype.kind in "biuf":
+            columns[name], mark = found.astype(np.float64), "."
+        else:
+            cells = _as_texts(found).tolist()
+            mark = decimal_of(cells) or ""
+            columns[name] = numbers_in(cells, mark or ".")
+        bad = np.flatnonzero(~np.isfinite(columns[name])).tolist()
+        if bad:
+            raise not_numbers(
+                Rows(columns).place, name, _as_texts(found).tolist(), bad, mark or None
+            )
+    return Rows(columns)
+
+
+def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
+    """Return values as the texts that a file of them would hold; None where one is missing."""
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = [
+        None
+        if is_missing(value)
+        else value
+        if isinstance(value, str)
+        else str(value).lower()
+        if isinstance(value, (bool, np.bool_))
+        else str(value)
+        for value in column.tolist()
+    ]
+    return texts
+
+
+def _joined(
+    parts: Sequence[Mapping[str, NDArray[Any]]], files: Sequence[Path], pick: RowPick | None
+) -> Rows:
+    sizes = [len(next(iter(part.values()))) for part in parts]
+    table = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    starts = np.cumsum([0, *sizes[:-1]])
+    if pick is None:
+        return Rows(table, tuple(files), starts)
+    if pick.sample_size is not None and sum(sizes) > pick.sample_size:
+        # Each file gave its smallest keys; the smallest of all are the sample.
+        order = np.lexsort((np.arange(sum(sizes)), table[KEY].astype(str)))
+        chosen = np.sort(order[: pick.sample_size])
+        starts = np.searchsorted(chosen, starts)
+        table = {name: column[chosen] for name, column in table.items()}
+    del table[KEY]
+    return Rows(table, tuple(files), starts, numbers=table.pop(ROW).astype(np.int64))
+
+
+def _shared_names(files: Sequence[Path], file_format: FileFormat) -> list[str]:
+    """Return the names of all columns; the files must agree on them."""
+    first = column_names(files[0], file_format)
+    for file in files[1:]:
+        odd = set(column_names(file, file_format)) ^ set(first)
+        if odd:
+            raise ArtifactError(
+                f"{file}: its columns differ from those of {files[0]} in {sorted(odd)}; "
+                "name the columns to read with columns=[…]"
+            )
+    return first

@@ -1,0 +1,59 @@
+"""Whole files as text, read without duckdb."""
+
+from pathlib import Path
+
+from eval_toolkit._internal.files import read_unpacked
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["read_lines", "read_text"]
+
+
+def read_text(path: Path) -> str:
+    """Return what a file says, gunzipped where its name ends in ``.gz``.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8, with or without a mark at its beginning.
+
+    Returns
+    -------
+    str
+        Never without a visible character.
+
+    Raises
+    ------
+    ArtifactError
+        If the file cannot be read, is not UTF-8, or is empty.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = path.write_text("hello", encoding="utf-8-sig")
+    >>> read_text(path)
+    'hello'
+    """
+    try:
+        text = str(read_unpacked(path), "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path}: byte {error.start} is not UTF-8") from None
+    if not text.strip():
+        raise ArtifactError(f"{path}: the file is empty")
+    return text
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    r"""Return the lines of a file that are not blank, each with its number.
+
+    Lines end in a line feed alone: other separators of lines may stand within a JSON text.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = path.write_text("a\n\nb")
+    >>> read_lines(path)
+    [(1, 'a'), (3, 'b')]
+    """
+    return [(n, line) for n, line in enumerate(read_text(path).split("\n"), 1) if line.strip()]

@@ -1,0 +1,134 @@
+"""Excel workbooks as JSON lines: the one sheet that has rows, its first row the column names."""
+
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.files import limits, open_regular
+from eval_toolkit._internal.optional import require
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["checked_names", "write_lines"]
+
+_ROWS, _CELLS = 1 << 20, 50_000_000
+"""Rows and cells of a sheet; Excel has no more rows."""
+
+
+def checked_names(path: Path, names: Sequence[str]) -> list[str]:
+    """Return the column names of a first line; one without a name is called after its place."""
+    if not any(name.strip() for name in names):
+        raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+    # A frame saved with its index has a column without a name.
+    named = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
+    seen: set[str] = set()
+    for name in named:
+        # duckdb compares column names without case
+        if name.lower() in seen:
+            raise ArtifactError(
+                f"{path}: the column {name!r} occurs twice in the first line; rename one"
+            )
+        seen.add(name.lower())
+    return named
+
+
+def write_lines(path: Path, target: Path) -> None:
+    """Write the rows of a workbook as one JSON object per line.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no workbook, unpacks to more than the limits allow, has no row or rows in several
+        sheets, or a name occurs twice.
+    MissingExtraError
+        If openpyxl is not installed.
+    """
+    openpyxl = require("openpyxl", feature=f"the Excel file {path.name}", extra="excel")
+    try:
+        with open_regular(path) as file:
+            _check_sizes(file, path)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            _write(_only_sheet(book, path), path, target)
+    except ArtifactError:
+        raise
+    except Exception as error:  # openpyxl fails in as many ways as there are parts of a workbook
+        said = " ".join(str(error).split())
+        raise ArtifactError(
+            f"{path}: no Excel workbook that can be read: {type(error).__name__}: {said:.200}"
+        ) from error
+
+
+def _check_sizes(file: Any, path: Path) -> None:
+    with zipfile.ZipFile(file) as parts:
+        sizes = [part.file_size for part in parts.infolist()]
+    packed = file.seek(0, 2)
+    file.seek(0)
+    most = min(limits.UNPACKED_BYTES, max(limits.RATIO_FROM, limits.RATIO * packed))
+    if sum(sizes) > most:
+        raise ArtifactError(
+            f"{path}: unpacks to {sum(sizes)} bytes from {packed}; at most {most} are read: save "
+            "the sheet as CSV"
+        )
+
+
+def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
+    filled = [sheet for sheet in book.worksheets if any(map(_is_filled, _rows(sheet, path)))]
+    if not filled:
+        raise ArtifactError(f"{path}: the workbook has no rows")
+    if len(filled) > 1:
+        names = ", ".join(repr(sheet.title) for sheet in filled)
+        raise ArtifactError(
+            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of "
+            "its own"
+        )
+    return _rows(filled[0], path)
+
+
+def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a sheet; a small file can claim any number of empty ones and cells."""
+    sheet.reset_dimensions()  # what a file says about them need not be true
+    n_cells = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True)):
+        n_cells += len(row)
+        if number >= _ROWS or n_cells > _CELLS:
+            raise ArtifactError(
+                f"{path}: more than {_ROWS} rows or {_CELLS} cells; save the sheet as CSV"
+            )
+        yield row
+
+
+def _is_filled(row: tuple[Any, ...]) -> bool:
+    return any(cell is not None for cell in row)
+
+
+def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
+    head = ["" if cell is None else str(_plain(cell)) for cell in next(rows)]
+    while head and not head[-1].strip():
+        head.pop()
+    names = checked_names(path, head)
+    n_rows = 0
+    with target.open("x", encoding="utf-8") as lines:
+        for number, row in enumerate(rows, 1):
+            if not _is_filled(row):
+                continue  # at the end they are none of the table
+            if _is_filled(row[len(names) :]):
+                raise ArtifactError(
+                    f"{path}: row {number}: a cell lies beyond the last column name, {names[-1]!r}"
+                )
+            lines.write("{}\n" * (number - n_rows - 1))
+            cells = (*map(_plain, row[: len(names)]), *[None] * (len(names) - len(row)))
+            lines.write(json.dumps(dict(zip(names, cells, strict=True))) + "\n")
+            n_rows = number
+    if not n_rows:
+        raise ArtifactError(f"{path}: there are no rows below the column names")
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell in the types of JSON; a time at midnight is a date."""
+    if isinstance(cell, datetime):
+        return (cell.date() if cell.time() == time() else cell).isoformat()
+    if isinstance(cell, (date, time)):
+        return cell.isoformat()
+    return cell if cell is None or isinstance(cell, (str, bool, int, float)) else str(cell)

@@ -1,0 +1,106 @@
+"""Columns as a file: whole or not at all, equal columns as equal bytes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal.files import replace_atomic
+from eval_toolkit._internal.tables.formats import CSV, JSON, JSONL, PARQUET, TSV, format_of
+from eval_toolkit._internal.tables.sources import connection, literal, plain_errors, quoted
+from eval_toolkit.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["write_table", "write_tables"]
+
+_COPY = {
+    CSV: "FORMAT csv, HEADER true",
+    TSV: "FORMAT csv, HEADER true, DELIMITER '\t'",
+    JSONL: "FORMAT json",
+    JSON: "FORMAT json, ARRAY true",
+    PARQUET: "FORMAT parquet, COMPRESSION zstd",
+}
+
+
+def write_table(
+    columns: Mapping[str, Any], path: str | Path, *, media_type: str | None = None
+) -> Path:
+    """Write columns as a file of rows; equal columns give equal bytes.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like
+        Equal lengths; object columns hold text or None.
+    path : path
+        Replaced as a whole or not at all.
+    media_type : str, optional
+        By default what the name says.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no column, lengths differ, or a text cannot be encoded.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.jsonl"
+    >>> print(write_table({"id": ["a"], "score": [0.5]}, path).read_text(), end="")
+    {"id":"a","score":0.5}
+    """
+    target = Path(path)
+    with connection() as con:
+        _write(con, columns, target, format_of(target, media_type))
+    return target
+
+
+def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Write several tables as `write_table` does; one connection costs less than one each."""
+    with connection() as con:
+        for path, columns in tables.items():
+            _write(con, columns, path, format_of(path, None))
+
+
+def _write(
+    con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
+) -> None:
+    if media not in _COPY:
+        raise InvalidInputError(f"{target}: Excel files are read, not written; name it .csv")
+    arrays = {name: _column(values) for name, values in columns.items()}
+    if not arrays:
+        raise InvalidInputError("`columns` is empty; a table needs at least one column")
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise InvalidInputError(f"column {name!r} must be 1-D, got shape {array.shape}")
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInputError(f"`columns` differ in length: {lengths}")
+    selected = ", ".join(
+        # an all-empty object column has no type of its own
+        f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
+        if array.dtype == object
+        else quoted(name)
+        for name, array in arrays.items()
+    )
+    gzipped = ", COMPRESSION gzip" if target.suffix.lower() == ".gz" and media != PARQUET else ""
+    with plain_errors(target), replace_atomic(target) as temporary:
+        con.register("rows_to_write", arrays)
+        con.execute(
+            f"COPY (SELECT {selected} FROM rows_to_write) TO {literal(str(temporary))} "  # noqa: S608
+            f"({_COPY[media]}{gzipped})"
+        )
+    con.unregister("rows_to_write")
+
+
+def _column(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    return array.astype(object) if array.dtype.kind in "US" else array

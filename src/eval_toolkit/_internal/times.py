@@ -1,0 +1,124 @@
+"""One reading of times for splitters and checks: numbers, dates, ISO 8601 text."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import IntArray
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["Clock", "Times", "read_times"]
+
+Clock: TypeAlias = Literal["number", "date", "date with a time zone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of a column: of one kind, so that sorting them is sorting by time."""
+
+    name: str
+    n: int
+    kind: Clock
+    rows: IntArray
+    """The rows that have a time."""
+    values: NDArray[Any]
+    """Theirs: numbers, or datetime64 (in UTC where there is a zone)."""
+
+    def complete(self) -> NDArray[Any]:
+        """Return one time per row, or say which row has none."""
+        if len(self.rows) < self.n:
+            row = int(np.setdiff1d(np.arange(self.n), self.rows)[0])
+            raise InvalidInputError(f"{self.name}[{row}] is missing; every row needs a time")
+        return self.values
+
+
+def read_times(values: NDArray[Any], name: str) -> Times:
+    """Return the times in an array and the rows that have one.
+
+    Parameters
+    ----------
+    values : ndarray
+        Finite numbers, dates, timestamps or ISO 8601 text; None, NaN or NaT where one is missing.
+    name : str
+        The column, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is no time, or they are not all numbers, all dates or all dates with a zone.
+    """
+    if values.dtype.kind == "M":
+        rows = np.flatnonzero(~np.isnat(values))
+        return Times(name, len(values), "date", rows, values[rows])
+    if values.dtype.kind in "iuf":
+        rows = np.flatnonzero(~np.isnan(values))
+        return Times(name, len(values), "number", rows, _numbers(values[rows], rows, name))
+    given = values.astype(object).tolist()
+    present = [row for row, value in enumerate(given) if not validation.is_missing(value)]
+    moments = [_moment(given[row], f"{name}[{row}]") for row in present]
+    kinds = [_kind(moment) for moment in moments]
+    for row, kind in zip(present, kinds, strict=True):
+        if kind != kinds[0]:
+            raise InvalidInputError(
+                f"{name}[{row}] is {given[row]!r}, a {kind}, but {name}[{present[0]}] is a "
+                f"{kinds[0]}; times of one kind are needed to order them"
+            )
+    clock: Clock = kinds[0] if kinds else "date"
+    rows = np.array(present, dtype=np.int64)
+    if clock == "number":
+        return Times(name, len(given), clock, rows, _numbers(np.array(moments), rows, name))
+    if clock == "date with a time zone":
+        moments = [moment.astimezone(UTC).replace(tzinfo=None) for moment in moments]
+    return Times(name, len(given), clock, rows, np.array(moments, dtype="M8[us]"))
+
+
+def _numbers(values: NDArray[Any], rows: IntArray, name: str) -> NDArray[Any]:
+    """Return finite numbers that can be subtracted: int64 where they fit, else float64."""
+    if values.dtype.kind not in "iuf":  # integers beyond 64 bits
+        values = values.astype(np.float64)
+    infinite = ~np.isfinite(values)
+    if infinite.any():
+        at = int(np.argmax(infinite))
+        raise InvalidInputError(f"{name}[{rows[at]}] is {values[at]}; a time must be finite")
+    if values.dtype.kind == "f":
+        return values
+    fits = values.max(initial=0) <= np.iinfo(np.int64).max
+    return values.astype(np.int64 if fits else np.float64)
+
+
+def _kind(moment: Any) -> Clock:
+    if not isinstance(moment, datetime):
+        return "number"
+    return "date" if moment.tzinfo is None else "date with a time zone"
+
+
+def _moment(value: Any, where: str) -> Any:
+    """Return one time as a number or a datetime."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value.strip())
+        except ValueError:
+            pass  # refused below
+    elif hasattr(value, "to_pydatetime"):  # a pandas Timestamp; nanoseconds are cut
+        return value.to_pydatetime(warn=False)
+    elif isinstance(value, datetime):
+        return value
+    elif isinstance(value, date):
+        return datetime.combine(value, time())
+    elif isinstance(value, (int, np.integer)):
+        if not isinstance(value, bool):
+            return int(value)
+    elif isinstance(value, (Real, Decimal)):
+        return float(value)
+    raise InvalidInputError(
+        f"{where} is {value!r}; times must be numbers, dates or ISO 8601 text "
+        "like '2026-01-31T12:00:00'"
+    )

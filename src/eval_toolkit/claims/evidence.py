@@ -1,0 +1,108 @@
+"""What a result is evidence of: its axes, how rows were paired, what an aggregate may claim."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["AggregateEvidence", "EvidenceAxis", "EvidenceStatus", "PairingMetadata"]
+
+EvidenceStatus: TypeAlias = Literal["inferential", "descriptive", "diagnostic", "unsupported"]
+
+
+def _named(value: Any, name: str) -> None:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"`{name}` must be text, got {value!r}")
+    if not value:
+        raise InvalidInputError(f"`{name}` is empty; it must not be")
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceAxis(Displayed):
+    """One coordinate of a result: which model, which data, which attack.
+
+    Examples
+    --------
+    >>> EvidenceAxis("language", "de").to_dict()
+    {'name': 'language', 'value': 'de'}
+    """
+
+    name: str
+    value: str
+
+    def __post_init__(self) -> None:
+        _named(self.name, "name")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {"name": self.name, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class PairingMetadata(Displayed):
+    """Whether two results share their units, and where that holds.
+
+    Examples
+    --------
+    >>> PairingMetadata(paired=True).to_dict()["unit"]
+    'row'
+    """
+
+    paired: bool
+    unit: str = "row"
+    valid_scope: str = ""
+    notes: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.paired, bool):
+            raise InvalidTypeError(f"`paired` must be True or False, got {self.paired!r}")
+        _named(self.unit, "unit")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "paired": self.paired,
+            "unit": self.unit,
+            "valid_scope": self.valid_scope,
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AggregateEvidence(Displayed):
+    """What a number over several results may be used for, and how it was made.
+
+    Raises
+    ------
+    InvalidInputError
+        If the status is not one of the four, or the method is empty.
+
+    Examples
+    --------
+    >>> AggregateEvidence("descriptive", "mean over slices").to_dict()["status"]
+    'descriptive'
+    """
+
+    status: EvidenceStatus
+    method: str
+    axes: tuple[EvidenceAxis, ...] = ()
+    notes: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validation.choice(self.status, "status", get_args(EvidenceStatus))
+        _named(self.method, "method")
+        object.__setattr__(self, "axes", tuple(self.axes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "status": self.status,
+            "method": self.method,
+            "axes": [axis.to_dict() for axis in self.axes],
+            "notes": self.notes,
+            "metadata": dict(self.metadata),
+        }

@@ -1,0 +1,167 @@
+"""What judges are asked in a run: their jobs, who answers them, and their replies by answer."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Job, JobResult
+from eval_toolkit.protocols import Model
+
+__all__ = [
+    "AskingGrader",
+    "Attempt",
+    "apart",
+    "is_judge",
+    "judge_jobs",
+    "judge_of",
+    "judges_in",
+    "replies_in",
+]
+
+Attempt: TypeAlias = tuple[str, int]
+"""Unit and attempt."""
+_PREFIX = "judge:"
+
+
+class AskingGrader(Protocol):
+    """A grader whose grades need a model's replies: what a run asks of a judge."""
+
+    @property
+    def name(self) -> str:
+        """Of the judge, and the start of its columns; no two judges of a run share it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes when its numbers may change."""
+        ...
+
+    @property
+    def asked(self) -> Model:
+        """Who judges."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the manifest says: ``model`` and whatever decides the verdicts."""
+        ...
+
+    def requests(self, response: Any) -> Mapping[str, GenerateRequest]:
+        """Return what is asked about an answer; each step is ``judge:<name>`` or starts so."""
+        ...
+
+    def grade(
+        self, response: Any, replies: Mapping[str, RawCompletion] | None = None
+    ) -> Mapping[str, Any]:
+        """Return a value per column, read from the replies by step."""
+        ...
+
+
+def is_judge(grader: Any) -> bool:
+    """Return whether a grader needs replies."""
+    return callable(getattr(grader, "requests", None))
+
+
+def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
+    """Return the judges among graders, the members of panels one by one.
+
+    Parameters
+    ----------
+    graders : iterable of Grader
+        Of any kind.
+
+    Returns
+    -------
+    list of AskingGrader
+        Empty where nobody needs to be asked.
+
+    Raises
+    ------
+    InvalidInputError
+        If two judges have one name.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import ExactMatch
+    >>> judges_in([ExactMatch()])
+    []
+    """
+    judges: list[AskingGrader] = []
+    for grader in graders:
+        if is_judge(grader):
+            judges += getattr(grader, "judges", (grader,))
+    names = [judge.name for judge in judges]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError(f"two judges are called {name!r}; give one another `name`")
+    return judges
+
+
+def judge_of(step: str) -> str | None:
+    """Return the name of the judge that a step belongs to; None for a step of an answer."""
+    return step.removeprefix(_PREFIX).partition(":")[0] if step.startswith(_PREFIX) else None
+
+
+def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResult]]:
+    """Return the answers, and the verdicts on them."""
+    answers: list[JobResult] = []
+    verdicts: list[JobResult] = []
+    for outcome in outcomes:
+        (answers if judge_of(outcome.job.step) is None else verdicts).append(outcome)
+    return answers, verdicts
+
+
+def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawCompletion]]:
+    """Return what judges said about each answer, by step; a failure is a reply with its error."""
+    replies: dict[Attempt, dict[str, RawCompletion]] = {}
+    for outcome in verdicts:
+        job, said = outcome.job, outcome.response
+        reply = said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+        replies.setdefault((job.unit_id, job.attempt), {})[job.step] = reply
+    return replies
+
+
+def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Job]:
+    """Return what a judge is asked about answers.
+
+    Parameters
+    ----------
+    judge : AskingGrader
+        Who judges.
+    responses : mapping of (unit, attempt) to Completion
+        The answers; one that the judge cannot be asked about has no job, and its grade says why.
+
+    Returns
+    -------
+    list of Job
+        In the order of the answers.
+
+    Raises
+    ------
+    InvalidInputError
+        If a step does not belong to the judge.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders.judges import Judge
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.models.responses import Completion
+    >>> judge = Judge("refusal", ScriptedModel("no"))
+    >>> [job.key for job in judge_jobs(judge, {("q1", 1): Completion("Rome", id="q1")})]
+    [('q1', 1, 'judge:refusal')]
+    """
+    jobs = []
+    for (unit, attempt), response in responses.items():
+        try:
+            requests = judge.requests(response)
+        except Exception:  # noqa: S112 - said again by `grade`, in the answer's record
+            continue
+        for step, request in requests.items():
+            if judge_of(step) != judge.name:
+                raise InvalidInputError(
+                    f"the judge {judge.name!r} asks the step {step!r}; it must be "
+                    f"'{_PREFIX}{judge.name}' or start with '{_PREFIX}{judge.name}:'"
+                )
+            jobs.append(Job(unit, attempt, request, step))
+    return jobs

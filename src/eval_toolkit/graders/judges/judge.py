@@ -1,0 +1,311 @@
+"""A grader that asks: one model's verdict on another's answer, by a rubric."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.base import COMPLETIONS, KEPT, ColumnInfo, Grade
+from eval_toolkit.graders.judges.prompts import MAX_CHARS, judge_messages
+from eval_toolkit.graders.judges.rubrics import Rubric
+from eval_toolkit.graders.judges.voting import RULES, agreement, combined
+from eval_toolkit.models.loading import load_model
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import GenerateRequest, Prompt
+from eval_toolkit.models.responses import Completion, RawCompletion
+from eval_toolkit.models.responses.reasoning import CUT_OFF
+from eval_toolkit.protocols import Model
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
+
+__all__ = [
+    "Judge",
+    "check_name",
+    "checked_max_chars",
+    "column_names",
+    "made_model",
+    "prompt_for",
+    "reading_of",
+    "step_of",
+]
+
+_SEED_LIMIT = 2**31
+"""Servers take seeds of 32 bits with a sign."""
+_STEP = "judge"
+_LONGEST_REASON = 200
+
+
+def step_of(name: str, *parts: object) -> str:
+    """Return the ``step`` of a judge's request: what tells it from the answer and other judges."""
+    return ":".join([_STEP, name, *map(str, parts)])
+
+
+def column_names(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the column of each field: the judge's own name where there is one field alone."""
+    if len(fields) == 1:
+        return dict.fromkeys(fields, name)
+    return {part: f"{name}_{part}" for part in fields}
+
+
+def check_name(name: Any) -> None:
+    """Raise unless a judge's name can stand in a step and in a column."""
+    if not isinstance(name, str) or not name.strip() or ":" in name:
+        raise InvalidInputError(f"`name` is {name!r}; it must be a name without ':'")
+
+
+def checked_max_chars(given: Any) -> int | None:
+    """Return how much of an answer is shown, or raise."""
+    return None if given is None else validation.integer(given, "max_chars", low=1)
+
+
+def made_model(model: Any, options: Mapping[str, Any]) -> Model:
+    """Return who judges, from a model or from its name and options."""
+    if isinstance(model, str):
+        return load_model(model, options)
+    if options:
+        raise InvalidInputError("`model_options` go with the name of a model, not with a model")
+    if isinstance(model, type) or not isinstance(model, Model):
+        raise InvalidTypeError(
+            f"`model` is {model!r:.80}; give a model that judges, or its name such as 'openai:NAME'"
+        )
+    return model
+
+
+def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
+    """Return messages, or one text for a model that does not chat."""
+    if getattr(model, "speaks_chat", True):
+        return messages
+    return "\n\n".join([*(message.content for message in messages), "Verdict:"])
+
+
+def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
+    """Return the text of a reply without its reasoning, or the error that stands for it."""
+    if reply is None:
+        return Grade.error(f"the judge {model.name} was not asked; judge_run asks it")
+    if reply.error is not None:
+        why = " ".join(reply.error.message.split())[:_LONGEST_REASON]
+        return Grade.error(f"the judge {model.name}: {reply.error.kind}: {why}")
+    parts = reply.parts()
+    if parts.cut_off:
+        return Grade.error(f"the judge {model.name}: {CUT_OFF}; raise max_tokens")
+    return parts.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A model that grades answers by a rubric.
+
+    In a run its requests are asked after the answers, kept beside them with prompt and verdict, and
+    not asked again. A reply that cannot be read is an error, never a number. An answer may try to
+    talk the judge into a verdict: see `judges.prompts`.
+
+    Parameters
+    ----------
+    rubric : Rubric, str or mapping
+        What is judged: one of `RUBRICS` by name, a `Rubric`, or a table of its parts.
+    model : Model or str
+        Who judges, or its name as in `load_model`.
+    name : str, default ""
+        Of the judge and its column; the rubric's by default. A rubric of several fields fills
+        ``name_field`` for each.
+    votes : int, default 1
+        So many verdicts per answer, each drawn with a seed of its own; needs a temperature.
+        ``name_agreement`` then keeps the share of pairs of them that are equal.
+    rule : {"majority", "mean"}, default "majority"
+        What several votes come to, as in `voting.combined`; no majority is an error.
+    temperature : float, default 0.0
+        Of the verdicts.
+    max_tokens : int or None, default 512
+        Of a verdict; None for the model's own limit.
+    seed : int, default 42
+        Of the draws.
+    model_options : mapping, optional
+        Passed to what makes the model, where it is given by name.
+    max_chars : int or None, default 100000
+        Of an answer that is shown: a longer one loses its middle, and the prompt says how much.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an option is not of its kind, or votes are asked for that would all be the same.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> judge = Judge("refusal", ScriptedModel("Yes."))
+    >>> answer = Completion("I cannot help with that.", id="q1")
+    >>> steps = list(judge.requests(answer))
+    >>> steps
+    ['judge:refusal']
+    >>> judge.grade(answer, {steps[0]: RawCompletion("Yes.")})
+    {'refusal': Grade(value=1.0, status='ok', reason='', text=None)}
+    >>> judge.grade(answer, {steps[0]: RawCompletion("Hard to say")})["refusal"].status
+    'error'
+    """
+
+    rubric: Rubric | str | Mapping[str, Any]
+    model: Model | str = field(repr=False)
+    name: str = ""
+    votes: int = 1
+    rule: str = "majority"
+    temperature: float = 0.0
+    max_tokens: int | None = 512
+    seed: int = DEFAULT_SEED
+    model_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    max_chars: int | None = MAX_CHARS
+    response_types = COMPLETIONS
+    _rubric: Rubric = field(init=False, repr=False, compare=False)
+    _asked: Model = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "_rubric", Rubric.of(self.rubric))
+        set_(self, "name", self.name or self._rubric.name)
+        check_name(self.name)
+        set_(self, "_asked", made_model(self.model, self.model_options))
+        set_(self, "votes", validation.integer(self.votes, "votes", low=1))
+        validation.choice(self.rule, "rule", RULES)
+        set_(self, "seed", validation.integer(self.seed, "seed"))
+        set_(self, "max_chars", checked_max_chars(self.max_chars))
+        asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
+        set_(self, "temperature", asked.temperature)
+        if self.votes > 1 and self.temperature == 0.0:
+            raise InvalidInputError(
+                f"`votes` is {self.votes} at temperature 0, where all are the same; set `temperature`"
+            )
+
+    @property
+    def asked(self) -> Model:
+        """Who judges."""
+        return self._asked
+
+    @property
+    def prompt_sha256(self) -> str:
+        """The hash of rubric, templates and how a reply is read."""
+        return sha256_text(canonical_json(self._rubric.to_dict()))
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may: with prompt, reading, options and model."""
+        parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
+        return f"1+{sha256_text(canonical_json(parts))[:16]}"
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "votes": self.votes,
+            "rule": self.rule,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "max_chars": self.max_chars,
+            "seed": self.seed,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a manifest says about the judge, in JSON types."""
+        asked = self._asked
+        return {
+            "model": {"name": asked.name, "description": dict(asked.describe())},
+            "version": self.version,
+            "rubric": self._rubric.name,
+            "prompt_sha256": self.prompt_sha256,
+            **self._options(),
+        }
+
+    def fields(self) -> dict[str, ColumnInfo]:
+        """Return what is judged, by name, and how it is to be read."""
+        infos = {name: reading.info for name, reading in self._rubric.verdict.fields.items()}
+        if self.votes == 1 or self.rule == "majority":
+            return infos
+        return {n: ColumnInfo(i.higher_is_better, i.bounds) for n, i in infos.items()}
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        fields = self.fields()
+        names = column_names(self.name, fields)
+        columns = {names[part]: info for part, info in fields.items()}
+        if self.votes > 1:
+            columns |= {f"{column}_agreement": KEPT for column in names.values()}
+        return columns
+
+    def requests(self, response: Completion) -> dict[str, GenerateRequest]:
+        """Return what is asked about an answer, by step.
+
+        Parameters
+        ----------
+        response : Completion
+            The answer, beside its sample.
+
+        Returns
+        -------
+        dict of str to GenerateRequest
+            ``judge:<name>``, or ``judge:<name>:<k>`` for each vote.
+
+        Raises
+        ------
+        InvalidInputError
+            If the sample lacks what the prompt shows, such as a reference.
+        """
+        rubric = self._rubric
+        messages = judge_messages(
+            response,
+            rubric.system,
+            rubric.user,
+            rubric.criteria,
+            rubric.verdict.asked,
+            max_chars=self.max_chars,
+        )
+        prompt = prompt_for(self._asked, messages)
+        drawn = self.temperature > 0.0
+
+        def request(vote: int) -> GenerateRequest:
+            purpose = ("judge", self.name, response.id, response.attempt, vote)
+            seed = derive_seed(self.seed, *purpose) % _SEED_LIMIT if drawn else None
+            return GenerateRequest(
+                prompt, max_tokens=self.max_tokens, temperature=self.temperature, seed=seed
+            )
+
+        if self.votes == 1:
+            return {step_of(self.name): request(1)}
+        return {step_of(self.name, vote): request(vote) for vote in range(1, self.votes + 1)}
+
+    def grade(
+        self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
+    ) -> Mapping[str, float | Grade]:
+        """Return the verdict on an answer, read from replies. Asks nobody.
+
+        Parameters
+        ----------
+        response : Completion
+            The answer, beside its sample.
+        replies : mapping of str to RawCompletion
+            What the model said, by the steps of `requests`.
+
+        Returns
+        -------
+        dict of str to Grade
+            One per column; an error where a reply is missing or cannot be read.
+        """
+        said = replies or {}
+        votes = [self._vote(said.get(step)) for step in self.requests(response)]
+        names = column_names(self.name, self._rubric.verdict.fields)
+        line: dict[str, float | Grade] = {}
+        for part, column in names.items():
+            line[column] = combined([vote[part] for vote in votes], self.rule)
+        if self.votes > 1:
+            for part, column in names.items():
+                line[f"{column}_agreement"] = agreement([vote[part] for vote in votes])
+        return line
+
+    def _vote(self, reply: RawCompletion | None) -> dict[str, Grade]:
+        text = reading_of(reply, self._asked)
+        if isinstance(text, Grade):
+            return dict.fromkeys(self._rubric.verdict.fields, text)
+        read = self._rubric.verdict.read(text)
+        if reply is None or reply.finish_reason != "length":
+            return read
+        cut = "; it was cut off at max_tokens"
+        return {
+            part: grade if grade.status == "ok" else Grade.error(f"{grade.reason}{cut}")
+            for part, grade in read.items()
+        }

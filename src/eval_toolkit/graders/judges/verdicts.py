@@ -1,0 +1,448 @@
+"""Reading a judge's reply: one verdict, or the reason why there is none. Never a guess.
+
+A reply that says two things has no verdict, and neither has one that says nothing: both are errors,
+with the words that were there. Numbers come from the reply alone.
+
+A word is read in the first and in the last line of a reply, whatever its case and markup:
+
+- A line says a word that stands alone in it: it begins the line or a sentence, or follows a colon
+  or a dash, and a sign or the end of the line comes after it. "Yes, it does", "It does. Yes." and
+  "Verdict: yes" say yes; "No doubt" and "not yes" say nothing.
+- A short reply with no other word of the list in it also says what follows "the answer is", "the
+  verdict is", "I'd say" and the like: "The answer is yes."
+- Another word of the list before a sign, with two words or fewer in front of it, speaks against
+  what the line says: "Yes (or no)", "No, wait, yes" and "Yes/no" have no verdict.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.base import ColumnInfo, Grade
+
+__all__ = ["Labels", "Scale", "VerdictFormat", "short_cut"]
+
+READ_LIMIT = 20_000
+"""So many characters of a reply are read, its last ones."""
+_SHOWN = 80
+_MOST_OBJECTS = 500
+"""So many braces are tried; a reply of nothing else is not worth more."""
+_MARKUP = " \t*_`\"'“”‘’()[]"
+_CLOSING = "*_`\"'”’)]"
+_ENDS = ".,:;!?"
+_AFTER = re.compile(rf"\s*$|[{_ENDS}]|\s*[/–—]|\s+[-(]")
+"""What follows a word that is the verdict: nothing, a sign, a dash with a blank before it."""
+_BEFORE = re.compile(r"(?:^|[.:;!?–—]|(?:^|\s)-)$")
+"""What it follows: nothing, the end of a sentence, a colon, a dash."""
+_LEADING = re.compile(r"[^.,:;!?()\[\]/–—]*$")
+"""The words since the last sign."""
+_IS_SAID = re.compile(
+    r"(?:(?:so|thus|hence|therefore|overall) )?(?:the |my |our )?"
+    r"(?:final |overall |correct |right |short |best )?"
+    r"(?:answer|verdict|judge?ment|decision|conclusion|assessment|evaluation|rating|label|result)"
+    r" (?:is|would be|should be)"
+    r"|(?:so )?i(?:['’]d| would)? (?:say|answer|reply)"
+)
+"""What may stand before a verdict in a short reply."""
+_SHORT_REPLY = 25
+"""Words of a reply that is one verdict and little else."""
+_NEAR = 80
+"""Characters around a word that are looked at."""
+_FEW = 2
+"""Words between a sign and a word that speaks against the verdict."""
+_IN_BRACKETS = re.compile(r"\[\[([^\[\]]{1,100})\]\]")
+_NUMBER = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,12})?")
+_WHERE = ("label", "json", "brackets", "tag")
+
+
+class _UnreadableError(InvalidInputError):
+    """A text that is no verdict; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A verdict that is one of some words, each of which stands for a number.
+
+    Parameters
+    ----------
+    numbers : mapping of str to float
+        Word to number; upper and lower case are the same. At least two.
+    higher_is_better : bool or None, default True
+        None where neither direction is better.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are fewer than two words, one is empty, or two differ in case alone.
+
+    Examples
+    --------
+    >>> Labels({"yes": 1, "no": 0}).read("No")
+    0.0
+    """
+
+    numbers: Mapping[str, float]
+    higher_is_better: bool | None = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.numbers, Mapping):
+            raise InvalidTypeError(f"`numbers` is {self.numbers!r}; it must go from word to number")
+        read = {
+            _plain(word): validation.number(value, f"numbers[{word!r}]")
+            for word, value in self.numbers.items()
+        }
+        if len(read) < 2 or len(read) != len(self.numbers) or "" in read:
+            raise InvalidInputError(
+                f"`numbers` has the words {', '.join(map(repr, self.numbers)) or 'none'}; it needs "
+                "two or more that differ in more than case"
+            )
+        object.__setattr__(self, "numbers", read)
+
+    @property
+    def info(self) -> ColumnInfo:
+        """How a column of such verdicts is to be read."""
+        values = list(self.numbers.values())
+        bounds = (min(values), max(values))
+        return ColumnInfo(self.higher_is_better, bounds, binary=set(values) == {0.0, 1.0})
+
+    @property
+    def asked(self) -> str:
+        """What a judge is told to write."""
+        *most, last = self.numbers
+        return f"{', '.join(most)} or {last}"
+
+    def read(self, value: Any) -> float:
+        """Return the number of a word, or raise; true and false are yes and no too."""
+        spellings = {True: ("true", "yes"), False: ("false", "no")}
+        words = spellings[value] if isinstance(value, bool) else (_plain(str(value)),)
+        for word in words:
+            if word in self.numbers:
+                return self.numbers[word]
+        raise _UnreadableError(f"it is none of {', '.join(self.numbers)}")
+
+    def said_in(self, reply: str) -> list[str]:
+        """Return the words that a reply says, and those that speak against them.
+
+        Parameters
+        ----------
+        reply : str
+            Its first and its last line are read.
+
+        Returns
+        -------
+        list of str
+            Empty where it says nothing; words of different numbers where it says two things.
+
+        Examples
+        --------
+        >>> labels = Labels({"yes": 1, "no": 0})
+        >>> labels.said_in("Yes, no doubt."), labels.said_in("Yes (or no)")
+        (['yes'], ['yes', 'no'])
+        """
+        lines = [" ".join(line.casefold().split()) for line in reply.strip().splitlines()]
+        lines = [line for line in lines if line]
+        find = _words(tuple(self.numbers)).finditer
+        short = len(reply.split()) <= _SHORT_REPLY
+        alone = len({self.numbers[place[0]] for line in lines for place in find(line)}) == 1
+        found: list[str] = []
+        for line in dict.fromkeys(lines[:1] + lines[-1:]):
+            said, against = [], []
+            for place in find(line):
+                stands = _stands(line, *place.span())
+                if stands == "alone" or (stands == "told" and short and alone):
+                    said.append(place[0])
+                elif stands:
+                    against.append(place[0])
+            found += [*said, *against] if said else []
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {"labels": dict(self.numbers), "higher_is_better": self.higher_is_better}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A verdict that is a number between two ends.
+
+    Parameters
+    ----------
+    low, high : float
+        The ends; a number beyond them is no verdict.
+    scaled : bool, default True
+        Whether the column holds it from 0 to 1; else as it was given.
+    higher_is_better : bool or None, default True
+        None where neither direction is better.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If ``high`` is not above ``low``.
+
+    Examples
+    --------
+    >>> Scale(1, 5).read("4"), Scale(1, 5, scaled=False).read("4/5")
+    (0.75, 4.0)
+    """
+
+    low: float
+    high: float
+    scaled: bool = True
+    higher_is_better: bool | None = True
+
+    def __post_init__(self) -> None:
+        low = validation.number(self.low, "low")
+        object.__setattr__(self, "low", low)
+        high = validation.number(self.high, "high", low=low, include_low=False)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def info(self) -> ColumnInfo:
+        """How a column of such verdicts is to be read."""
+        bounds = (0.0, 1.0) if self.scaled else (self.low, self.high)
+        return ColumnInfo(self.higher_is_better, bounds)
+
+    @property
+    def asked(self) -> str:
+        """What a judge is told to write."""
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def read(self, value: Any) -> float:
+        """Return the number, or raise if it is none or beyond an end."""
+        text = "" if isinstance(value, bool) else str(value).strip()
+        number, slash, most = text.partition("/")
+        if not _NUMBER.fullmatch(number.strip()) or (slash and most.strip() != f"{self.high:g}"):
+            raise _UnreadableError(f"it is not {self.asked}")
+        found = float(number)
+        if not self.low <= found <= self.high:
+            raise _UnreadableError(f"{found:g} does not lie between {self.low:g} and {self.high:g}")
+        return (found - self.low) / (self.high - self.low) if self.scaled else found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        ends = [self.low, self.high]
+        return {"scale": ends, "scaled": self.scaled, "higher_is_better": self.higher_is_better}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictFormat:
+    """Where in a reply the verdict stands, and how each part of it is read.
+
+    Parameters
+    ----------
+    where : {"label", "json", "brackets", "tag"}
+        "label": a word that stands alone in the first or last line, by the rules above.
+        "json": the fields of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
+    fields : mapping of str to Labels or Scale
+        What is read, by name. "label" and "brackets" have one field.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a field is not of its kind or there are too many.
+
+    Examples
+    --------
+    >>> form = VerdictFormat("brackets", {"rating": Scale(1, 10, scaled=False)})
+    >>> form.read("Clear and short. [[8]]")["rating"].value
+    8.0
+    >>> form.read("Clear and short.")["rating"].reason
+    "unparsable verdict: there is no [[…]]: 'Clear and short.'"
+    """
+
+    where: str
+    fields: Mapping[str, Labels | Scale]
+
+    def __post_init__(self) -> None:
+        validation.choice(self.where, "where", _WHERE)
+        if not isinstance(self.fields, Mapping) or not self.fields:
+            raise InvalidTypeError(f"`fields` is {self.fields!r}; it must go from name to Labels …")
+        for name, reading in self.fields.items():
+            if not isinstance(name, str) or not name.isidentifier():
+                raise InvalidInputError(f"a field is called {name!r}; it must be a plain name")
+            if not isinstance(reading, (Labels, Scale)):
+                raise InvalidTypeError(f"fields[{name!r}] is {reading!r}; give Labels or a Scale")
+        if self.where in ("label", "brackets") and len(self.fields) > 1:
+            raise InvalidInputError(
+                f"`fields` has {len(self.fields)} fields, but {self.where!r} has room for one; use "
+                "'json' or 'tag'"
+            )
+        if self.where == "label" and not isinstance(next(iter(self.fields.values())), Labels):
+            raise InvalidInputError(
+                "`where` is 'label', but the field is no Labels; use 'brackets'"
+            )
+        object.__setattr__(self, "fields", dict(self.fields))
+
+    @property
+    def asked(self) -> str:
+        """What a judge is told about how to reply."""
+        first = next(iter(self.fields.values()))
+        if self.where == "label":
+            return f"Reply with one word and nothing else: {first.asked}."
+        if self.where == "brackets":
+            return f"End your reply with the verdict in double brackets, {first.asked}: [[verdict]]"
+        if self.where == "tag":
+            tags = "\n".join(f"<{name}>{one.asked}</{name}>" for name, one in self.fields.items())
+            return f"End your reply with:\n{tags}"
+        parts = ", ".join(f'"{name}": {one.asked}' for name, one in self.fields.items())
+        return f"Reply with one JSON object and nothing else: {{{parts}}}"
+
+    def read(self, text: str) -> dict[str, Grade]:
+        """Return the number of each field, or an error that shows what was there instead.
+
+        Parameters
+        ----------
+        text : str
+            A judge's reply; its last 20,000 characters are read.
+
+        Returns
+        -------
+        dict of str to Grade
+            One per field, "ok" or "error".
+        """
+        part = text[-READ_LIMIT:]
+        pairs = [pair for one in _objects(part) for pair in one] if self.where == "json" else []
+        return {name: self._read(name, part, pairs) for name in self.fields}
+
+    def _read(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> Grade:
+        try:
+            found = self._found(name, text, pairs)
+            numbers = {self.fields[name].read(value) for value in found}
+            if len(numbers) > 1:
+                raise _UnreadableError("it gives two verdicts")
+            return Grade(numbers.pop())
+        except _UnreadableError as why:
+            return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
+
+    def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
+        """Return what stands in the places where a verdict may stand."""
+        reading = self.fields[name]
+        if isinstance(reading, Labels) and self.where == "label":
+            found: list[Any] = list(reading.said_in(text))
+            missing = f"neither its first nor its last line says {reading.asked}"
+        elif self.where == "json":
+            found = [value for key, value in pairs if key == name]
+            missing = f"there is no JSON object with {name!r}"
+        elif self.where == "tag":
+            found = re.findall(rf"<{name}>([^<>]{{1,100}})</{name}>", text, re.IGNORECASE)
+            missing = f"there is no <{name}>…</{name}>"
+        else:
+            found = _IN_BRACKETS.findall(text)
+            missing = "there is no [[…]]"
+        if not found:
+            raise _UnreadableError(missing)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        fields = {name: reading.to_dict() for name, reading in self.fields.items()}
+        return {"where": self.where, "fields": fields}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "VerdictFormat":
+        """Return the format that a table says: ``where``, and ``labels``, ``scale`` or ``fields``.
+
+        Parameters
+        ----------
+        given : mapping
+            ``labels`` (word to number) or ``scale`` (two ends), with ``scaled`` and
+            ``higher_is_better`` beside them, make one field called "verdict"; ``fields`` holds such
+            tables by name.
+
+        Returns
+        -------
+        VerdictFormat
+            Made.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the table says something else.
+
+        Examples
+        --------
+        >>> VerdictFormat.from_dict({"labels": {"yes": 1, "no": 0}}).where
+        'label'
+        """
+        table = dict(given)
+        where = table.pop("where", None)
+        fields = table.pop("fields", None)
+        if fields is not None and (table or not isinstance(fields, Mapping)):
+            raise InvalidInputError(
+                f"`fields` is {fields!r:.60}; it must hold a table per field, and stand alone"
+            )
+        read = {name: _reading(one) for name, one in (fields or {"verdict": table}).items()}
+        if where is None:
+            one = next(iter(read.values()), None)
+            where = "json" if len(read) > 1 else "label" if isinstance(one, Labels) else "brackets"
+        return cls(where, read)
+
+
+def _reading(given: Any) -> Labels | Scale:
+    table = dict(given) if isinstance(given, Mapping) else {}
+    kinds = [name for name in ("labels", "scale") if name in table]
+    if len(kinds) != 1:
+        raise InvalidInputError(
+            f"a verdict is {given!r:.60}; it needs `labels` (word to number) or `scale` (two ends)"
+        )
+    (kind,) = kinds
+    told = table.pop(kind)
+    unknown = sorted(table.keys() - {"higher_is_better", *(["scaled"] if kind == "scale" else [])})
+    if unknown:
+        raise InvalidInputError(f"a verdict of {kind} has no option {unknown[0]!r}")
+    if kind == "labels":
+        return Labels(told, **table)
+    if not isinstance(told, (list, tuple)) or len(told) != 2:
+        raise InvalidInputError(f"`scale` is {told!r}; it must be two ends, such as [1, 10]")
+    return Scale(*told, **table)
+
+
+def _plain(word: Any) -> str:
+    return str(word).strip(_MARKUP + _ENDS + "\n").casefold()
+
+
+@lru_cache(maxsize=64)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds some words in a line, the longest first; parts of numbers are none."""
+    longest = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile(rf"(?<!\w)(?<!\d[.,:/])(?:{longest})(?!\w)(?!(?<=\d)[.,:/]\d)")
+
+
+def _stands(line: str, start: int, end: int) -> str:
+    """Return how a word stands in a line: "alone", "told", "near" a sign, or not at all."""
+    if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
+        return ""  # "No doubt about it" is no "no"
+    before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
+    if _BEFORE.search(before):
+        return "alone"
+    leading = _LEADING.findall(before)[0].strip(_MARKUP)
+    if _IS_SAID.fullmatch(leading):
+        return "told"
+    return "near" if len(leading.split()) <= _FEW else ""
+
+
+def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
+    """Yield the outermost JSON objects in a text as pairs: a key may stand there twice."""
+    decoder = json.JSONDecoder(object_pairs_hook=list)
+    at = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if at < 0:
+            return
+        end = at + 1
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            found = []  # what cannot be read is passed over
+        yield found
+        at = text.find("{", end)
+
+
+def short_cut(text: str, most: int = _SHOWN) -> str:
+    """Return the end of a text on one line, quoted: a verdict comes last."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= most else f"…{line[1 - most :]}") if line else "nothing"

@@ -1,0 +1,189 @@
+"""Scorers: what turns inputs into P(positive), and the one check of what they return."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import object_digest
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["EstimatorScorer", "as_scorer", "checked_scores"]
+
+
+def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
+    """Return a scorer's output as n probabilities of the positive class.
+
+    Parameters
+    ----------
+    output : array-like of shape (n,), (n, 1) or (n, 2)
+        Of two columns, the second is the positive class.
+    n : int
+        Number of rows that were scored.
+    name : str
+        The scorer, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Float64 in [0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If shape, type or range is wrong; the message names the row.
+
+    Examples
+    --------
+    >>> checked_scores([[0.9, 0.1], [0.4, 0.6]], 2)
+    array([0.1, 0.6])
+    """
+    if hasattr(output, "detach"):  # a torch tensor, also one that wants gradients or lives on a GPU
+        output = output.detach().cpu().numpy()
+    array = validation.as_array(output, name, shape="(n,) or (n, 2)")
+    if array.ndim == 2 and array.shape[1] in (1, 2):
+        if array.shape[1] == 2:
+            _complementary(array, name)
+        array = array[:, -1]
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"scorer {name!r} returned shape {array.shape} for {n} rows; "
+            f"it must return ({n},) probabilities of the positive class, or ({n}, 2)"
+        )
+    try:
+        scores = (
+            np.array([validation.as_float(value) for value in array.tolist()], dtype=np.float64)
+            if (array.dtype.kind not in "biuf")
+            else array.astype(np.float64)
+        )
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"scorer {name!r} returned {array.dtype} values; scores must be numbers in [0, 1]"
+        ) from None
+    bad = ~((scores >= 0) & (scores <= 1))  # NaN is bad too
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"scorer {name!r}: score[{row}] is {scores[row]}; scores must be finite and in [0, 1] "
+            "(pass logits through a sigmoid)"
+        )
+    return scores
+
+
+def _complementary(array: Any, name: str) -> None:
+    """Raise unless two columns are the probabilities of two classes."""
+    try:
+        off = ~np.isclose(array.sum(axis=1).astype(np.float64), 1.0, atol=1e-3)
+    except (TypeError, ValueError):
+        return  # the type is refused with its own message
+    if off.any():
+        row = int(np.argmax(off))
+        raise InvalidInputError(
+            f"scorer {name!r}: row {row} of the two columns is {array[row].tolist()}; two columns "
+            "must be the probabilities of both classes and sum to 1"
+        )
+
+
+class EstimatorScorer:
+    """A scikit-learn classifier or pipeline as a scorer; make one with `as_scorer`."""
+
+    def __init__(self, estimator: Any, positive: Any = None) -> None:
+        self.estimator = estimator
+        self.positive = positive
+
+    def fit(self, X: Any, y: Any) -> "EstimatorScorer":
+        """Fit the estimator; `evaluate_folded` calls this on each fold's training part."""
+        self.estimator.fit(X, y)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return P(positive) of each input."""
+        name = type(self.estimator).__name__
+        output = np.asarray(self.estimator.predict_proba(X))
+        classes = getattr(self.estimator, "classes_", None)
+        if output.ndim == 2 and classes is not None and output.shape[1] == len(classes):
+            output = output[:, self._column(np.asarray(classes).tolist(), name)]
+        return checked_scores(output, len(output), name)
+
+    def _column(self, classes: list[Any], name: str) -> int:
+        """Return the positive class's column: `classes_` decides, not the position."""
+        if self.positive is not None:
+            if self.positive not in classes:
+                raise InvalidInputError(
+                    f"`positive` is {self.positive!r}; {name} knows the classes {classes}"
+                )
+            return classes.index(self.positive)
+        if 1 in classes:
+            return classes.index(1)
+        raise InvalidInputError(
+            f"{name} knows the classes {classes} and 1 is not among them; "
+            "name the positive one: as_scorer(estimator, positive=…)"
+        )
+
+    @property
+    def version(self) -> str | None:
+        """What the scores depend on besides the inputs; None where that cannot be told.
+
+        The estimator's own ``version`` if it has one. Else class, library version and a digest of
+        all that `copy.copy` would copy: parameters and fitted state, arrays in full, functions by
+        name. Two fits on other data differ. None if part of it is out of reach (a file, a lock, a
+        handle into a library): give such an estimator a ``version``.
+        """
+        own = getattr(self.estimator, "version", None)
+        if isinstance(own, str):
+            return own if self.positive is None else f"{own} positive={self.positive!r}"
+        digest = object_digest((self.estimator, self.positive))
+        if digest is None:
+            return None
+        kind = type(self.estimator)
+        package = kind.__module__.partition(".")[0]
+        release = getattr(sys.modules.get(package), "__version__", "")
+        return f"{package} {release} {kind.__qualname__} {digest[:12]}".replace("  ", " ")
+
+    def __repr__(self) -> str:
+        return f"as_scorer({self.estimator!r})"
+
+
+def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
+    """Make any scikit-learn classifier or pipeline a `Scorer`.
+
+    Parameters
+    ----------
+    estimator : object with ``predict_proba``
+        Fitted, or with ``fit`` for `evaluate_folded`.
+    positive : label, optional
+        The class whose probability is the score; 1 by default.
+
+    Returns
+    -------
+    EstimatorScorer
+        Its ``predict_proba`` returns one probability per input.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the object has no ``predict_proba``.
+
+    Notes
+    -----
+    Its ``version`` covers the class, the release of its library, every parameter and the fitted
+    state with all its arrays, so that two fits on other data are two versions. It does not cover
+    the code behind a named function or class, nor the releases of other libraries. Where part of
+    the state cannot be read it is None: such a scorer counts as one without a version.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> scorer = as_scorer(LogisticRegression()).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> scorer.predict_proba([[1.5]]).round(3)
+    array([0.5])
+    """
+    # Stacking and search classifiers show predict_proba on the instance only once it is fitted.
+    if not (hasattr(estimator, "predict_proba") or hasattr(type(estimator), "predict_proba")):
+        raise InvalidTypeError(
+            f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a classifier "
+            "that has decision_function alone in sklearn.calibration.CalibratedClassifierCV"
+        )
+    return EstimatorScorer(estimator, positive)

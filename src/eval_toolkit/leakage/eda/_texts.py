@@ -1,0 +1,36 @@
+"""Reading a column of texts: what is missing is counted, what is no text is named."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit.errors import InvalidTypeError
+
+__all__ = ["checked_text", "present"]
+
+
+def checked_text(text: str, name: str = "text") -> str:
+    """Return the text, if it is one."""
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"`{name}` must be a str, got {type(text).__name__}: {text!r:.80}")
+    return text
+
+
+def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[str], int]:
+    """Return the rows that have a text, their texts, and how many rows have none."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+        raise InvalidTypeError(
+            f"`{name}` is a {type(texts).__name__}; pass a list of texts, also for one"
+        )
+    given = list(texts)
+    if set(map(type, given)) <= {str}:  # the usual case, in one look
+        return list(range(len(given))), given, 0
+    rows = []
+    for row, text in enumerate(given):
+        if isinstance(text, str):
+            rows.append(row)
+        elif not validation.is_missing(text):
+            raise InvalidTypeError(
+                f"{name}[{row}] is {text!r:.80}; `{name}` must hold str, or None where it is missing"
+            )
+    return rows, [given[row] for row in rows], len(given) - len(rows)

@@ -1,0 +1,387 @@
+"""How far apart two samples of features are: a classifier, a kernel and neighbours."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.intervals import percentile_interval
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.leakage.eda._inputs import feature_pair
+from eval_toolkit.leakage.eda.discrepancy import (
+    ROUNDING,
+    MeanDiscrepancy,
+    check_pairs,
+    from_middle,
+    maximum_mean_discrepancy,
+    squared_distances,
+)
+from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
+
+__all__ = [
+    "DistributionShift",
+    "NeighbourPurity",
+    "ProxyADistance",
+    "distribution_shift",
+    "knn_purity",
+    "proxy_a_distance",
+]
+
+_BLOCK = 512
+"""Rows whose distances to all others are held at once."""
+_UNDECIDED = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyADistance(Displayed):
+    """The proxy A-distance, and the errors of the classifier that it comes from.
+
+    Examples
+    --------
+    >>> found = proxy_a_distance([[0.0], [0.1]] * 5, [[5.0], [5.1]] * 5)
+    >>> found.distance, found.error
+    (2.0, 0.0)
+    """
+
+    distance: float
+    """2 (1 − 2 ``error``), at least 0: 0 where the sides cannot be told apart, 2 where always."""
+    error: float
+    """Mean of the two sides' errors; about a half without a shift, whatever their sizes."""
+    error_a: float
+    """Share of A's rows taken for B's."""
+    error_b: float
+    n_folds: int
+    n_a: int
+    n_b: int
+    ci: BootstrapCI | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        payload = {name: getattr(self, name) for name in self.__slots__ if name != "ci"}
+        return payload if self.ci is None else {**payload, "ci": self.ci.to_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighbourPurity(Displayed):
+    """Share of nearest neighbours that come from a row's own side.
+
+    Examples
+    --------
+    >>> knn_purity([[0.0], [0.1]], [[5.0], [5.1]], k=1).to_dict()["purity"]
+    1.0
+    """
+
+    purity: float
+    expected: float
+    """What a random split of the same sizes gives on average."""
+    purity_a: float
+    """Of A's rows alone."""
+    purity_b: float
+    k: int
+    n_a: int
+    n_b: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionShift(Displayed):
+    """Three measures of one shift.
+
+    Examples
+    --------
+    >>> a, b = [[0.0], [0.1]] * 5, [[5.0], [5.1]] * 5
+    >>> sorted(distribution_shift(a, b, n_permutations=19).to_dict())
+    ['discrepancy', 'neighbours', 'proxy_a']
+    """
+
+    proxy_a: ProxyADistance
+    discrepancy: MeanDiscrepancy
+    neighbours: NeighbourPurity
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name).to_dict() for name in self.__slots__}
+
+
+def proxy_a_distance(
+    x_a: ArrayLike,
+    x_b: ArrayLike,
+    *,
+    c: float = 0.1,
+    n_folds: int = 5,
+    n_resamples: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+) -> ProxyADistance:
+    """Proxy A-distance: how well a linear classifier tells the two sides apart.
+
+    Parameters
+    ----------
+    x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
+        Features of either side.
+    c : float, default 0.1
+        Inverse strength of the classifier's ridge penalty.
+    n_folds : int, default 5
+        Folds of the cross-validation. Rows i of both sides are in one fold where the sides are of
+        one size, so that paired rows are never on both sides of a fit.
+    n_resamples : int, default 0
+        So many draws for an interval; 0 for none.
+    confidence : float, default 0.95
+        Of the interval.
+    seed, rng : int, Generator, …, default 0
+        Two spellings of one argument.
+
+    Returns
+    -------
+    ProxyADistance
+        In [0, 2]. An error above a half is no shift either, and gives 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If the features are not finite 2-D tables of the same columns with a row per fold, or an
+        option is out of range.
+
+    Notes
+    -----
+    The distance is 2 (1 − 2ε) [1]_ with ε the balanced error of a logistic regression on rows it
+    was not fitted on. Features are standardised by the rows of each fit, so that units do not
+    matter; both sides weigh the same, since a constant answer would otherwise look like a shift
+    wherever the sides differ in size. A row that the classifier is undecided about is half an
+    error.
+
+    The interval draws the error rate of either side from its Jeffreys posterior, taking the rows'
+    errors as independent, which holds for a stable classifier [2]_. It is about a classifier
+    fitted on this many rows, not about the best possible one. With 60 rows a side, 95 % intervals
+    covered the mean distance in 91 to 96 % of 300 simulated samples.
+
+    References
+    ----------
+    .. [1] Ben-David et al. (2007), Analysis of representations for domain adaptation, NIPS 19.
+    .. [2] Bayle et al. (2020), Cross-validation confidence intervals for test error, NeurIPS 33.
+
+    Examples
+    --------
+    >>> a = [[float(i % 7), float(i % 3)] for i in range(42)]
+    >>> b = [[value + 3.0, other] for value, other in a]
+    >>> proxy_a_distance(a, a).distance, round(proxy_a_distance(a, b).distance, 2)
+    (0.0, 0.86)
+    """
+    folds = validation.integer(n_folds, "n_folds", low=2)
+    tables = feature_pair(x_a, x_b, least=folds, why=f"{folds} folds need")
+    penalty = validation.number(c, "c", low=0.0, include_low=False)
+    resamples = validation.integer(n_resamples, "n_resamples")
+    level = validation.fraction(confidence, "confidence")
+    start = resolve_seed(seed, rng, default=0)
+    wrong = _wrong_out_of_fold(tables, folds, penalty, start)
+    n_a, n_b = len(tables[0]), len(tables[1])
+    wrong_a, wrong_b = float(wrong[:n_a].sum()), float(wrong[n_a:].sum())
+    error_a, error_b = wrong_a / n_a, wrong_b / n_b
+    error = (error_a + error_b) / 2.0
+    distance = _distance(error)
+    ci = None
+    if resamples:
+        drawn = np.random.default_rng(derive_seed(start, "proxy A-distance"))
+        rates = [
+            drawn.beta(count + 0.5, size - count + 0.5, resamples)
+            for count, size in ((wrong_a, n_a), (wrong_b, n_b))
+        ]
+        low, high = percentile_interval((rates[0] + rates[1]) / 2.0, level)
+        # Without any error the posterior has no mass at 0, where the estimate is.
+        bounds = _distance(high), 2.0 if wrong_a + wrong_b == 0 else _distance(low)
+        ci = BootstrapCI(distance, *bounds, level, resamples, "Jeffreys draws", n_units=n_a + n_b)
+    return ProxyADistance(
+        distance=distance,
+        error=error,
+        error_a=error_a,
+        error_b=error_b,
+        n_folds=folds,
+        n_a=n_a,
+        n_b=n_b,
+        ci=ci,
+    )
+
+
+def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity:
+    """Share of the k nearest neighbours that come from a row's own side.
+
+    Parameters
+    ----------
+    x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
+        Features of either side, in units that may be compared.
+    k : int, default 5
+        Neighbours of each row, among all other rows of both sides.
+
+    Returns
+    -------
+    NeighbourPurity
+        1 where the sides lie apart, about ``expected`` where they are mixed.
+
+    Raises
+    ------
+    InvalidInputError
+        If the features are not finite 2-D tables of the same columns, both together have more than
+        20 000 rows, or k is not below their number.
+
+    Notes
+    -----
+    Neighbours by Euclidean distance. Rows that tie for the last places share them, so that the
+    order of rows never matters, nor which side comes first.
+
+    Examples
+    --------
+    >>> a = [[0.0], [1.0], [2.0], [3.0]]
+    >>> found = knn_purity(a, [[x + 0.1] for (x,) in a], k=1)
+    >>> found.purity, round(found.expected, 3)
+    (0.0, 0.429)
+    """
+    tables = feature_pair(x_a, x_b)
+    pooled, _ = from_middle(np.concatenate(tables))
+    n, n_a = len(pooled), len(tables[0])
+    check_pairs(n)
+    wanted = validation.integer(k, "k", low=1)
+    if wanted >= n:
+        raise InvalidInputError(f"`k` is {wanted}; each of the {n} rows has {n - 1} neighbours")
+    side = np.arange(n) < n_a
+    shares = np.concatenate(
+        [
+            _own_share(pooled, side, np.arange(first, min(first + _BLOCK, n)), wanted)
+            for first in range(0, n, _BLOCK)
+        ]
+    )
+    n_b = n - n_a
+    return NeighbourPurity(
+        purity=float(shares.mean()),
+        expected=(n_a * (n_a - 1) + n_b * (n_b - 1)) / (n * (n - 1)),
+        purity_a=float(shares[:n_a].mean()),
+        purity_b=float(shares[n_a:].mean()),
+        k=wanted,
+        n_a=n_a,
+        n_b=n_b,
+    )
+
+
+def distribution_shift(
+    x_a: ArrayLike,
+    x_b: ArrayLike,
+    *,
+    c: float = 0.1,
+    n_folds: int = 5,
+    bandwidth: float | None = None,
+    n_permutations: int = 1000,
+    k: int = 5,
+    n_resamples: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+) -> DistributionShift:
+    """Proxy A-distance, maximum mean discrepancy and neighbour purity of the same two samples.
+
+    Parameters
+    ----------
+    x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
+        Features of either side.
+    c, n_folds
+        As in `proxy_a_distance`.
+    bandwidth, n_permutations
+        As in `maximum_mean_discrepancy`.
+    k
+        As in `knn_purity`.
+    n_resamples, confidence, seed, rng
+        Of the intervals of the first two, and of the test.
+
+    Returns
+    -------
+    DistributionShift
+        The test of ``discrepancy`` says whether there is a shift, the other two how it looks.
+
+    Raises
+    ------
+    InvalidInputError
+        As in the three functions.
+
+    Examples
+    --------
+    >>> a = [[float(i % 7), float(i % 3)] for i in range(42)]
+    >>> found = distribution_shift(a, [[value + 3.0, other] for value, other in a])
+    >>> found.discrepancy.p_value < 0.01, found.neighbours.purity > found.neighbours.expected
+    (True, True)
+    """
+    start = resolve_seed(seed, rng, default=0)
+    drawn: dict[str, Any] = {"n_resamples": n_resamples, "confidence": confidence, "seed": start}
+    return DistributionShift(
+        proxy_a=proxy_a_distance(x_a, x_b, c=c, n_folds=n_folds, **drawn),
+        discrepancy=maximum_mean_discrepancy(
+            x_a, x_b, bandwidth=bandwidth, n_permutations=n_permutations, **drawn
+        ),
+        neighbours=knn_purity(x_a, x_b, k=k),
+    )
+
+
+def _distance(error: float) -> float:
+    return min(2.0, max(0.0, 2.0 * (1.0 - 2.0 * error)))
+
+
+def _folds(n: int, n_folds: int, seed: int) -> IntArray:
+    """Return the fold of each of n rows; the same for both sides where they are of one size."""
+    drawn = np.random.default_rng(derive_seed(seed, "folds", n))
+    return drawn.permutation(n) % n_folds
+
+
+def _wrong_out_of_fold(
+    tables: tuple[FloatArray, FloatArray], n_folds: int, c: float, seed: int
+) -> FloatArray:
+    """Return 1 for rows that a classifier fitted without their fold gives to the wrong side."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    pooled = np.concatenate(tables)
+    is_a = np.arange(len(pooled)) < len(tables[0])
+    fold = np.concatenate([_folds(len(table), n_folds, seed) for table in tables])
+    wrong = np.zeros(len(pooled))
+    for one in range(n_folds):
+        held = fold == one
+        centre = pooled[~held].mean(axis=0)
+        spread = pooled[~held].std(axis=0)
+        # What rounding leaves of a constant column is no feature.
+        spread[spread <= ROUNDING * np.abs(centre)] = np.inf
+        scaled = (pooled - centre) / spread
+        model = LogisticRegression(
+            C=c, class_weight="balanced", solver="liblinear", tol=1e-6, random_state=0
+        )
+        with warnings.catch_warnings():
+            # With hardly any penalty it may stop early: the error is that of what it found.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(scaled[~held], is_a[~held])
+        leaning = model.decision_function(scaled[held])
+        wrong[held] = (leaning > 0.0) != is_a[held]
+        # What rounding leaves of 0 takes no side.
+        wrong[np.flatnonzero(held)[np.abs(leaning) < _UNDECIDED]] = 0.5
+    return wrong
+
+
+def _own_share(pooled: FloatArray, side: BoolArray, rows: IntArray, k: int) -> FloatArray:
+    """Return the share of own-side rows among the k nearest neighbours of some rows."""
+    squares = squared_distances(pooled[rows], pooled)
+    squares[np.arange(len(rows)), rows] = np.inf
+    last = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]
+    slack = ROUNDING * (pooled**2).sum(axis=1)
+    slack = slack[rows][:, None] + slack[None, :]
+    nearer = squares < last - slack
+    tied = ~nearer & (squares <= last + slack)
+    own = side[None, :] == side[rows][:, None]
+    places = k - nearer.sum(axis=1)
+    shares: FloatArray = (nearer & own).sum(axis=1) + places * (
+        (tied & own).sum(axis=1) / tied.sum(axis=1)
+    )
+    return shares / k

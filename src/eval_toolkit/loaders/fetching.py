@@ -1,0 +1,97 @@
+"""Pinned files: bytes that match a sha256, or an error."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from eval_toolkit._internal.files import is_file, replace_atomic
+from eval_toolkit._internal.hashing import sha256_file
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["cached_path", "default_cache_dir", "local_path", "pinned_file"]
+
+_CHUNK = 1 << 20
+
+
+def default_cache_dir() -> Path:
+    """Return ``~/.cache/eval-toolkit/ood``, or its place under XDG_CACHE_HOME."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "eval-toolkit" / "ood"
+
+
+def local_path(url: str, base: Path) -> Path | None:
+    """Return the file on this machine that a URL or a plain path names; None for http(s)."""
+    parts = urlsplit(url)
+    if parts.scheme in ("http", "https"):
+        return None
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ArtifactError(f"{url}: a file:// URL must name a file on this machine")
+        return Path(urllib.request.url2pathname(parts.path))
+    if len(parts.scheme) > 1:  # one letter is a Windows drive
+        raise ArtifactError(
+            f"{url}: {parts.scheme}:// cannot be fetched; use http(s)://, file:// or a local path"
+        )
+    return base / url
+
+
+def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
+    """Return where a download is kept: under its hash, with the suffixes that tell its format."""
+    suffixes = "".join(Path(unquote(urlsplit(url).path)).suffixes[-2:])
+    return cache_dir / f"{sha256}{suffixes}"
+
+
+def pinned_file(
+    url: str, sha256: str, *, base: Path, cache_dir: Path, max_bytes: int, timeout_s: float
+) -> Path:
+    """Return a local file with exactly these bytes, downloaded unless the cache has them."""
+    local = local_path(url, base)
+    if local is not None:
+        if not is_file(local):
+            raise ArtifactError(f"{url}: there is no file {local}")
+        _check(url, sha256_file(local), sha256)
+        return local
+    target = cached_path(url, sha256, cache_dir)
+    if is_file(target) and sha256_file(target) == sha256:
+        return target
+    with replace_atomic(target) as temporary:
+        _check(url, _download(url, temporary, max_bytes, timeout_s), sha256)
+    return target
+
+
+def _check(url: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise ArtifactError(
+            f"{url}: sha256 is {found} but the manifest says {expected}; the file has changed, "
+            "or the manifest is wrong"
+        )
+
+
+def _download(url: str, target: Path, max_bytes: int, timeout_s: float) -> str:
+    """Write the answer to a file and return its sha256; stop where it grows too large."""
+    digest = hashlib.sha256()
+    size = 0
+    try:
+        # Only http(s) gets here, and urllib follows redirects to nothing that reads local files.
+        with (
+            urllib.request.urlopen(url, timeout=timeout_s) as answer,  # noqa: S310
+            target.open("wb") as stream,
+        ):
+            while piece := answer.read(_CHUNK):
+                size += len(piece)
+                if size > max_bytes:
+                    raise ArtifactError(
+                        f"{url}: more than {max_bytes} bytes; raise max_bytes to fetch it"
+                    )
+                digest.update(piece)
+                stream.write(piece)
+    except urllib.error.HTTPError as error:
+        raise ArtifactError(f"{url}: the server answered {error.code} {error.reason}") from error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise ArtifactError(f"{url}: cannot be fetched: {reason}") from error
+    return digest.hexdigest()

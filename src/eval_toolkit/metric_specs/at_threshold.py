@@ -1,0 +1,299 @@
+"""Metrics at an operating point: F1, recall and their kin, with the threshold's provenance.
+
+Each factory takes where to operate: a threshold, a fitted operating point, or a selector that
+chooses the threshold on the evaluated data. The policy of the interval is explicit:
+
+``ci_policy="fixed"``
+    The threshold is held while rows are resampled: how well does *this* threshold do?
+``ci_policy="refit"``
+    The selector runs again on every resample: how well does *this way of choosing* do?
+
+Examples
+--------
+>>> from eval_toolkit import scorecard
+>>> card = scorecard([0, 1] * 10, [0.2, 0.7] * 10, metrics=[op_f1(0.5), op_recall(0.5)])
+>>> card["op_f1_at_0.5"].value, card["op_f1_at_0.5"].details["threshold_source"]
+(1.0, 'fixed')
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import validation
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.statistics import AtThreshold, CountsFn
+from eval_toolkit.metrics import confusion, confusion_counts
+from eval_toolkit.protocols import ThresholdSelector
+from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
+
+__all__ = [
+    "OpSpec",
+    "op_accuracy",
+    "op_balanced_accuracy",
+    "op_f1",
+    "op_fnr",
+    "op_fpr",
+    "op_kappa",
+    "op_mcc",
+    "op_net_benefit",
+    "op_precision",
+    "op_recall",
+    "op_specificity",
+]
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """A function of confusion counts, and the rows it is a share of, if it is one."""
+
+    name: str
+    function: CountsFn
+    bounds: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    trials: str = "both"
+
+
+_QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        _Quantity("f1", confusion.f1_of),
+        _Quantity(
+            "precision",
+            confusion.precision_of,
+            trials="predicted",
+        ),
+        _Quantity("recall", confusion.recall_of, trials="positive"),
+        _Quantity(
+            "specificity",
+            confusion.specificity_of,
+            trials="negative",
+        ),
+        _Quantity(
+            "accuracy",
+            confusion.accuracy_of,
+            trials="all",
+        ),
+        _Quantity(
+            "fpr",
+            confusion.fpr_of,
+            higher_is_better=False,
+            trials="negative",
+        ),
+        _Quantity(
+            "fnr",
+            confusion.fnr_of,
+            higher_is_better=False,
+            trials="positive",
+        ),
+        _Quantity("balanced_accuracy", confusion.balanced_accuracy_of),
+        _Quantity("mcc", confusion.mcc_of, (-1.0, 1.0)),
+        _Quantity("kappa", confusion.kappa_of, (-1.0, 1.0)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _NetBenefit:
+    """Net benefit as a function of the counts alone."""
+
+    odds: float
+
+    def __call__(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        return confusion.net_benefit_of(tn, fp, fn, tp, self.odds)
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """A metric at an operating point; made by the ``op_*`` functions."""
+
+    name: str
+    metric: str
+    at: "float | ThresholdSelector | FittedOperatingPoint"
+    ci_policy: str
+    higher_is_better: bool = True
+    _quantity: _Quantity | None = field(default=None, repr=False)
+
+    def threshold_for(self, y_true: Any, y_score: Any) -> float:
+        """Return the threshold: given, fitted elsewhere, or selected on these rows."""
+        if isinstance(self.at, FittedOperatingPoint):
+            return float(self.at.threshold)
+        if isinstance(self.at, ThresholdSelector):
+            return float(self.at.select(y_true, y_score).threshold)
+        return self.at
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Return the metric at the operating point, or raise `UndefinedMetricError`."""
+        if self._quantity is None:  # net benefit weighs by the threshold's odds
+            validation.probability_pair(y_true, y_score)
+        threshold = self.threshold_for(y_true, y_score)
+        return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
+
+    def bind(self, data: Columns) -> tuple[Statistic, dict[str, Any]]:
+        """Return the statistic for this data, and where its threshold comes from."""
+        if self._quantity is None:
+            validation.probability_pair(data.labels, data.scores)
+        threshold = self.threshold_for(data.labels, data.scores)
+        details = self._provenance(threshold)
+        if self.ci_policy == "refit":
+            bounds = self._at(threshold).bounds
+            return CallableStatistic(self.compute, bounds, label=self.name), details
+        return self._at(threshold), details
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic where no data is needed to know it: a given threshold, or refitting."""
+        if self.ci_policy == "refit":
+            return CallableStatistic(self.compute, label=self.name)
+        if isinstance(self.at, ThresholdSelector):
+            raise InvalidInputError(
+                f"{self.name} holds a threshold that each scorer selects for itself; compare "
+                "scorers with ci_policy='refit' or `paired_bootstrap_op_point_diff`"
+            )
+        return self._at(self.threshold_for(None, None))
+
+    def _at(self, threshold: float) -> AtThreshold:
+        if self._quantity is None:
+            if not 0.0 < threshold < 1.0:
+                raise UndefinedMetricError(
+                    f"{self.metric} is undefined at threshold {threshold:g}: it needs a threshold "
+                    "probability strictly between 0 and 1"
+                )
+            odds = threshold / (1.0 - threshold)
+            return AtThreshold(self.metric, threshold, _NetBenefit(odds), (-odds, 1.0))
+        quantity = self._quantity
+        return AtThreshold(
+            self.metric, threshold, quantity.function, quantity.bounds, quantity.trials
+        )
+
+    def _provenance(self, threshold: float) -> dict[str, Any]:
+        details: dict[str, Any] = {
+            "threshold": threshold if math.isfinite(threshold) else None,
+            "ci_policy": self.ci_policy,
+        }
+        if isinstance(self.at, FittedOperatingPoint):
+            fitted = self.at
+            return {
+                **details,
+                "threshold_source": "fitted",
+                "criterion": fitted.criterion,
+                "fitted_on_slice": fitted.fitted_on_slice,
+                "n_fit": fitted.n_fit,
+            }
+        if isinstance(self.at, ThresholdSelector):
+            return {
+                **details,
+                "threshold_source": "selected on the evaluated rows",
+                "criterion": self.at.criterion,
+            }
+        return {**details, "threshold_source": "fixed"}
+
+
+def _make(
+    metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
+) -> OpSpec:
+    """Check where to operate and the interval policy, and name the spec after both."""
+    selects = isinstance(at, ThresholdSelector) and not isinstance(at, type)
+    if isinstance(at, FittedOperatingPoint):
+        label = f"{at.criterion}_fitted" + (
+            f"_on_{at.fitted_on_slice}" if at.fitted_on_slice else ""
+        )
+    elif selects:
+        label = at.criterion  # type: ignore[union-attr]
+    elif isinstance(at, (int, float, np.number)) and not isinstance(at, bool):
+        at = float(at)
+        if math.isnan(at):
+            raise InvalidInputError("`at` is nan; a threshold must be a number")
+        label = np.format_float_positional(at, trim="-")
+    else:
+        raise InvalidTypeError(
+            f"`at` must be a threshold, a ThresholdSelector or a FittedOperatingPoint, got {at!r}"
+        )
+    if ci_policy is None and selects:
+        raise InvalidInputError(
+            "`ci_policy` must be said for a selector: 'fixed' holds the selected threshold while "
+            "rows are resampled, 'refit' selects again on every resample"
+        )
+    policy = validation.choice(ci_policy or "fixed", "ci_policy", ("fixed", "refit"))
+    if policy == "refit" and not selects:
+        raise InvalidInputError("`ci_policy='refit'` needs a selector; this threshold is given")
+    name = f"op_{metric}_at_{label}" + ("_refit" if policy == "refit" else "")
+    quantity = _QUANTITIES.get(metric)
+    higher = True if quantity is None else quantity.higher_is_better
+    return OpSpec(name, metric, at, policy, higher, quantity)
+
+
+def op_f1(
+    at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+) -> OpSpec:
+    """F1 at an operating point.
+
+    Parameters
+    ----------
+    at : float, ThresholdSelector or FittedOperatingPoint
+        A threshold (positive at or above it), a selector run on the evaluated rows, or an
+        operating point fitted on other rows.
+    ci_policy : {"fixed", "refit"}, optional
+        Must be said for a selector; see the module's text. Otherwise "fixed".
+
+    Returns
+    -------
+    OpSpec
+        For `scorecard` and `bootstrap_ci`.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the operating point or the policy makes no sense.
+
+    Examples
+    --------
+    >>> op_f1(0.5).name
+    'op_f1_at_0.5'
+    """
+    return _make("f1", at, ci_policy)
+
+
+def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
+    """Make the sibling of `op_f1` for another quantity."""
+
+    def op(
+        at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+    ) -> OpSpec:
+        return _make(metric, at, ci_policy)
+
+    op.__name__ = op.__qualname__ = f"op_{metric}"
+    op.__doc__ = (op_f1.__doc__ or "").replace("F1", summary, 1).replace("op_f1", op.__name__)
+    return op
+
+
+op_precision = _factory("precision", "Precision")
+op_recall = _factory("recall", "Recall")
+op_specificity = _factory("specificity", "Specificity")
+op_accuracy = _factory("accuracy", "Accuracy")
+op_balanced_accuracy = _factory("balanced_accuracy", "Balanced accuracy")
+op_mcc = _factory("mcc", "Matthews correlation")
+op_kappa = _factory("kappa", "Cohen's kappa")
+op_fpr = _factory("fpr", "False-positive rate")
+op_fnr = _factory("fnr", "False-negative rate")
+
+
+def op_net_benefit(
+    at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+) -> OpSpec:
+    """Net benefit at a threshold probability (Vickers & Elkin 2006); arguments as in `op_f1`.
+
+    Examples
+    --------
+    >>> op_net_benefit(0.2).compute([0, 1], [0.1, 0.9])
+    0.5
+    """
+    spec = _make("net_benefit", at, ci_policy)
+    if isinstance(spec.at, float):
+        validation.fraction(spec.at, "at")
+    return spec

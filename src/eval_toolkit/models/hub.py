@@ -1,0 +1,59 @@
+"""The hub of Hugging Face, without its chatter: one line where it cannot be reached, and at once."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from eval_toolkit._internal.optional import require
+
+__all__ = ["hub_quietly"]
+
+
+@contextlib.contextmanager
+def hub_quietly(*switches: Any) -> Iterator[str]:
+    """Keep the hub's client from telling each of its retries; without a network, from making any.
+
+    What was loaded before is found all the same: offline, the client takes its own copy.
+
+    Parameters
+    ----------
+    *switches : object
+        Modules besides the client's own with an ``HF_HUB_OFFLINE`` that they read when asked.
+
+    Yields
+    ------
+    str
+        What to say about the network where there is none, else "".
+    """
+    client = require("huggingface_hub.constants", feature="the hub of Hugging Face", extra="hf")
+    host = urlsplit(client.ENDPOINT).hostname or ""
+    told = "" if _is_known(host) else f"{host} cannot be reached: "
+    places = (client, *switches)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        for place in places if told else ():
+            place.HF_HUB_OFFLINE = True
+        yield told
+    finally:
+        logger.setLevel(level)
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
+
+
+def _is_known(host: str) -> bool:
+    """Return whether a name can be resolved; a proxy may know it where this machine does not."""
+    import socket
+    import urllib.request
+
+    if urllib.request.getproxies():
+        return True
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,89 @@
+"""Answers as compact JSON and back: what the request says already is not written again."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.requests import LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.models.responses.fields import encoded_numbers
+
+__all__ = ["Response", "checked_response", "read_response", "response_payload", "to_json"]
+
+Response: TypeAlias = RawCompletion | RawLoglikelihood
+
+_OF_COMPLETIONS: tuple[str, ...] = (
+    *("prompt", "prompt_tokens", "completion_tokens", "finish_reason"),
+    *("reasoning", "reasoning_tokens"),
+)
+_OF_LOGLIKELIHOODS: tuple[str, ...] = ("prompt", "prompt_tokens", "n_tokens", "is_greedy")
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):  # a number of numpy
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+to_json = json.JSONEncoder(
+    ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain
+).encode
+"""Strict JSON on one line of ASCII, which carries line breaks and halves of surrogate pairs."""
+
+
+def response_payload(response: Response, request: Request) -> dict[str, Any]:
+    """Return an answer in JSON types, without its usage; None means "as in the request"."""
+    if isinstance(response, RawLoglikelihood):
+        payload: dict[str, Any] = {"loglikelihoods": encoded_numbers(response.loglikelihoods)}
+        same = response.choices == getattr(request, "continuations", None)
+        payload["choices"] = None if same else response.choices
+        names = _OF_LOGLIKELIHOODS
+    else:
+        payload = {"text": response.text}
+        names = _OF_COMPLETIONS
+    for name in names:
+        value = getattr(response, name)
+        if value is not None and value != "":
+            payload[name] = value
+    if response.prompt and response.prompt == request.prompt:
+        payload["prompt"] = None
+    return payload
+
+
+def read_response(
+    payload: Mapping[str, Any], usage: Mapping[str, Any] | None, request: Request
+) -> Response:
+    """Return the answer that `response_payload` wrote; raise ValueError if it is none."""
+    given = {**payload, "usage": usage or {}}
+    if given.get("prompt", "") is None:
+        given["prompt"] = request.prompt
+    if given.get("choices", ()) is None:
+        given["choices"] = getattr(request, "continuations", ())
+    kind = RawLoglikelihood if isinstance(request, LoglikelihoodRequest) else RawCompletion
+    try:
+        response: Response = kind.from_dict(given)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(f"the stored answer is damaged: {error}") from None
+    return response
+
+
+def checked_response(response: Any, request: Request) -> Response:
+    """Return what a model answered, or raise `ModelError` if it does not answer the request."""
+    if isinstance(request, LoglikelihoodRequest):
+        if not isinstance(response, RawLoglikelihood):
+            raise _wrong_type(response, "RawLoglikelihood")
+        n_numbers, n_wanted = len(response.loglikelihoods), len(request.continuations)
+        if n_numbers != n_wanted and response.error is None:
+            raise ModelError(
+                f"the model returned {n_numbers} log-likelihoods for {n_wanted} continuations",
+                kind="garbled",
+            )
+        return response
+    if not isinstance(response, RawCompletion):
+        raise _wrong_type(response, "RawCompletion")
+    return response
+
+
+def _wrong_type(response: Any, expected: str) -> ModelError:
+    return ModelError(f"the model returned {type(response).__name__}, not {expected}", kind="other")

@@ -1,0 +1,205 @@
+"""What a model is asked: to generate text, or how likely given texts are.
+
+A request holds everything that may change the answer and nothing else, so its fingerprint can
+stand for it in a cache, a journal and a replay.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.models.messages import Message, read_messages
+
+__all__ = ["GenerateRequest", "LoglikelihoodRequest", "Request", "request_hash"]
+
+Prompt: TypeAlias = str | tuple[Message, ...]
+
+
+def _prompt(given: Any) -> Prompt:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`prompt` is {given!r}; it must be a text or messages")
+    messages = read_messages(given)
+    if not messages:
+        raise InvalidInputError("`prompt` is empty; give a text or at least one message")
+    return messages
+
+
+def _prompt_json(prompt: Prompt) -> Any:
+    if isinstance(prompt, str):
+        return prompt
+    return [[message.role.value, message.content] for message in prompt]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """Continue a conversation or a text.
+
+    Parameters
+    ----------
+    prompt : str or sequence of Message
+        A text to continue as it stands, or a conversation. A conversation that ends with an
+        assistant message is continued inside that message (a cue).
+    max_tokens : int, optional
+        At most this many tokens; the model's own limit by default.
+    temperature : float, default 0.0
+        0 takes the likeliest token each time.
+    top_p : float, optional
+        Draw from the likeliest tokens that hold this share of the probability.
+    stop : tuple of str
+        The answer ends before the first of these; they are not part of it.
+    seed : int, optional
+        Of the draw, where the model takes one.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is not of its kind or out of range.
+
+    Examples
+    --------
+    >>> GenerateRequest("2 + 2 =", max_tokens=4).fingerprint[:8]
+    '4eec9ea7'
+    """
+
+    prompt: Prompt
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prompt", _prompt(self.prompt))
+        object.__setattr__(self, "stop", _texts(self.stop, "stop"))
+        if "" in self.stop:
+            raise InvalidInputError(
+                f"stop[{self.stop.index('')}] is empty; every answer would end before it began"
+            )
+        if self.max_tokens is not None:
+            limit = validation.integer(self.max_tokens, "max_tokens", low=1)
+            object.__setattr__(self, "max_tokens", limit)
+        object.__setattr__(self, "temperature", _number(self.temperature, "temperature", low=0.0))
+        if self.top_p is not None:
+            share = _number(self.top_p, "top_p", low=0.0, high=1.0, include_low=False)
+            object.__setattr__(self, "top_p", share)
+        if self.seed is not None:
+            object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that decides the answer, in JSON types."""
+        return {
+            "kind": "generate",
+            "prompt": _prompt_json(self.prompt),
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "stop": list(self.stop),
+            "seed": self.seed,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the request."""
+        return sha256_text(canonical_json(self.to_dict()))
+
+
+@dataclass(frozen=True, slots=True)
+class LoglikelihoodRequest:
+    """How likely each of some continuations of one prompt is.
+
+    Parameters
+    ----------
+    prompt : str or sequence of Message
+        What comes before. With ``rolling`` it must be "".
+    continuations : tuple of str
+        Scored apart, equal ones too; the space at a word boundary is theirs.
+    rolling : bool, default False
+        Score whole texts from their first token on, in windows where they are longer than the
+        model's context.
+
+    Examples
+    --------
+    >>> LoglikelihoodRequest("The capital of Italy is", (" Rome", " Madrid")).rolling
+    False
+    """
+
+    prompt: Prompt
+    continuations: tuple[str, ...]
+    rolling: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prompt", _prompt(self.prompt))
+        object.__setattr__(self, "continuations", _texts(self.continuations, "continuations"))
+        if not self.continuations:
+            raise InvalidInputError("`continuations` is empty; there is nothing to score")
+        if "" in self.continuations:
+            at = self.continuations.index("")
+            raise InvalidInputError(f"continuations[{at}] is empty; it has no likelihood")
+        if self.rolling and self.prompt != "":
+            raise InvalidInputError("a rolling log-likelihood has no prompt; pass prompt=''")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that decides the answer, in JSON types."""
+        return {
+            "kind": "loglikelihood",
+            "prompt": _prompt_json(self.prompt),
+            "continuations": list(self.continuations),
+            "rolling": self.rolling,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the request."""
+        return sha256_text(canonical_json(self.to_dict()))
+
+
+Request: TypeAlias = GenerateRequest | LoglikelihoodRequest
+
+
+def _number(value: Any, name: str, **limits: Any) -> float:
+    """Return a finite number; True and False are none."""
+    if isinstance(value, bool):
+        raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
+    return validation.number(value, name, **limits)
+
+
+def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidInputError(f"`{name}` is one text; give a sequence of texts")
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` is {given!r}; give a sequence of texts")
+    texts = tuple(given)
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidInputError(f"{name}[{at}] is {text!r}; it must be text")
+    return texts
+
+
+def request_hash(request: Request, model: Mapping[str, Any] | str) -> str:
+    """Return what identifies a request to a model: never the prompt alone.
+
+    Parameters
+    ----------
+    request : GenerateRequest or LoglikelihoodRequest
+        What is asked.
+    model : mapping or str
+        What ``Model.describe()`` returns, or the canonical JSON of it.
+
+    Returns
+    -------
+    str
+        A sha256.
+
+    Examples
+    --------
+    >>> request = GenerateRequest("Hello")
+    >>> request_hash(request, {"kind": "a"}) == request_hash(request, {"kind": "b"})
+    False
+    """
+    identity = model if isinstance(model, str) else canonical_json(model)
+    return sha256_text(f"{identity}\n{canonical_json(request.to_dict())}")

@@ -1,0 +1,25 @@
+"""What a model answers, as it came (``Raw…``) and beside the sample it answers.
+
+Names follow the published task interface; both of its spellings are accepted and readable:
+``text`` and ``completion``, ``completion_text`` and ``completion``, ``prompt_tokens`` and
+``prompt_sequence_positions``; log-likelihoods as a list in the order of the choices, or as a
+mapping from choice to number.
+"""
+
+from eval_toolkit.models.responses.answered import Completion, Loglikelihood
+from eval_toolkit.models.responses.fields import ErrorInfo, ResponseType, Usage
+from eval_toolkit.models.responses.raw import RawCompletion, RawLoglikelihood
+from eval_toolkit.models.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
+
+__all__ = [
+    "REASONING_TAGS",
+    "Completion",
+    "ErrorInfo",
+    "Loglikelihood",
+    "RawCompletion",
+    "RawLoglikelihood",
+    "ReplyParts",
+    "ResponseType",
+    "Usage",
+    "split_reasoning",
+]

@@ -1,0 +1,274 @@
+"""Answers beside the samples they answer: what graders read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.models.messages import Message, Role, read_messages
+from eval_toolkit.models.responses.fields import (
+    ABSENT,
+    ErrorInfo,
+    Fields,
+    Usage,
+    count,
+    one,
+    storable,
+)
+from eval_toolkit.models.responses.raw import RawLoglikelihood, Scored
+
+__all__ = ["Completion", "Loglikelihood"]
+
+
+class _Answered(Fields):
+    """What both kinds of answers say about the sample they answer."""
+
+    __slots__ = ()
+    ground_truth: str | tuple[str, ...] | None
+
+    @property
+    def ground_truth_list(self) -> list[Any]:
+        """The references; ``[None]`` where there is none."""
+        truth = self.ground_truth
+        return list(truth) if isinstance(truth, tuple) else [truth]
+
+
+def _truth(given: Any) -> str | tuple[str, ...] | None:
+    return tuple(given) if isinstance(given, (list, tuple)) else given
+
+
+class Completion(_Answered):
+    """A sample and the text a model answered it with: what graders of completions read.
+
+    Parameters
+    ----------
+    completion : str
+        The text after the task's post-processing; ``completion_text`` is another name.
+    id : str
+        Unit of the sample.
+    subject : str
+        Its subject.
+    ground_truth : str, list of str or None
+        Reference or references.
+    messages : sequence of Message, optional
+        The conversation with the reply: appended to a cue, else a message of its own.
+    raw_completion : str, optional
+        The answer as the model gave it, before the post-processing; ``completion`` by default.
+    attempt : int
+        Number of the try at the unit.
+    prompt : str
+        The text that was sent.
+    prompt_tokens, completion_tokens : int, optional
+        ``prompt_sequence_positions`` and ``raw_completion_sequence_positions`` are other names.
+    finish_reason : str, optional
+        As in `RawCompletion`.
+    context : object
+        What else the task gives its graders.
+    usage : Usage
+        What it took.
+    error : ErrorInfo, optional
+        Why there is no text; graders are not asked then.
+    reasoning : str
+        What the model thought before it answered; no part of the answer.
+    cut_off : bool, default False
+        Whether the reply ends inside its reasoning, so that there is no answer.
+
+    Examples
+    --------
+    >>> answer = Completion(completion_text="Rome", ground_truth=["Rome", "Roma"])
+    >>> answer.completion, answer.ground_truth_list
+    ('Rome', ['Rome', 'Roma'])
+    """
+
+    __slots__ = (
+        "attempt",
+        "completion",
+        "completion_tokens",
+        "context",
+        "cut_off",
+        "error",
+        "finish_reason",
+        "ground_truth",
+        "id",
+        "messages",
+        "prompt",
+        "prompt_tokens",
+        "raw_completion",
+        "reasoning",
+        "subject",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        completion: str = ABSENT,
+        *,
+        completion_text: str = ABSENT,
+        id: str = "",  # noqa: A002 - the published name
+        subject: str = "",
+        ground_truth: str | Sequence[str] | None = None,
+        messages: Iterable[Message | Mapping[str, Any]] | None = None,
+        raw_completion: str | None = None,
+        attempt: int = 1,
+        prompt: str = "",
+        prompt_tokens: int | None = ABSENT,
+        prompt_sequence_positions: int | None = ABSENT,
+        completion_tokens: int | None = ABSENT,
+        raw_completion_sequence_positions: int | None = ABSENT,
+        finish_reason: str | None = None,
+        context: Any = None,
+        usage: Usage | None = None,
+        error: ErrorInfo | None = None,
+        reasoning: str = "",
+        cut_off: bool = False,
+    ) -> None:
+        text = one("completion", completion, "completion_text", completion_text)
+        self.completion = storable(text, "completion")
+        self.id = id
+        self.subject = subject
+        self.ground_truth = _truth(ground_truth)
+        self.messages = None if messages is None else read_messages(messages)
+        self.raw_completion = self.completion if raw_completion is None else raw_completion
+        self.attempt = attempt
+        self.prompt = prompt
+        self.prompt_tokens = count(
+            "prompt_tokens", prompt_tokens, "prompt_sequence_positions", prompt_sequence_positions
+        )
+        self.completion_tokens = count(
+            "completion_tokens",
+            completion_tokens,
+            "raw_completion_sequence_positions",
+            raw_completion_sequence_positions,
+        )
+        self.finish_reason = finish_reason
+        self.context = context
+        self.usage = usage or Usage()
+        self.error = error
+        self.reasoning = storable(reasoning, "reasoning") if reasoning else ""
+        self.cut_off = bool(cut_off)
+
+    completion_text = property(lambda self: self.completion, doc="The text, by its other name.")
+    raw_completion_sequence_positions = property(
+        lambda self: self.completion_tokens, doc="Tokens of the text as it came."
+    )
+
+    def _said_by(self, *roles: Role) -> list[str]:
+        return [message.content for message in self.messages or () if message.role in roles]
+
+    @property
+    def system_user_instruction(self) -> str:
+        """What system and user said, joined by blank lines."""
+        return "\n\n".join(self._said_by(Role.SYSTEM, Role.USER))
+
+    @property
+    def user_instruction(self) -> str:
+        """What the user said, joined by blank lines."""
+        return "\n\n".join(self._said_by(Role.USER))
+
+    @property
+    def first_user_instruction(self) -> str:
+        """What the user said first; "" where there is nothing."""
+        return next(iter(self._said_by(Role.USER)), "")
+
+    @property
+    def all_but_first_user_instruction(self) -> str:
+        """What the user said after that, joined by blank lines."""
+        return "\n\n".join(self._said_by(Role.USER)[1:])
+
+    @property
+    def last_user_instruction(self) -> str:
+        """What the user said last; "" where there is nothing."""
+        return next(reversed(self._said_by(Role.USER)), "")
+
+    @property
+    def sanitized_completion(self) -> str:
+        """The text with ``<|…|>`` broken up, so that no reader takes it for a control token."""
+        return self.completion.replace("<|", "< |").replace("|>", "| >")
+
+
+class Loglikelihood(_Answered, Scored):
+    """A sample and how likely a model finds its choices: what graders of choices read.
+
+    Parameters
+    ----------
+    loglikelihoods : sequence of float, or mapping from choice to float
+        As in `RawLoglikelihood`.
+    choices, n_tokens, is_greedy
+        As in `RawLoglikelihood`.
+    id, subject, ground_truth, attempt, prompt, prompt_tokens, context, usage, error
+        As in `Completion`.
+
+    Examples
+    --------
+    >>> answer = Loglikelihood([-0.5, -3.0], [" Rome", " Madrid"], ground_truth=" Rome")
+    >>> answer.best, answer.margin
+    (0, 2.5)
+    """
+
+    __slots__ = (
+        "_numbers",
+        "attempt",
+        "choices",
+        "context",
+        "error",
+        "ground_truth",
+        "id",
+        "is_greedy",
+        "n_tokens",
+        "prompt",
+        "prompt_tokens",
+        "subject",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        loglikelihoods: Sequence[float] | Mapping[str, float],
+        choices: Sequence[str] = (),
+        *,
+        n_tokens: Sequence[int] | Mapping[str, int] | None = ABSENT,
+        loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None = ABSENT,
+        is_greedy: Sequence[bool] | None = None,
+        id: str = "",  # noqa: A002 - the published name
+        subject: str = "",
+        ground_truth: str | Sequence[str] | None = None,
+        attempt: int = 1,
+        prompt: str = "",
+        prompt_tokens: int | None = ABSENT,
+        prompt_sequence_positions: int | None = ABSENT,
+        context: Any = None,
+        usage: Usage | None = None,
+        error: ErrorInfo | None = None,
+    ) -> None:
+        raw = RawLoglikelihood(
+            loglikelihoods,
+            choices,
+            n_tokens=n_tokens,
+            loglikelihoods_sequence_positions=loglikelihoods_sequence_positions,
+            is_greedy=is_greedy,
+            prompt=prompt,
+            prompt_tokens=prompt_tokens,
+            prompt_sequence_positions=prompt_sequence_positions,
+            usage=usage,
+        )
+        self._numbers, self.choices = raw._numbers, raw.choices
+        self.n_tokens, self.is_greedy = raw.n_tokens, raw.is_greedy
+        self.prompt, self.prompt_tokens = raw.prompt, raw.prompt_tokens
+        self.usage = raw.usage
+        self.id = id
+        self.subject = subject
+        self.ground_truth = _truth(ground_truth)
+        self.attempt = attempt
+        self.context = context
+        self.error = error
+
+    @property
+    def best(self) -> int:
+        """Position of the likeliest choice; of equally likely ones the first."""
+        return max(range(len(self._numbers)), key=self._numbers.__getitem__)
+
+    @property
+    def margin(self) -> float | None:
+        """By how much the likeliest choice leads the next; None with a single choice."""
+        if len(self._numbers) < 2:
+            return None
+        first, second = sorted(self._numbers, reverse=True)[:2]
+        return 0.0 if first == second else first - second

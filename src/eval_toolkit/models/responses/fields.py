@@ -1,0 +1,207 @@
+"""What answers are made of: what they took, why there is none, fields that have two names."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.models.messages import read_messages
+
+__all__ = [
+    "ABSENT",
+    "ErrorInfo",
+    "Fields",
+    "ResponseType",
+    "Usage",
+    "count",
+    "encoded_numbers",
+    "one",
+    "storable",
+]
+
+ABSENT: Any = object()
+_NEGATIVE_INFINITY = "-inf"
+"""Strict JSON has no infinity; a choice of probability 0 is read back from this text."""
+
+
+class ResponseType(StrEnum):
+    """What a task wants of a model."""
+
+    COMPLETION = "completion"
+    LOGLIKELIHOODS = "loglikelihoods"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Displayed):
+    """What an answer took; none of it is part of a measurement.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a number of tokens is negative, or none.
+
+    Examples
+    --------
+    >>> Usage(prompt_tokens=12, completion_tokens=3).total_tokens
+    15
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the prices that were given; 0 without prices."""
+    latency_s: float = 0.0
+    """Of the try that succeeded."""
+    tries: int = 1
+    cached: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                object.__setattr__(self, name, validation.integer(value, name))
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of prompt and answer."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
+        """Return what `to_dict` wrote; fields of later versions are left out."""
+        return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """Why there is no answer.
+
+    Examples
+    --------
+    >>> ErrorInfo("timeout", "no answer within 60 s", tries=5).to_dict()["kind"]
+    'timeout'
+    """
+
+    kind: str
+    """One word, as in `ModelError`: "timeout", "rate_limited", "server" …"""
+    message: str
+    """Can be stored: half a surrogate pair becomes the replacement sign."""
+    status: int | None = None
+    """Of the HTTP answer, where there was one."""
+    tries: int = 1
+    retryable: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", storable(self.message, "message"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "ErrorInfo":
+        """Return what `to_dict` wrote; fields of later versions are left out."""
+        return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
+
+
+def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) -> Any:
+    """Return the one value that was given under either of its names."""
+    if alias is ABSENT:  # as nearly always: answers are made by the thousand
+        if value is not ABSENT:
+            return value
+        if default is ABSENT:
+            raise InvalidInputError(f"`{name}` is missing")
+        return default
+    if value is not ABSENT and value != alias:
+        raise InvalidInputError(f"`{name}` and `{other}` are one field; give one")
+    return alias
+
+
+def count(name: str, value: Any, other: str, alias: Any) -> int | None:
+    """Return the number of tokens given under either of its names; None where it is not known."""
+    number = one(name, value, other, alias, None)
+    if number is None or (type(number) is int and number >= 0):
+        return number
+    return validation.integer(number, name)
+
+
+def storable(text: Any, name: str) -> str:
+    """Return a text that can be stored, or raise if it is none."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"`{name}` is {text!r}; it must be text")
+    return whole_text(text)
+
+
+def encoded_numbers(numbers: Iterable[float]) -> list[float | str]:
+    """Return log-probabilities as strict JSON has them; `Fields.from_dict` reads them back."""
+    return [_NEGATIVE_INFINITY if number == -math.inf else number for number in numbers]
+
+
+def _decoded_numbers(given: Any) -> Any:
+    """Return numbers with every ``"-inf"`` read; anything else stays as it is."""
+    if isinstance(given, Mapping):
+        return dict(zip(given, _decoded_numbers(list(given.values())), strict=True))
+    if not isinstance(given, list):
+        return given
+    return [-math.inf if value == _NEGATIVE_INFINITY else value for value in given]
+
+
+class Fields:
+    """Equality, a short repr and JSON for classes whose constructors accept two spellings."""
+
+    __slots__: tuple[str, ...] = ()
+    prompt_tokens: int | None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({shown})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; `from_dict` reads them back."""
+        return {name: _json(getattr(self, name)) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` wrote, or what the published interface writes."""
+        make: Any = cls
+        answer: Self = make(**_read(payload))
+        return answer
+
+    prompt_sequence_positions = property(
+        lambda self: self.prompt_tokens, doc="Tokens of the prompt."
+    )
+
+
+def _json(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return [_json(inner) for inner in value] if isinstance(value, tuple) else value
+
+
+def _read(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a payload as the arguments of a constructor."""
+    given = dict(payload)
+    for name, kind in (("usage", Usage), ("error", ErrorInfo)):
+        if isinstance(given.get(name), Mapping):
+            given[name] = kind.from_dict(given[name])
+    if given.get("messages") is not None:
+        given["messages"] = read_messages(given["messages"])
+    if "loglikelihoods" in given:
+        given["loglikelihoods"] = _decoded_numbers(given["loglikelihoods"])
+    return given

@@ -1,0 +1,69 @@
+"""What requests came to: how many were asked, reused, cached and failed, and what they took."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion
+from eval_toolkit.models.responses.reasoning import Tags
+from eval_toolkit.models.runner.jobs import JobResult
+
+__all__ = ["counts_of"]
+
+
+def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
+    """Return how many requests were asked, reused, cached and failed, and what they took.
+
+    Parameters
+    ----------
+    outcomes : sequence of JobResult
+        What came of the requests.
+    tags : sequence of (str, str)
+        What reasoning stands between; its tokens are counted apart too.
+
+    Returns
+    -------
+    dict
+        ``usage`` over all answers, ``usage_now`` over those that were asked for now. Both have
+        ``reasoning_tokens`` where there is reasoning, which are among the ``completion_tokens``.
+
+    Examples
+    --------
+    >>> counts_of([])["usage"]["completion_tokens"]
+    0
+    """
+    new = [outcome for outcome in outcomes if not outcome.reused]
+    asked = [outcome for outcome in new if not _is_cached(outcome)]
+    return {
+        "n_requests": len(outcomes),
+        "n_asked": len(asked),
+        "n_reused": len(outcomes) - len(new),
+        "n_cached": len(new) - len(asked),
+        "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
+        "usage": _usage(outcomes, tags),
+        "usage_now": _usage(asked, tags),
+    }
+
+
+def _is_cached(outcome: JobResult) -> bool:
+    return outcome.response is not None and outcome.response.usage.cached
+
+
+def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
+    """Return the sums over all answers."""
+    reasoning = 0
+    total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
+    for outcome in outcomes:
+        response = outcome.response
+        if response is None:
+            continue
+        usage = response.usage
+        total["prompt_tokens"] += usage.prompt_tokens or response.prompt_tokens or 0
+        total["completion_tokens"] += (
+            usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
+        )
+        total["cost"] += usage.cost
+        total["n_cached"] += usage.cached
+        total["n_retries"] += max(0, usage.tries - 1)
+        if isinstance(response, RawCompletion):
+            reasoning += response.parts(tags).tokens or 0
+    return {**total, "reasoning_tokens": reasoning} if reasoning else total

@@ -1,0 +1,391 @@
+"""The engine: some workers over one list of jobs, each answer in the journal before the next ask.
+
+Outcomes do not depend on how many workers there are or on who finishes first.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.redaction import one_line
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    ModelError,
+)
+from eval_toolkit.models.asking import Place, ask
+from eval_toolkit.models.payloads import Response, checked_response
+from eval_toolkit.models.requests import Request, request_hash
+from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults, Key
+from eval_toolkit.models.runner.journal import Entries, Entry, Journal
+from eval_toolkit.models.runner.progress import OnProgress, Tally
+from eval_toolkit.protocols import Model
+
+__all__ = ["CONCURRENCY", "run_jobs", "run_jobs_async"]
+
+CONCURRENCY = 16
+"""Requests at once where neither the caller nor the model says how many."""
+_ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
+"""Failures that say nothing about the model's health."""
+_BEGIN_WITHIN_S = 5.0
+_BREATHE_EVERY = 64
+"""A model that never waits would not let anybody cancel the run."""
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    model: Model,
+    *,
+    journal: Journal | None = None,
+    finished: Mapping[Key, Entry] | None = None,
+    concurrency: int | None = None,
+    on_progress: OnProgress | None = None,
+    give_up_after: int | None = 50,
+) -> JobResults:
+    """Ask a model everything that is not answered yet; works inside a notebook too.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        No two with the same unit, attempt and step.
+    model : Model
+        Who is asked; closed at the end, where it can be.
+    journal : Journal, optional
+        Gets every outcome as it comes, and is closed at the end. Answers that it holds already
+        are used, not asked for again; errors are asked again.
+    finished : mapping of key to Entry, optional
+        More answers that need no asking: `read_entries` of an earlier run.
+    concurrency : int, optional
+        At most this many requests at once; by default what the model says suits it, else 16.
+    on_progress : callable, optional
+        Called with a `Progress` at the start, at the end, and at most ten times a second between.
+    give_up_after : int or None, default 50
+        Stop after so many failures in a row; None never does. Failures that lie in the prompt
+        (too long, refused) do not count.
+
+    Returns
+    -------
+    JobResults
+        One outcome per job, in the order of the jobs. A failed request is an outcome with an
+        error and leaves the others alone.
+
+    Raises
+    ------
+    ModelError
+        If the model failed in a way that every request would, or too often in a row. What was
+        finished is in the journal, and the same call goes on from there.
+    ArtifactError
+        If the journal cannot be read or written.
+    InvalidInputError, InvalidTypeError
+        If two jobs have the same key, or an argument is not of its kind.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> jobs = [Job(f"q{n}", 1, GenerateRequest(f"{n} + 1 =")) for n in range(3)]
+    >>> model = ScriptedModel(lambda request: str(int(request.prompt.split()[0]) + 1))
+    >>> [outcome.response.text for outcome in run_jobs(jobs, model)]
+    ['1', '2', '3']
+    """
+
+    def work() -> Coroutine[Any, Any, JobResults]:
+        return run_jobs_async(
+            jobs,
+            model,
+            journal=journal,
+            finished=finished,
+            concurrency=concurrency,
+            on_progress=on_progress,
+            give_up_after=give_up_after,
+        )
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    return _in_a_thread(work)
+
+
+async def run_jobs_async(
+    jobs: Iterable[Job],
+    model: Model,
+    *,
+    journal: Journal | None = None,
+    finished: Mapping[Key, Entry] | None = None,
+    concurrency: int | None = None,
+    on_progress: OnProgress | None = None,
+    give_up_after: int | None = 50,
+    close_model: bool = True,
+) -> JobResults:
+    """Do what `run_jobs` does, in the event loop that is running.
+
+    Parameters
+    ----------
+    jobs, model, journal, finished, concurrency, on_progress, give_up_after
+        As in `run_jobs`.
+    close_model : bool, default True
+        False leaves the model open for the next call in the same loop.
+
+    Returns
+    -------
+    JobResults
+        As in `run_jobs`.
+
+    Raises
+    ------
+    ModelError, ArtifactError, InvalidInputError, InvalidTypeError
+        As in `run_jobs`.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> asyncio.run(run_jobs_async([job], ScriptedModel("4")))[0].response.text
+    '4'
+    """
+    listed = _checked(jobs)
+    if not isinstance(model, Model):
+        raise InvalidTypeError(f"`model` is {model!r}; it must be a Model")
+    if journal is not None and not isinstance(journal, Journal):
+        raise InvalidTypeError(f"`journal` is {journal!r}; it must be a Journal")
+    limit = concurrency if concurrency is not None else getattr(model, "concurrency", CONCURRENCY)
+    n_workers = min(validation.integer(limit, "concurrency", low=1), len(listed))
+    if give_up_after is not None:
+        validation.integer(give_up_after, "give_up_after", low=1)
+    asking = _Asking(listed, model, journal, finished or {}, give_up_after)
+    asking.tally = Tally(len(listed), asking.n_reused, on_progress)
+    try:
+        await asking.run(n_workers)
+    finally:
+        try:
+            if close_model:
+                await asking.close_model()
+        finally:
+            if journal is not None:
+                journal.close()
+    asking.tally.tell()
+    return asking.result()
+
+
+class _Asking:
+    """One run of the engine."""
+
+    tally: Tally
+
+    def __init__(
+        self,
+        jobs: list[Job],
+        model: Model,
+        journal: Journal | None,
+        finished: Mapping[Key, Entry],
+        give_up_after: int | None,
+    ) -> None:
+        self.jobs = jobs
+        self.model = model
+        self.journal = journal
+        self.give_up_after = give_up_after
+        self.notes: list[str] = []
+        self.n_failed_in_a_row = 0
+        description = dict(model.describe())
+        self.identity = canonical_json(description)
+        written = Entries() if journal is None else journal.read()
+        if journal is not None:
+            journal.describe(model=model.name, description=description, **_manner(model))
+        self.outcomes = self._reused(written, finished)
+        self.n_reused = sum(outcome is not None for outcome in self.outcomes)
+        self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
+        self.pending = iter([n for n, found in enumerate(self.outcomes) if found is None])
+        if written.n_garbled:
+            self.notes.append(f"{written.n_garbled} unreadable lines of the journal were left out")
+
+    def _reused(
+        self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
+    ) -> list[JobResult | None]:
+        found: list[JobResult | None] = [None] * len(self.jobs)
+        n_stale = n_damaged = 0
+        if written or finished:
+            for n, job in enumerate(self.jobs):
+                entries = [there[job.key] for there in (written, finished) if job.key in there]
+                if not entries:
+                    continue
+                key = request_hash(job.request, self.identity)
+                answers = (entry.answer(job, key) for entry in entries)
+                found[n] = next((answer for answer in answers if answer is not None), None)
+                if found[n] is None and any(entry.ok for entry in entries):
+                    damaged = any(entry.ok and entry.request_hash == key for entry in entries)
+                    n_damaged += damaged
+                    n_stale += not damaged
+        if n_stale:
+            self.notes.append(
+                f"{n_stale} stored answers are of another model, prompt or parameter; asked again"
+            )
+        if n_damaged:
+            self.notes.append(f"{n_damaged} stored answers are damaged; asked again")
+        return found
+
+    async def run(self, n_workers: int) -> None:
+        """Ask until nothing is pending; the first exception of a worker stops them all."""
+        workers = [asyncio.create_task(self._work()) for _ in range(n_workers)]
+        if not workers:
+            return
+        try:
+            ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            self.pending = iter(())
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        for worker in ended:
+            worker.result()
+
+    async def _work(self) -> None:
+        # `self.pending` anew each time: it is emptied when the run stops.
+        while (n := next(self.pending, None)) is not None:
+            await self._ask(n)
+            if n % _BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
+
+    async def _ask(self, n: int) -> None:
+        job = self.jobs[n]
+        try:
+            self.outcomes[n] = self._finished(job, await self._answer(job.request, self.places[n]))
+            self.n_failed_in_a_row = 0
+        except (ArtifactError, MissingExtraError):  # no request would fare better
+            raise
+        except Exception as failure:  # a model may fail in any way; the others go on
+            error = _error_info(failure)
+            if error.kind in ModelError.FATAL:
+                raise self._stopped(error, "the model cannot be asked") from failure
+            self.outcomes[n] = self._finished(job, error=error)
+            self._give_up_if_hopeless(error)
+
+    async def _answer(self, request: Request, place: Place | None) -> Response:
+        response = checked_response(await ask(self.model, request, place), request)
+        error = response.error
+        if error is not None:
+            kind = error.kind if error.kind in ModelError.KINDS else "other"
+            raise ModelError(error.message, kind=kind, status=error.status, tries=error.tries)
+        return response
+
+    def _finished(
+        self, job: Job, response: Response | None = None, error: ErrorInfo | None = None
+    ) -> JobResult:
+        outcome = JobResult(
+            job, response, error, request_hash=request_hash(job.request, self.identity)
+        )
+        if self.journal is not None:
+            self.journal.append(Entry.of(outcome))
+        self.tally.count(response)
+        return outcome
+
+    def _give_up_if_hopeless(self, error: ErrorInfo) -> None:
+        if error.kind in _ABOUT_THE_PROMPT:
+            return
+        self.n_failed_in_a_row += 1
+        if self.n_failed_in_a_row == self.give_up_after:
+            raise self._stopped(error, f"{self.n_failed_in_a_row} requests failed in a row")
+
+    def _stopped(self, error: ErrorInfo, why: str) -> ModelError:
+        n_answered = sum(outcome is not None and outcome.ok for outcome in self.outcomes)
+        kept = "" if self.journal is None else " and kept; run the same again to go on"
+        return ModelError(
+            f"{self.model.name}: {why}: {error.message} ({n_answered} of {len(self.jobs)} requests "
+            f"are answered{kept})",
+            kind=error.kind,
+            status=error.status,
+            tries=error.tries,
+        )
+
+    async def close_model(self) -> None:
+        """Close the model where it can be closed; a failure is no reason to lose the outcomes."""
+        try:
+            if hasattr(self.model, "aclose"):
+                await self.model.aclose()
+        except ArtifactError:
+            raise
+        except Exception as failure:  # the answers are there
+            self.notes.append(f"closing {self.model.name} failed: {one_line(failure)}")
+
+    def result(self) -> JobResults:
+        """Return what came of the jobs."""
+        outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
+        return JobResults(outcomes, self.tally.snapshot(), tuple(self.notes))
+
+
+def _checked(jobs: Iterable[Job]) -> list[Job]:
+    listed = list(jobs)
+    seen: dict[Key, int] = {}
+    for n, job in enumerate(listed):
+        if not isinstance(job, Job):
+            raise InvalidTypeError(f"jobs[{n}] is {type(job).__name__}; it must be a Job")
+        first = seen.setdefault(job.key, n)
+        if first != n:
+            raise InvalidInputError(
+                f"jobs[{first}] and jobs[{n}] are both unit {job.unit_id!r}, attempt "
+                f"{job.attempt}, step {job.step!r}; each may occur once"
+            )
+    return listed
+
+
+def _places(jobs: Iterable[Job]) -> list[Place | None]:
+    """Return the place of each job among those with an equal request."""
+    n_equal: Counter[Request] = Counter()
+    places: list[Place | None] = []
+    for job in jobs:
+        places.append(Place(job.key, n_equal[job.request]))
+        n_equal[job.request] += 1
+    return places
+
+
+def _manner(model: Model) -> dict[str, bool]:
+    """Return what a replay must know to send what was sent: said where it is not as usual."""
+    return {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
+
+
+def _error_info(failure: Exception) -> ErrorInfo:
+    message = one_line(failure)
+    if not isinstance(failure, ModelError):
+        return ErrorInfo("other", message, retryable=False)
+    return ErrorInfo(failure.kind, message, failure.status, failure.tries, failure.retryable)
+
+
+def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
+    """Run in a loop of its own beside the one that is running; an interrupt ends both."""
+    begun = threading.Event()
+    ended: Future[JobResults] = Future()  # a pool may forget a thread whose start is interrupted
+    under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def main() -> JobResults:
+        task = asyncio.current_task()
+        if task is not None:
+            under_way.append((asyncio.get_running_loop(), task))
+        begun.set()
+        return await work()
+
+    def thread() -> None:
+        try:
+            ended.set_result(asyncio.run(main()))
+        except BaseException as error:  # raised where the caller waits
+            ended.set_exception(error)
+
+    try:
+        threading.Thread(target=thread, name="eval-toolkit").start()
+        return ended.result()
+    except KeyboardInterrupt:
+        if begun.wait(_BEGIN_WITHIN_S):
+            for loop, task in under_way:
+                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                    loop.call_soon_threadsafe(task.cancel)
+            wait([ended])
+        raise

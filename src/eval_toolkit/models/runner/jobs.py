@@ -1,0 +1,179 @@
+"""What is to be asked, and what came of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, overload
+
+from eval_toolkit._internal.validation import integer
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.models.payloads import Response
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.progress import Progress
+
+__all__ = ["Job", "JobResult", "JobResults", "Key"]
+
+Key: TypeAlias = tuple[str, int, str]
+"""Unit, attempt, step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One request, and which attempt at which unit it belongs to.
+
+    Parameters
+    ----------
+    unit_id : str
+        The unit asked about.
+    attempt : int
+        Number of the try at the unit.
+    request : GenerateRequest or LoglikelihoodRequest
+        What is asked.
+    step : str, default ""
+        Tells several requests of one attempt apart.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a field is not of its kind.
+
+    Examples
+    --------
+    >>> Job("q1", 1, GenerateRequest("2 + 2 =")).key
+    ('q1', 1, '')
+    """
+
+    unit_id: str
+    attempt: int
+    request: Request
+    step: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit_id, str) or not self.unit_id:
+            raise InvalidInputError(f"`unit_id` is {self.unit_id!r}; it must be a text, not empty")
+        object.__setattr__(self, "attempt", integer(self.attempt, "attempt"))
+        if not isinstance(self.request, (GenerateRequest, LoglikelihoodRequest)):
+            raise InvalidTypeError(
+                f"`request` of unit {self.unit_id!r} is {type(self.request).__name__}; it must be "
+                "a GenerateRequest or a LoglikelihoodRequest"
+            )
+        if not isinstance(self.step, str):
+            raise InvalidTypeError(f"`step` must be text, got {self.step!r}")
+
+    @property
+    def key(self) -> Key:
+        """What tells this job from the others of a run."""
+        return (self.unit_id, self.attempt, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What came of one job: an answer, or the reason why there is none.
+
+    Parameters
+    ----------
+    job : Job
+        What was asked.
+    response : RawCompletion or RawLoglikelihood, optional
+        The answer.
+    error : ErrorInfo, optional
+        Why there is none.
+    reused : bool, default False
+        Whether the answer was there already.
+    request_hash : str, default ""
+        Of request and model, as `request_hash` makes it.
+
+    Examples
+    --------
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s")).ok
+    False
+    """
+
+    job: Job
+    response: Response | None = None
+    error: ErrorInfo | None = None
+    reused: bool = False
+    request_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.response is None) == (self.error is None):
+            raise InvalidInputError(
+                f"the outcome of {self.job.key} needs a response or an error, and not both"
+            )
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer."""
+        return self.error is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "unit_id": self.job.unit_id,
+            "attempt": self.job.attempt,
+            "step": self.job.step,
+            "request_hash": self.request_hash,
+            "request": self.job.request.to_dict(),
+            "response": None if self.response is None else self.response.to_dict(),
+            "error": None if self.error is None else self.error.to_dict(),
+            "reused": self.reused,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JobResults(Sequence[JobResult]):
+    """The outcome of every job, in the order of the jobs.
+
+    Parameters
+    ----------
+    outcomes : tuple of JobResult
+        One per job.
+    progress : Progress
+        The counts at the end.
+    notes : tuple of str
+        What a reader should know: answers that could not be used again, damaged lines.
+
+    Examples
+    --------
+    >>> JobResults(())
+    JobResults(0 jobs, 0 reused, 0 errors)
+    """
+
+    outcomes: tuple[JobResult, ...]
+    progress: Progress = field(default_factory=Progress)
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # Short: asyncio makes the text of a task's result when the task ends.
+        return f"JobResults({len(self)} jobs, {self.n_reused} reused, {self.n_errors} errors)"
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    @overload
+    def __getitem__(self, index: int) -> JobResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[JobResult, ...]: ...
+    def __getitem__(self, index: int | slice) -> JobResult | tuple[JobResult, ...]:
+        return self.outcomes[index]
+
+    @property
+    def n_errors(self) -> int:
+        """Jobs without an answer."""
+        return sum(not outcome.ok for outcome in self.outcomes)
+
+    @property
+    def n_reused(self) -> int:
+        """Jobs whose answer was there already."""
+        return sum(outcome.reused for outcome in self.outcomes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts and notes in plain JSON types; the answers are a table of their own."""
+        return {
+            "n_jobs": len(self),
+            "n_errors": self.n_errors,
+            "n_reused": self.n_reused,
+            "progress": self.progress.to_dict(),
+            "notes": list(self.notes),
+        }

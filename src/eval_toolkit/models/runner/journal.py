@@ -1,0 +1,301 @@
+"""The journal: one line per finished request, so that no kill costs an answer.
+
+A request is finished when its line is written. Lines go to the system at once and to the disk
+twice a second; a line that a power cut tore in two is as if it had never been begun.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.files import (
+    file_mode,
+    limits,
+    lines_of,
+    open_for_appending,
+    open_regular,
+)
+from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.models._background import Background
+from eval_toolkit.models.payloads import read_response, response_payload, to_json
+from eval_toolkit.models.runner.jobs import Job, JobResult, Key
+from eval_toolkit.models.runner.lines import JOURNAL_VERSION, check_version, parsed_line, request_of
+
+__all__ = ["Entries", "Entry", "Journal"]
+
+_TAIL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One finished request, as it is stored.
+
+    Parameters
+    ----------
+    unit_id, attempt, step
+        The job's key.
+    request_hash : str
+        Of request and model: an answer to another request is no answer to this one.
+    response : mapping, optional
+        The answer in JSON types.
+    usage : mapping, optional
+        What it took.
+    error : mapping, optional
+        Why there is no answer.
+
+    Examples
+    --------
+    >>> Entry("q1", 1, "", "ab", response={"text": "4"}).ok
+    True
+    """
+
+    unit_id: str
+    attempt: int
+    step: str
+    request_hash: str
+    response: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Unit, attempt and step."""
+        return (self.unit_id, self.attempt, self.step)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer."""
+        return self.response is not None
+
+    @classmethod
+    def of(cls, outcome: JobResult) -> "Entry":
+        """Return what is stored of an outcome; its error message without secrets."""
+        job, response, error = outcome.job, outcome.response, outcome.error
+        return cls(
+            *job.key,
+            outcome.request_hash,
+            response=None if response is None else response_payload(response, job.request),
+            usage=None if response is None else response.usage.to_dict(),
+            error=None if error is None else redact_secrets(error.to_dict()),
+        )
+
+    def answer(self, job: Job, request_hash: str) -> JobResult | None:
+        """Return the outcome of a job, if this is an answer to its very request, undamaged."""
+        if self.response is None or self.request_hash != request_hash:
+            return None
+        try:
+            response = read_response(self.response, self.usage, job.request)
+        except ValueError:
+            return None
+        return JobResult(job, response, reused=True, request_hash=request_hash)
+
+    def line(self) -> bytes:
+        """Return the entry as a line of the journal."""
+        what: dict[str, Any] = (
+            {"error": self.error}
+            if self.response is None
+            else {"response": self.response, "usage": self.usage}
+        )
+        text = to_json(
+            {
+                "unit_id": self.unit_id,
+                "attempt": self.attempt,
+                "step": self.step,
+                "hash": self.request_hash,
+                **what,
+            }
+        )
+        return f"{text}\n".encode("ascii")
+
+
+class Entries(dict[Key, Entry]):
+    """Finished requests by their key, and what else the journal told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head: Mapping[str, Any] = {}
+        """What the first line says: which model was asked."""
+        self.n_garbled = 0
+        """Lines that cannot be read; a torn last line is not among them."""
+
+
+class Journal:
+    """A file of finished requests, appended to while a run is under way.
+
+    Parameters
+    ----------
+    path : path
+        Made by the first `append`; what is there is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> journal = Journal(tempfile.mkdtemp() + "/journal.jsonl")
+    >>> journal.append(Entry("q1", 1, "", "ab", response={"text": "4"}))
+    >>> journal.close()
+    >>> journal.read()["q1", 1, ""].response
+    {'text': '4'}
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._head: dict[str, Any] = {"journal": JOURNAL_VERSION}
+        self._file: int | None = None
+        self._syncing = Background(self._sync)
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def read(self) -> Entries:
+        """Return the finished requests; of several lines with one key the last.
+
+        Returns
+        -------
+        Entries
+            Empty where there is no file.
+
+        Raises
+        ------
+        ArtifactError
+            If the file is not a journal, or of a later version.
+        """
+        entries = Entries()
+        try:
+            with open_regular(self.path) as stream:
+                for line in lines_of(stream, self.path):
+                    self._take(line, entries)
+        except FileNotFoundError:
+            return entries
+        except OSError as error:
+            raise ArtifactError(
+                f"{self.path}: the journal cannot be read: {error.strerror or error}"
+            ) from error
+        if entries.n_garbled > 1 and not entries.head and not entries:
+            raise ArtifactError(f"{self.path}: not a journal; no line of it can be read")
+        return entries
+
+    def _take(self, line: bytes, entries: Entries) -> None:
+        found = parsed_line(line)
+        if isinstance(found, dict) and "journal" in found:
+            check_version(self.path, found["journal"])
+            entries.head = found
+            return
+        entry = _entry(found)
+        if entry is not None:
+            entries[entry.key] = entry
+        elif line.endswith(b"\n") and line.strip():
+            entries.n_garbled += 1
+
+    def describe(self, **head: Any) -> None:
+        """Say what the first line shall tell besides the version; too late once it is written."""
+        self._head |= redact_secrets(head)
+
+    def append(self, entry: Entry) -> None:
+        """Write an entry; when this returns, a kill cannot undo it.
+
+        Parameters
+        ----------
+        entry : Entry
+            A finished request.
+
+        Raises
+        ------
+        ArtifactError
+            If the disk refuses. What was written before stays readable.
+        """
+        line = entry.line()
+        with self._refusals():
+            if self._file is None:
+                self._file = self._opened()
+            _write_whole(self._file, line)
+            self._syncing.wake()
+
+    def close(self) -> None:
+        """Put everything on the disk and close the file; a later `append` opens it again."""
+        file = self._file
+        if file is None:
+            return
+        with self._refusals():
+            try:
+                self._syncing.close()
+            finally:
+                self._file = None
+                os.close(file)
+
+    def _sync(self) -> None:
+        if self._file is not None:
+            os.fsync(self._file)
+
+    def _opened(self) -> int:
+        """Open the file where the next line starts, after the last whole one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = open_for_appending(self.path, file_mode())
+        try:
+            if _mend_last_line(file) == 0:
+                _write_whole(file, f"{to_json(self._head)}\n".encode("ascii"))
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    @contextlib.contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ArtifactError(
+                f"{self.path}: the journal cannot be written: {error.strerror or error}; what was "
+                "finished before is kept, and the same run goes on from there"
+            ) from error
+
+
+def _entry(found: Any) -> Entry | None:
+    """Return the entry in a parsed line, or None if it is none."""
+    told = request_of(found)
+    if told is None:
+        return None
+    unit_id, attempt, step, digest = (told[name] for name in ("unit_id", "attempt", "step", "hash"))
+    response, usage, error = (told.get(name) for name in ("response", "usage", "error"))
+    usage = usage if isinstance(usage, dict) else None
+    return Entry(unit_id, attempt, step, digest, response, usage, error)
+
+
+def _write_whole(file: int, data: bytes) -> None:
+    """Write all of it, or cut the file back to where it was and raise."""
+    start = os.fstat(file).st_size
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(file, left) :]
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, start)
+        raise
+
+
+def _mend_last_line(file: int) -> int:
+    """Cut off a torn last line, or end one that is whole; return the size."""
+    size = os.fstat(file).st_size
+    tail, start = b"", size
+    while start and b"\n" not in tail:
+        if len(tail) > limits.LINE_BYTES:  # nothing here has written that
+            raise OSError(errno.EFBIG, "its last line is too long")
+        step = min(start, max(_TAIL, len(tail)))
+        start -= step
+        tail = os.pread(file, step, start) + tail
+    torn = tail[tail.rfind(b"\n") + 1 :]
+    if not torn:
+        return size
+    if isinstance(parsed_line(torn), dict):
+        _write_whole(file, b"\n")
+        return size + 1
+    os.ftruncate(file, size - len(torn))
+    return size - len(torn)

@@ -1,0 +1,111 @@
+"""How far a run is: counted as answers come, told a few times a second."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from eval_toolkit.models.payloads import Response
+
+__all__ = ["OnProgress", "Progress", "Tally"]
+
+_WINDOW_S = 10.0
+_TELL_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is at one moment.
+
+    Examples
+    --------
+    >>> Progress(done=30, reused=10, total=50, rate=4.0).eta_s
+    5.0
+    """
+
+    done: int = 0
+    """Requests that need no more asking: reused, answered or failed."""
+    reused: int = 0
+    """Answers that were there already."""
+    total: int = 0
+    errors: int = 0
+    """Of the requests asked now."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    elapsed_s: float = 0.0
+    rate: float = 0.0
+    """Requests per second over the last seconds; reused answers do not count."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds left at the present rate; None while nothing has been answered."""
+        if self.done == self.total:
+            return 0.0
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "eta_s": self.eta_s}
+
+
+OnProgress: TypeAlias = Callable[[Progress], object]
+
+
+class Tally:
+    """Counts, and tells a function of it at most ten times a second."""
+
+    def __init__(self, total: int, reused: int, tell: OnProgress | None) -> None:
+        self.total = total
+        self.reused = reused
+        self.asked = 0
+        self.errors = 0
+        self._prompt_tokens = 0
+        self._completion_tokens = 0
+        self._cost = 0.0
+        self._tell = tell
+        self._started = time.monotonic()
+        self._next = 0.0
+        self._recent = deque([(self._started, 0)])
+        self.tell()
+
+    def count(self, response: Response | None) -> None:
+        """Count an answer, or a failure where there is none."""
+        self.asked += 1
+        if response is None:
+            self.errors += 1
+        else:
+            usage = response.usage
+            self._prompt_tokens += usage.prompt_tokens or response.prompt_tokens or 0
+            self._completion_tokens += (
+                usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
+            )
+            self._cost += usage.cost
+        if self._tell is not None and time.monotonic() >= self._next:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the present state."""
+        if self._tell is not None:
+            self._tell(self.snapshot())
+            self._next = time.monotonic() + _TELL_EVERY_S
+
+    def snapshot(self) -> Progress:
+        """Return the present state."""
+        now = time.monotonic()
+        self._recent.append((now, self.asked))
+        while len(self._recent) > 2 and self._recent[1][0] <= now - _WINDOW_S:
+            self._recent.popleft()
+        since, before = self._recent[0]
+        return Progress(
+            done=self.reused + self.asked,
+            reused=self.reused,
+            total=self.total,
+            errors=self.errors,
+            prompt_tokens=self._prompt_tokens,
+            completion_tokens=self._completion_tokens,
+            cost=self._cost,
+            elapsed_s=now - self._started,
+            rate=(self.asked - before) / (now - since) if now > since else 0.0,
+        )

@@ -1,0 +1,224 @@
+"""Outcomes as the columns of ``responses.parquet``, and back: each prompt is stored once."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.payloads import read_response, to_json
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.jobs import Job, JobResult, Key
+from eval_toolkit.models.runner.journal import Entry
+
+__all__ = ["COLUMNS", "RESPONSES", "read_entries", "read_outcomes", "to_columns"]
+
+RESPONSES = "responses.parquet"
+COLUMNS = (
+    "unit_id",
+    "attempt",
+    "step",
+    "request_hash",
+    "kind",
+    "prompt_hash",
+    "prompt",
+    "params",
+    "response",
+    "usage",
+    "error",
+)
+_JSON_PROMPT = "prompt_is_json"
+
+
+def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
+    """Return outcomes as columns, one row per job.
+
+    Parameters
+    ----------
+    outcomes : iterable of JobResult
+        Answers and errors.
+
+    Returns
+    -------
+    dict of str to ndarray
+        `COLUMNS`: texts, and whole numbers in "attempt". "prompt" is "" where the same
+        "prompt_hash" stands above; "response", "usage" and "error" are JSON or None.
+
+    Examples
+    --------
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> failed = JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> to_columns([failed])["prompt"].tolist()
+    ['2 + 2 =']
+    """
+    rows = []
+    seen: set[str] = set()
+    for outcome in outcomes:
+        kind, prompt, params = _taken_apart(outcome.job.request)
+        digest = sha256_text(prompt)
+        entry = Entry.of(outcome)
+        rows.append(
+            (
+                *entry.key,
+                entry.request_hash,
+                kind,
+                digest,
+                "" if digest in seen else prompt,
+                to_json(params),
+                *(
+                    None if part is None else to_json(part)
+                    for part in (entry.response, entry.usage, entry.error)
+                ),
+            )
+        )
+        seen.add(digest)
+    cells = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
+    return {
+        name: np.array(column, dtype=np.int64) if name == "attempt" else _objects(column)
+        for name, column in zip(COLUMNS, cells, strict=True)
+    }
+
+
+def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
+    """Return the finished requests in stored columns, as `run_jobs` takes them.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        What `to_columns` returned, or ``Run.table("responses.parquet")``.
+
+    Returns
+    -------
+    dict of (unit_id, attempt, step) to Entry
+        Errors too.
+
+    Raises
+    ------
+    ArtifactError
+        If a column is missing or a cell cannot be read.
+
+    Examples
+    --------
+    >>> read_entries(to_columns([]))
+    {}
+    """
+    rows = _rows(columns, ("response", "usage", "error"))
+    entries = [_entry(row, n) for n, row in enumerate(rows)]
+    return {entry.key: entry for entry in entries}
+
+
+def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
+    """Return the outcomes in stored columns, with the requests they answer.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        As in `read_entries`.
+
+    Returns
+    -------
+    list of JobResult
+        Equal to what was stored, in its order; answers count as reused.
+
+    Raises
+    ------
+    ArtifactError
+        If a column is missing or a cell cannot be read.
+
+    Examples
+    --------
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> failed = JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> read_outcomes(to_columns([failed])) == [failed]
+    True
+    """
+    prompts: dict[str, str] = {}
+    outcomes = []
+    for n, row in enumerate(_rows(columns, COLUMNS[4:])):
+        text = prompts.setdefault(row["prompt_hash"], row["prompt"])
+        try:
+            request = _put_together(
+                row["kind"], text, parse_json(row["params"], "params", strict=False)
+            )
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise ArtifactError(f"stored responses, row {n}: no request: {error}") from None
+        outcomes.append(_outcome(_entry(row, n), request, n))
+    return outcomes
+
+
+def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
+    job = Job(entry.unit_id, entry.attempt, request, entry.step)
+    try:
+        if entry.response is None:
+            failed = ErrorInfo.from_dict(entry.error or {})
+            return JobResult(job, error=failed, request_hash=entry.request_hash)
+        response = read_response(entry.response, entry.usage, request)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise ArtifactError(f"stored responses, row {row}: {error}") from None
+    return JobResult(job, response, reused=True, request_hash=entry.request_hash)
+
+
+def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
+    """Return kind, prompt and parameters; a prompt that is no plain text as JSON."""
+    params = request.to_dict()
+    kind, prompt = params.pop("kind"), params.pop("prompt")
+    params = {name: value for name, value in params.items() if value is not None}
+    if not isinstance(prompt, str):
+        params[_JSON_PROMPT] = True
+        prompt = canonical_json(prompt)
+        if whole_text(prompt) != prompt:
+            prompt = to_json(json.loads(prompt))
+    elif whole_text(prompt) != prompt:
+        params[_JSON_PROMPT] = True
+        prompt = to_json(prompt)
+    return kind, prompt, params
+
+
+def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
+    given: Any = prompt
+    if params.pop(_JSON_PROMPT, False):
+        given = parse_json(prompt, "prompt", strict=False)
+        if isinstance(given, list):
+            given = tuple(Message(role, content) for role, content in given)
+    made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
+    request: Request = made(prompt=given, **params)
+    return request
+
+
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    cells = list(values)
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def _rows(columns: Mapping[str, Any], wanted: Iterable[str]) -> Iterable[dict[str, Any]]:
+    names = (*COLUMNS[:4], *wanted)
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise ArtifactError(f"stored responses have no column {missing[0]!r}")
+    cells = (np.asarray(columns[name]).tolist() for name in names)
+    return (dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True))
+
+
+def _entry(row: Mapping[str, Any], n: int) -> Entry:
+    parts = {}
+    for name in ("response", "usage", "error"):
+        try:
+            parts[name] = None if row[name] is None else parse_json(row[name], name, strict=False)
+        except (ValueError, TypeError, AttributeError):
+            raise ArtifactError(f"stored responses, row {n}: {name} is not JSON") from None
+    if (parts["response"] is None) == (parts["error"] is None):
+        raise ArtifactError(f"stored responses, row {n}: neither an answer nor an error")
+    try:
+        attempt = int(row["attempt"])
+    except (ValueError, TypeError, OverflowError):
+        raise ArtifactError(f"stored responses, row {n}: attempt is no number") from None
+    return Entry(row["unit_id"], attempt, row["step"], row["request_hash"], **parts)

@@ -1,0 +1,84 @@
+"""Charts as pictures, drawn in a process of their own: should it die, one picture is lost.
+
+vl-convert ends its process on texts that it cannot draw. `shown_spec` writes such characters as
+their codes; what it does not know of is held by the process. One worker draws all charts.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit._internal.sandbox import Contained, Failed, Limits, Overrun
+from eval_toolkit._internal.words import visible
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["picture", "shown_spec"]
+
+_LIMITS = Limits(seconds=30.0, memory_mb=None, file_mb=64, open_files=256)
+"""No limit of the address space: the library reserves far more of it than it uses."""
+
+
+def shown_spec(spec: Any) -> Any:
+    r"""Return a Vega-Lite specification whose texts hold no control or reordering characters.
+
+    Names of slices and scorers come from files. Keys and values change alike, so that fields are
+    still found.
+
+    Examples
+    --------
+    >>> shown_spec({"a\ufffe": ["b\x00", 1.0]})
+    {'a⟨U+FFFE⟩': ['b␀', 1.0]}
+    """
+    if isinstance(spec, str):
+        return spec if spec.isascii() and spec.isprintable() else visible(spec, len(spec))
+    if isinstance(spec, Mapping):
+        return {shown_spec(key): shown_spec(value) for key, value in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return [shown_spec(value) for value in spec]
+    return spec
+
+
+def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
+    """Return a chart as a picture.
+
+    Parameters
+    ----------
+    spec : mapping
+        Vega-Lite in JSON types; its texts are shown as `shown_spec` returns them.
+    kind : {"svg", "png", "pdf", "script"}
+        The format; "script" is the library for browsers, whatever the chart.
+    **options
+        Passed to vl-convert.
+
+    Returns
+    -------
+    bytes
+        The file.
+
+    Raises
+    ------
+    ArtifactError
+        If the chart cannot be drawn, or no process could be started for it.
+
+    Examples
+    --------
+    >>> spec = {"data": {"values": [{"a": 1}]}, "mark": "bar",
+    ...         "encoding": {"x": {"field": "a", "type": "quantitative"}}}
+    >>> picture(spec, "svg")[:4]
+    b'<svg'
+    """
+    draw = Contained("eval_toolkit._internal.sandbox.charts:convert", _LIMITS)
+    try:
+        drawn = draw(shown_spec(spec), kind, options)
+    except Overrun as error:
+        why = "it took too long" if error.kind == "time" else "the chart library crashed on it"
+        raise ArtifactError(f"a chart could not be drawn: {why}") from error
+    except Failed as error:
+        raise ArtifactError(
+            f"a chart could not be drawn: {' '.join(str(error).split())}"
+        ) from error
+    except OSError as error:
+        raise ArtifactError(
+            f"charts are drawn in a process of their own, and none could be started: {error}"
+        ) from error
+    return base64.b64decode(drawn)

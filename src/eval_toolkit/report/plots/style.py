@@ -1,0 +1,148 @@
+"""What every chart looks like: four colours, a few greys, and a configuration of Vega-Lite."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from eval_toolkit._internal.optional import require
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = [
+    "DEFAULT_FIGSIZE",
+    "NEUTRALS",
+    "PALETTE",
+    "PLOT_STYLE",
+    "make_palette",
+    "set_plot_style",
+]
+
+PALETTE: Mapping[str, str] = MappingProxyType(
+    {
+        "negative": "#004488",
+        "positive": "#BB5566",
+        "accent": "#DDAA33",
+        "baseline": "#999999",
+    }
+)
+"""Read-only. Blue, red and yellow that stay apart for colour-blind readers and in grey print."""
+
+NEUTRALS: Mapping[str, str] = MappingProxyType(
+    {"paper": "#FFFFFF", "faint": "#E6E6E6", "muted": "#6B6B6B", "ink": "#1F1F1F"}
+)
+"""Every other colour a chart may hold; a page with a dark theme replaces these and `PALETTE`."""
+
+DEFAULT_FIGSIZE = (6.0, 4.0)
+"""Width and height in inches, of 72 pixels each."""
+
+_HEX = re.compile(r"#[0-9A-Fa-f]{6}")
+
+_AXIS = {
+    "labelColor": NEUTRALS["ink"],
+    "titleColor": NEUTRALS["ink"],
+    "labelFontSize": 11,
+    "titleFontSize": 12,
+    "titleFontWeight": "normal",
+    "titlePadding": 8,
+    "labelLimit": 220,
+    "titleLimit": 420,
+    "domainColor": NEUTRALS["muted"],
+    "tickColor": NEUTRALS["muted"],
+    "tickSize": 4,
+    "gridColor": NEUTRALS["faint"],
+    "gridWidth": 0.75,
+}
+
+PLOT_STYLE: Mapping[str, Any] = MappingProxyType(
+    {
+        "background": NEUTRALS["paper"],
+        "font": "sans-serif",
+        "autosize": {"type": "fit", "contains": "padding"},
+        "padding": 6,
+        "view": {"stroke": None, "continuousWidth": 432, "continuousHeight": 288},
+        "axis": _AXIS,
+        "title": {
+            "anchor": "start",
+            "frame": "bounds",
+            "fontSize": 13,
+            "fontWeight": 600,
+            "color": NEUTRALS["ink"],
+            "subtitleColor": NEUTRALS["muted"],
+            "subtitleFontSize": 11,
+            "offset": 10,
+            "limit": 600,
+        },
+        "legend": {
+            "orient": "top",
+            "direction": "horizontal",
+            "title": None,
+            "labelColor": NEUTRALS["ink"],
+            "labelFontSize": 11,
+            "labelLimit": 220,
+            "symbolStrokeWidth": 2.5,
+            "offset": 6,
+        },
+        "text": {"color": NEUTRALS["ink"], "fontSize": 11},
+        "style": {
+            "muted": {"color": NEUTRALS["muted"]},
+            "error": {"color": PALETTE["positive"], "fontWeight": "bold"},
+            "on-fill": {"color": NEUTRALS["paper"]},
+        },
+    }
+)
+"""A ``config`` of Vega-Lite; the colours of all text are here and not in the charts."""
+
+
+def make_palette(**extras: str) -> Mapping[str, str]:
+    """Return the palette with further colours, or others under the same names.
+
+    Parameters
+    ----------
+    **extras : str
+        Name and colour as ``#RRGGBB``.
+
+    Returns
+    -------
+    mapping of str to str
+        Read-only; `PALETTE` stays as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        If a colour is not written as ``#RRGGBB``.
+
+    Examples
+    --------
+    >>> make_palette(model_b="#117733")["model_b"]
+    '#117733'
+    """
+    for name, colour in extras.items():
+        if not isinstance(colour, str) or not _HEX.fullmatch(colour):
+            raise InvalidInputError(f"`{name}` is {colour!r:.80}; a colour is written as #RRGGBB")
+    return MappingProxyType({**PALETTE, **extras})
+
+
+def set_plot_style() -> None:
+    """Make `PLOT_STYLE` the theme of every Altair chart of this session.
+
+    The charts of this package are legible without it; with it they look as `save_figure` writes
+    them, and so do your own.
+
+    Raises
+    ------
+    MissingExtraError
+        If Altair is not installed.
+
+    Examples
+    --------
+    >>> set_plot_style()
+    >>> import altair
+    >>> altair.theme.active
+    'eval_toolkit'
+    >>> _ = altair.theme.enable("default")
+    """
+    altair = require("altair", feature="set_plot_style", extra="report")
+
+    @altair.theme.register("eval_toolkit", enable=True)  # type: ignore[untyped-decorator, unused-ignore]
+    def theme() -> Any:
+        return {"config": dict(PLOT_STYLE)}

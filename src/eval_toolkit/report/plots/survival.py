@@ -1,0 +1,208 @@
+"""Survival curves: the share that has not failed, with its band and the numbers at risk."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference.survival import SurvivalCurve
+from eval_toolkit.report.plots._charts import (
+    Chart,
+    altair,
+    clean,
+    finished,
+    heading,
+    inline,
+    nice,
+    rounded,
+    significant,
+)
+from eval_toolkit.report.plots.style import PALETTE
+from eval_toolkit.report.plots.thinning import step_vertices, thin_curve, thin_together
+
+__all__ = ["plot_survival"]
+
+_COLUMNS = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
+_MAX_COUNTS = 12
+"""Numbers at risk that fit side by side."""
+_MAX_POINTS = 120
+"""Times whose numbers are shown when pointed at."""
+
+
+def plot_survival(
+    curve: SurvivalCurve | Mapping[str, Any],
+    *,
+    time_label: str = "Turn",
+    value_label: str = "Share without failure",
+    title: str | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Chart:
+    """Draw a survival curve as steps, with its pointwise band and the numbers at risk below.
+
+    Parameters
+    ----------
+    curve : SurvivalCurve or mapping
+        What `kaplan_meier` returns, or its JSON as runs of rollouts store it
+        (``results_full["rollouts"]["survival"]``).
+    time_label : str, default "Turn"
+        What time is counted in.
+    value_label : str, default "Share without failure"
+        What survives.
+    title : str, optional
+        Above the chart.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Chart
+        An Altair ``LayerChart``.
+
+    Raises
+    ------
+    InvalidInputError
+        If columns are missing, not finite or not equally long.
+    InvalidTypeError
+        If it is neither a curve nor a mapping.
+    UndefinedMetricError
+        If the stored curve says that there is none.
+    MissingExtraError
+        If Altair is not installed.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import kaplan_meier
+    >>> chart = plot_survival(kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0]))
+    >>> chart.to_dict()["description"]
+    'Share without failure by Turn: 0.600 [0.126, 0.882] at 3, of 5. Shaded: pointwise 95% band.'
+    """
+    alt = altair()
+    columns, confidence = _columns(curve)
+    label = heading(value_label, "value_label")
+    time = heading(time_label, "time_label")
+    end = float(columns["times"][-1])
+    # Beyond the last time a little: its value and band hold from there on.
+    until = end * 1.06
+    steps = _step_rows(columns, until)
+    points = _point_rows(columns)
+    axes = _Axes(alt, time, label, columns["times"], until)
+    tooltip = [
+        alt.Tooltip("x:Q", title=time, format=".4~g"),
+        alt.Tooltip("text:N", title=label),
+        alt.Tooltip("risk:Q", title="At risk", format=",.4~g"),
+        alt.Tooltip("events:Q", title="Failed here", format=",.4~g"),
+    ]
+    colour = PALETTE["negative"]
+    header = alt.Chart(inline([{"floor": -0.06, "text": "At risk"}]))
+    layers = [
+        axes.on(steps["band"]).mark_area(order=False, color=colour, opacity=0.16).encode(y2="y2:Q"),
+        axes.on(steps["curve"]).mark_line(order=False, color=colour, strokeWidth=2),
+        axes.on(points).mark_point(filled=True, size=90, opacity=0).encode(tooltip=tooltip),
+        axes.on(_counts(columns), "floor").mark_text(fontSize=10).encode(text="text:N"),
+        header.mark_text(style="muted", align="left", fontSize=10).encode(
+            x=alt.value(2), y=axes.y("floor"), text="text:N"
+        ),
+    ]
+    return finished(
+        alt.layer(*layers),
+        title=title,
+        figsize=figsize,
+        description=f"{label} by {time}: {points[-1]['text']} at {end:g}, of "
+        f"{columns['n_at_risk'][0]:g}. Shaded: pointwise {confidence:.0%} band.",
+        default=(6.0, 3.8),
+    )
+
+
+class _Axes:
+    """Time against a share, with room below for the numbers at risk."""
+
+    def __init__(self, alt: Any, time: str, label: str, times: FloatArray, until: float) -> None:
+        self._alt, self._label = alt, label
+        whole = bool((times % 1 == 0).all()) and times[-1] <= _MAX_COUNTS
+        ticks = {"values": list(range(int(times[-1]) + 1)), "format": "d"} if whole else {}
+        self._x = alt.X(
+            "x:Q",
+            title=time,
+            scale=alt.Scale(domain=[0, until], nice=False),
+            axis=alt.Axis(grid=False, **ticks),
+        )
+
+    def y(self, field: str) -> Any:
+        """Return the vertical channel of a field."""
+        alt = self._alt
+        return alt.Y(
+            f"{field}:Q",
+            title=self._label,
+            scale=alt.Scale(domain=[-0.22, 1.0], nice=False),
+            axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f"),
+        )
+
+    def on(self, rows: list[dict[str, Any]], field: str = "y") -> Any:
+        """Return a chart of rows on these axes."""
+        return self._alt.Chart(inline(rows)).encode(x=self._x, y=self.y(field))
+
+
+def _columns(curve: Any) -> tuple[dict[str, FloatArray], float]:
+    if isinstance(curve, SurvivalCurve):
+        curve = curve.to_dict()
+    if not isinstance(curve, Mapping):
+        raise InvalidTypeError(
+            f"`curve` is {curve!r:.80}; give what `kaplan_meier` returns, or its JSON"
+        )
+    if curve.get("status", "ok") != "ok":
+        raise UndefinedMetricError(
+            f"there is no survival curve: {clean(curve.get('reason') or curve['status'])}"
+        )
+    missing = [name for name in (*_COLUMNS, "confidence") if name not in curve]
+    if missing:
+        raise InvalidInputError(f"`curve` has no {missing[0]!r}; it is not a survival curve")
+    columns = {name: validation.vector(curve[name], f"curve[{name!r}]") for name in _COLUMNS}
+    for name in _COLUMNS:
+        validation.same_length(columns["times"], columns[name], ("times", name))
+    if (np.diff(columns["times"]) <= 0).any() or columns["times"][0] <= 0:
+        raise InvalidInputError("curve['times'] must be positive and ascending")
+    return columns, validation.fraction(curve["confidence"], "confidence")
+
+
+def _step_rows(
+    columns: Mapping[str, FloatArray], until: float
+) -> dict[str, list[dict[str, float]]]:
+    times = np.concatenate(([0.0], columns["times"], [until]))
+    survival, low, high = (
+        step_vertices(times, np.concatenate(([1.0], columns[name], columns[name][-1:])))
+        for name in ("survival", "ci_low", "ci_high")
+    )
+    x, y = thin_curve(*survival)
+    curve = [{"x": a, "y": b} for a, b in zip(significant(x), significant(y), strict=True)]
+    kept = thin_together(low[0], low[1], high[1])
+    ends = (significant(values[kept]) for values in (low[0], low[1], high[1]))
+    band = [{"x": a, "y": b, "y2": c} for a, b, c in zip(*ends, strict=True)]
+    return {"curve": curve, "band": band}
+
+
+def _point_rows(columns: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    """Return what is shown of some of the times, the last among them."""
+    n = len(columns["times"])
+    places = np.unique(np.linspace(0, n - 1, min(n, _MAX_POINTS)).astype(int))
+    rows = []
+    for time, risk, events, value, low, high in zip(
+        *(columns[name][places].tolist() for name in _COLUMNS), strict=True
+    ):
+        said = f"{nice(value)} [{nice(low)}, {nice(high)}]"
+        rows.append({"x": time, "y": rounded(value), "text": said, "risk": risk, "events": events})
+    return rows
+
+
+def _counts(columns: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    """Return the numbers at risk at each time, or at some where there are many."""
+    times, risk = columns["times"], columns["n_at_risk"]
+    if len(times) > _MAX_COUNTS:
+        wanted = np.linspace(0.0, float(times[-1]), 7)[:-1]
+        risk, times = risk[np.searchsorted(times, wanted)], wanted
+    return [
+        {"x": time, "floor": -0.15, "text": f"{n:,.0f}" if n == round(n) else f"{n:,.1f}"}
+        for time, n in zip(times.tolist(), risk.tolist(), strict=True)
+    ]

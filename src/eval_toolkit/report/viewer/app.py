@@ -1,0 +1,147 @@
+"""The web app: which address shows what, and what happens when it cannot be shown."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit._internal import optional
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
+from eval_toolkit.report.viewer import rendering
+from eval_toolkit.report.viewer.security import HEADERS, Guard, checked_token
+from eval_toolkit.report.viewer.state import NotFoundError, Viewer
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["ROUTES", "create_app"]
+
+ROUTES = (
+    ("/", "runs_page:show", "runs"),
+    ("/runs/{key}", "run_page:show", "run"),
+    ("/runs/{key}/report.html", "run_page:download", "report"),
+    ("/runs/{key}/samples", "browsing:show", "samples"),
+    ("/runs/{key}/sample", "sample_page:show", "sample"),
+    ("/runs/{key}/live", "live:show", "live"),
+    ("/compare", "comparing:show", "compare"),
+    ("/compare/sample", "compared_sample:show", "compare-sample"),
+)
+"""Address, module of this package and function in it, name. A function takes the request and
+returns a response; it is called in a thread of its own."""
+
+
+def create_app(runs_dir: str | Path, *, token: str) -> Any:
+    """Return the viewer of a folder of runs as an ASGI application.
+
+    Parameters
+    ----------
+    runs_dir : path
+        Searched for runs at any depth; only read.
+    token : str
+        What a browser has to show before anything is shown to it; 16 characters or more.
+
+    Returns
+    -------
+    Starlette
+        To be served on this machine alone; `serve` does.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no such folder.
+    InvalidInputError
+        If the token is too short.
+    MissingExtraError
+        If the extra ``view`` is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> app = create_app(tempfile.mkdtemp(), token="not-to-be-guessed")
+    >>> [route.name for route in app.routes][:2]
+    ['static', 'runs']
+    """
+    applications = optional.require("starlette.applications", feature="the viewer", extra="view")
+    from starlette.middleware import Middleware
+    from starlette.routing import Route
+
+    if not Path(runs_dir).is_dir():
+        raise ArtifactError(f"{runs_dir}: no such folder")
+    routes = [Route("/static/{name}", _endpoint("app:static_file"), name="static")]
+    routes += [Route(path, _endpoint(where), name=name) for path, where, name in ROUTES]
+    app: Starlette = applications.Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, token=checked_token(token))],
+        exception_handlers={404: _no_such_page, 500: _unexpected},
+    )
+    app.router.redirect_slashes = False
+    app.state.viewer = Viewer.of(runs_dir)
+    return app
+
+
+def _endpoint(where: str) -> Any:
+    """Return a handler that imports its module when it is first asked."""
+    module, _, name = where.partition(":")
+
+    def handle(request: "Request") -> "Response":
+        show = getattr(import_module(f"eval_toolkit.report.viewer.{module}"), name)
+        try:
+            response: Response = show(request)
+        except NotFoundError as error:
+            return message(str(error), 404)
+        except FileNotFoundError:  # removed between two looks at it
+            return message("What this page is about is no longer there.", 404)
+        except EvalToolkitError as error:
+            return message(str(error), 409, bug=True)
+        return response
+
+    return handle
+
+
+def message(text: str, status: int, *, bug: bool = False) -> "Response":
+    """Return a page that says one thing.
+
+    Parameters
+    ----------
+    text : str
+        What it says.
+    status : int
+        Of the response.
+    bug : bool
+        Whether it is something to look into.
+    """
+    from starlette.responses import HTMLResponse
+
+    titles = {404: "Not found", 500: "This did not work"}
+    title = titles.get(status, "This cannot be shown")
+    html = rendering.page("message.html", title=title, text=text, bug=bug)
+    return HTMLResponse(html, status_code=status)
+
+
+def _no_such_page(request: "Request", error: Exception) -> "Response":
+    return message("There is no such page here.", 404)
+
+
+def _unexpected(request: "Request", error: Exception) -> "Response":
+    response = message(f"unexpected {type(error).__name__}: {error}", 500, bug=True)
+    # This answer is given outside the guard, which adds them to every other.
+    response.headers.update({name.decode(): value.decode() for name, value in HEADERS.items()})
+    return response
+
+
+def static_file(request: "Request") -> "Response":
+    """Return a file that pages load."""
+    from starlette.responses import Response
+
+    name = request.path_params["name"]
+    files = rendering.static_files()
+    found = rendering.charts_file() if name == "charts.js" else files.get(name)
+    if found is None:
+        return message("There is no such file here.", 404)
+    media, data = found
+    return Response(
+        data,
+        media_type=f"{media}; charset=utf-8",
+        headers={"cache-control": "private, max-age=86400, immutable"},
+    )

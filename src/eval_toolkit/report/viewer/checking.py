@@ -1,0 +1,95 @@
+"""Whether the files of a run are what was written: hashed once, aside, until one is written anew."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.runs.folder import alteration
+
+__all__ = ["Checks", "written"]
+
+_WAIT_S = 0.5
+"""What a page waits for hashes before it is shown without them; the next one has them."""
+
+
+def written(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return when each file of a run was last written: another time, another look at its hash."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                if entry.is_file():
+                    stat = entry.stat()
+                    found.append((entry.name, stat.st_mtime_ns, stat.st_size))
+    return tuple(sorted(found))
+
+
+@dataclass
+class _Check:
+    stamps: tuple[tuple[str, int, int], ...]
+    done: threading.Event = field(default_factory=threading.Event)
+    found: str = ""
+
+
+class Checks:
+    """What is known of the files of runs.
+
+    Parameters
+    ----------
+    check : callable
+        Says how a run differs from what was written; "" where it does not.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp())
+    >>> run = ListedRun(key="r", path=path, run_id="r", place="r", state="complete")
+    >>> Checks(lambda folder: "results.json is missing").of(run, wait_s=60)
+    'results.json is missing'
+    """
+
+    def __init__(self, check: Callable[[Path], str] = alteration) -> None:
+        self._check = check
+        self._checks: dict[str, _Check] = {}
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    def of(self, run: ListedRun, *, wait_s: float | None = None) -> str:
+        """Return how a finished run differs from what was written; "" while it is found out.
+
+        Parameters
+        ----------
+        run : ListedRun
+            A complete one.
+        wait_s : float, optional
+            How long to wait for hashes of large files; by default a moment.
+        """
+        stamps = written(run.path)
+        with self._lock:
+            check = self._checks.get(run.key)
+            if check is None or check.stamps != stamps:
+                check = self._checks[run.key] = _Check(stamps)
+                threading.Thread(target=self._make, args=[check, run.path], daemon=True).start()
+        check.done.wait(_WAIT_S if wait_s is None else wait_s)
+        return check.found
+
+    def known(self, run: ListedRun) -> str:
+        """Return what was found out before, if the files are still the same; nothing is read."""
+        check = self._checks.get(run.key)
+        with contextlib.suppress(OSError):
+            if check is not None and check.found and check.stamps == written(run.path):
+                return check.found
+        return ""
+
+    def _make(self, check: _Check, path: Path) -> None:
+        try:
+            with self._turn:  # one after the other: several would only compete for the disk
+                check.found = self._check(path)
+        except OSError as error:
+            check.found = f"cannot be read: {error.strerror}"
+        finally:
+            check.done.set()

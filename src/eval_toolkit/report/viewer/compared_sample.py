@@ -1,0 +1,131 @@
+"""One unit as two runs have it: what was asked, answered and measured, next to each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.report.viewer import rendering
+from eval_toolkit.report.viewer.browsing import whole_number
+from eval_toolkit.report.viewer.comparing import shown
+from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.menus import main_menu
+from eval_toolkit.report.viewer.pairing import Asked, chosen
+from eval_toolkit.report.viewer.records import Record, records_at
+from eval_toolkit.report.viewer.sample_page import FIRST, WHOLE_TEXT
+from eval_toolkit.report.viewer.state import NotFoundError, Viewer
+from eval_toolkit.report.viewer.unit import beside, blocks_of
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import Block
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["show"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    name: str
+    run: ListedRun
+    record: Record
+    blocks: Sequence[Block]
+
+
+def show(request: "Request") -> "Response":
+    """Return the page of the two records that an address names by their numbers."""
+    from starlette.responses import HTMLResponse
+
+    viewer: Viewer = request.app.state.viewer
+    given = request.query_params
+    asked, _ = Asked.of(given)
+    sides = [
+        _side(viewer, name, viewer.run(key), whole_number(given.get(row)))
+        for name, key, row in (("A", asked.a, "row"), ("B", asked.b, "row_b"))
+    ]
+    a, b = sides
+    values = _values(a.record, b.record)
+    html = rendering.page(
+        "compare_sample.html",
+        title=a.record.unit_id or "(no id)",
+        a=a,
+        b=b,
+        sides=sides,
+        altered=viewer.altered(a.run, b.run),
+        values=values[:FIRST],
+        more_values=values[FIRST:],
+        groups=list(beside(a.blocks, b.blocks)),
+        limit=WHOLE_TEXT,
+        other=_other(a.record, b.record),
+        shown=shown,
+        **_neighbours(viewer, asked, whole_number(given.get("at"))),
+        menu=main_menu("Compare"),
+        crumbs=[
+            {"href": "/", "label": "Runs"},
+            {"href": asked.address(), "label": f"{a.run.run_id} and {b.run.run_id}"},
+        ],
+    )
+    return HTMLResponse(html)
+
+
+def _side(viewer: Viewer, name: str, run: ListedRun, row: int | None) -> _Side:
+    shape = viewer.shape(run)
+    if row is None or row >= shape.n_rows:
+        raise NotFoundError("There is no such sample in this run.")
+    columns = list(shape.columns)
+    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
+    blocks = blocks_of(viewer.store, Run.open(run.path, verify=False), record)
+    return _Side(name=name, run=run, record=record, blocks=blocks)
+
+
+def _values(a: Record, b: Record) -> list[dict[str, Any]]:
+    """Return every measured value of either side; what differs comes first."""
+    of_a, of_b = ({one.name: one for one in record.measured} for record in (a, b))
+    found = []
+    for name in dict.fromkeys([*of_a, *of_b]):
+        one, other = of_a.get(name), of_b.get(name)
+        known = one is not None and other is not None and one.status == other.status == "ok"
+        delta = None
+        values = [getattr(side, "value", None) for side in (one, other)]
+        if known and not any(isinstance(value, str) for value in values):
+            delta = (values[1] or 0.0) - (values[0] or 0.0)
+        found.append({"name": name, "a": one, "b": other, "delta": delta})
+    return sorted(found, key=lambda line: not line["delta"])
+
+
+def _other(a: Record, b: Record) -> str:
+    """Say what tells that the two are not the same item, or nothing."""
+    if a.unit_id != b.unit_id:
+        return f"A's id is {a.unit_id!r}, B's is {b.unit_id!r}"
+    if a.content_hash and b.content_hash and a.content_hash != b.content_hash:
+        return "the content of this unit has another hash in B than in A"
+    return ""
+
+
+def _neighbours(viewer: Viewer, asked: Asked, at: int | None) -> Mapping[str, Any]:
+    """Return the way to the samples before and after it in the list it was opened from."""
+    none = {"previous": "", "next": "", "place": None, "n": 0, "back": asked.address()}
+    if at is None:
+        return none
+    try:
+        these = chosen(viewer, asked)
+    except ArtifactError:  # the list cannot be made any more; the sample can
+        return none
+    places, found = these.places, these.found
+    if at >= len(places):
+        return none
+
+    def to(other: int) -> str:
+        if not 0 <= other < len(places):
+            return ""
+        rows = int(found.rows_a[places[other]]), int(found.rows_b[places[other]])
+        return asked.address("/compare/sample", row=rows[0], row_b=rows[1], at=other)
+
+    return {
+        "previous": to(at - 1),
+        "next": to(at + 1),
+        "place": at + 1,
+        "n": len(places),
+        "back": f"{asked.address(page=at // asked.size + 1)}#samples",
+    }

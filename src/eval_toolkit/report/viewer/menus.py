@@ -1,0 +1,44 @@
+"""The navigation at the top of pages."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.report.viewer.listing import ListedRun
+
+__all__ = ["main_menu", "run_menu"]
+
+
+def main_menu(current: str) -> list[dict[str, Any]]:
+    """Return the navigation of pages of several runs.
+
+    Examples
+    --------
+    >>> [(entry["label"], entry["current"]) for entry in main_menu("Compare")]
+    [('Runs', False), ('Compare', True)]
+    """
+    return _menu([("/", "Runs"), ("/compare", "Compare")], current)
+
+
+def run_menu(run: ListedRun, current: str) -> list[dict[str, Any]]:
+    """Return the navigation of a run's pages.
+
+    Parameters
+    ----------
+    run : ListedRun
+        Whose pages they are.
+    current : str
+        Label of the one that is shown.
+
+    Returns
+    -------
+    list of dict
+        What the layout shows as ``menu``.
+    """
+    entries = [("/", "Runs"), (f"/runs/{run.key}", "Report")]
+    if run.n_records:
+        entries.append((f"/runs/{run.key}/samples", "Samples"))
+    return _menu(entries, current)
+
+
+def _menu(entries: Sequence[tuple[str, str]], current: str) -> list[dict[str, Any]]:
+    return [{"href": href, "label": label, "current": label == current} for href, label in entries]

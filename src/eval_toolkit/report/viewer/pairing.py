@@ -1,0 +1,243 @@
+"""Which two runs an address asks for, and what of them is looked at next to each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.report.cells import blocks_of
+from eval_toolkit.report.viewer.browsing import Q_AT_MOST, SIZES, finite, size_of, whole_number
+from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
+from eval_toolkit.report.viewer.records import Filter, Shape
+from eval_toolkit.report.viewer.state import Viewer
+from eval_toolkit.runs import Run
+
+__all__ = ["Asked", "Chosen", "Pair", "chosen"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an address asks of two runs."""
+
+    a: str = ""
+    b: str = ""
+    subject: int = 0
+    """Which slice and scorer, counted from 0."""
+    column: str = ""
+    show: str = ""
+    """One of the cases, or nothing for all."""
+    sort: str = ""
+    """"difference" or nothing for A's order."""
+    q: str = ""
+    threshold: float = 0.5
+    page: int = 1
+    size: int = SIZES[0]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> tuple["Asked", list[str]]:
+        """Return what an address asks for, and what of it cannot be: it is ignored, and said."""
+        subject = whole_number(given.get("subject"))
+        threshold = finite(given.get("threshold", "0.5"))
+        show, sort = given.get("show", ""), given.get("sort", "")
+        known = {
+            "subject": subject is not None,
+            "threshold": threshold is not None,
+            "show": show in CASES,
+            "sort": sort == "difference",
+        }
+        ignored = [
+            f"there is no {name} {given[name]!r}"
+            for name, is_known in known.items()
+            if given.get(name) and not is_known
+        ]
+        return cls(
+            a=given.get("a", ""),
+            b=given.get("b", ""),
+            subject=subject or 0,
+            column=given.get("column", ""),
+            show=show if known["show"] else "",
+            sort=sort if known["sort"] else "",
+            q=given.get("q", "").strip()[:Q_AT_MOST],
+            threshold=0.5 if threshold is None else threshold,
+            page=max(1, whole_number(given.get("page")) or 1),
+            size=size_of(given.get("size")),
+        ), ignored
+
+    def address(self, where: str = "/compare", /, **more: Any) -> str:
+        """Return the address that asks for this, with some of it changed."""
+        plain = Asked()
+        query = [
+            (name, value)
+            for name, value in {**self.__dict__, **more}.items()
+            if value != getattr(plain, name, None)
+        ]
+        return f"{where}?{urlencode(query, errors='replace')}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two finished runs and what of them can be looked at next to each other."""
+
+    a: ListedRun
+    b: ListedRun
+    shape_a: Shape
+    shape_b: Shape
+    subjects: Sequence[tuple[tuple[str, str], tuple[str, str]]]
+    """(slice, scorer) of A and of B."""
+    columns: Mapping[str, tuple[str, str]]
+    """What is shown, and the measured columns of A and B that it is."""
+    directions: Mapping[str, bool | None]
+    """Of columns that are metrics, whether higher is better."""
+
+    @classmethod
+    def of(cls, viewer: Viewer, a: ListedRun, b: ListedRun) -> "Pair":
+        """Return two runs as a pair.
+
+        Raises
+        ------
+        ArtifactError
+            If a run is not complete or has no records.
+        """
+        shapes = viewer.shape(a), viewer.shape(b)
+        runs = [Run.open(one.path, verify=False) for one in (a, b)]
+        directions = {
+            name: cell.higher_is_better
+            for run in reversed(runs)
+            for block in blocks_of(run)
+            for name, cell in block.cells.items()
+        }
+        columns = {name: (name, name) for name in shapes[0].numbers if name in shapes[1].numbers}
+        main = _main_column(a, shapes[0]), _main_column(b, shapes[1])
+        if not columns and all(main):
+            columns = {" / ".join(main): main}
+        subjects = _subjects(runs[0].subjects, runs[1].subjects)
+        if not subjects or not columns:
+            raise ArtifactError("one of the runs has no measured values to look at")
+        return cls(a, b, *shapes, subjects, columns, directions)
+
+    def column(self, asked: str) -> str:
+        """Return what to look at: what is asked for, else what people ask for first."""
+        main = _main_column(self.a, self.shape_a)
+        return next(name for name in (asked, main, *self.columns) if name in self.columns)
+
+    def sides(self, subject: int, column: str) -> tuple[Side, Side]:
+        """Return what is joined with what."""
+        labels = [shape.columns.get("label") for shape in (self.shape_a, self.shape_b)]
+        if not column.startswith("score") or None in labels:
+            labels = [None, None]
+        (a, b), (in_a, in_b) = self.subjects[subject], self.columns[column]
+        return (
+            Side(self.shape_a.path, *a, self.shape_a.columns[in_a], labels[0]),
+            Side(self.shape_b.path, *b, self.shape_b.columns[in_b], labels[1]),
+        )
+
+    def rule(self, found: Joined, column: str, threshold: float) -> Rule:
+        """Return what makes a value of a column right."""
+        if found.labels is not None:
+            return Rule("threshold", threshold)
+        in_a, in_b = self.columns[column]
+        higher = self.directions.get(in_a)
+        if higher is not None and higher == self.directions.get(in_b) and found.is_binary:
+            return Rule("binary", higher=higher)
+        return Rule("graded" if in_a == in_b else "apart", higher=higher)
+
+
+def _main_column(run: ListedRun, shape: Shape) -> str:
+    """Return the column people ask for first, or nothing where there is none."""
+    main = run.cell.name if run.cell is not None else ""
+    rest = [name for name in shape.numbers if name != "label"]
+    return next((name for name in (main, "score", *rest) if name in shape.numbers), "")
+
+
+def _subjects(
+    of_a: Sequence[tuple[str, str]], of_b: Sequence[tuple[str, str]]
+) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Return which slice and scorer goes with which, as `compare_runs` pairs them.
+
+    Where it pairs none, the first goes with the first: ids may be the same all the same.
+    """
+    in_a, in_b = ({scorer for _, scorer in one} for one in (of_a, of_b))
+    partner = {name: name for name in in_a & in_b}
+    if not partner and len(in_a) == len(in_b) == 1:
+        partner = {next(iter(in_a)): next(iter(in_b))}
+    known = set(of_b)
+    both = [
+        (one, (one[0], partner[one[1]]))
+        for one in of_a
+        if one[1] in partner and (one[0], partner[one[1]]) in known
+    ]
+    return both or list(zip(of_a[:1], of_b[:1], strict=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The common records that an address asks for, in its order."""
+
+    pair: Pair
+    asked: Asked
+    """With the slice, scorer and column that it means."""
+    found: Joined
+    rule: Rule
+    cases: NDArray[np.int8]
+    places: NDArray[np.int32]
+    ignored: Sequence[str] = ()
+    """What the runs have not."""
+
+
+def chosen(viewer: Viewer, asked: Asked) -> Chosen:
+    """Return the common records that an address asks for.
+
+    Parameters
+    ----------
+    viewer : Viewer
+        Whose runs they are.
+    asked : Asked
+        What the address says.
+
+    Raises
+    ------
+    NotFoundError
+        If it names no runs.
+    ArtifactError
+        If they have no records.
+    TooLongError
+        If finding them took too long.
+    """
+    pair = Pair.of(viewer, viewer.run(asked.a), viewer.run(asked.b))
+    subject = min(asked.subject, len(pair.subjects) - 1)
+    column = pair.column(asked.column)
+    ignored = []
+    if subject != asked.subject:
+        ignored.append(f"there is no subject '{asked.subject}'")
+    if asked.column and column != asked.column:
+        ignored.append(f"the runs have no column {asked.column!r} in common")
+    found = _joined(viewer, pair.sides(subject, column))
+    rule = pair.rule(found, column, asked.threshold)
+    show = asked.show if asked.show in rule.cases else ""
+    asked = replace(asked, subject=subject, column=column, show=show)
+    cases = found.cases(rule)
+    within = None
+    if asked.q:
+        (slice_a, scorer_a), (slice_b, scorer_b) = pair.subjects[subject]
+        within = (
+            viewer.order(pair.a, Filter(q=asked.q, slice=slice_a, scorer=scorer_a)),
+            viewer.order(pair.b, Filter(q=asked.q, slice=slice_b, scorer=scorer_b)),
+        )
+    places = found.places(cases, show, within=within, by_difference=asked.sort == "difference")
+    return Chosen(pair, asked, found, rule, cases, places, ignored)
+
+
+def _joined(viewer: Viewer, sides: tuple[Side, Side]) -> Joined:
+    """Return the common records of two runs; made once, then kept."""
+    written = [(one.table.stat().st_mtime_ns, one.table.stat().st_size) for one in sides]
+    kept_as = (*sides, *written)
+    found = viewer.joined.get(kept_as)
+    if found is None:
+        found = joined(viewer.store, *sides)
+        viewer.joined.keep(kept_as, found, found.nbytes)
+    return found

@@ -1,0 +1,270 @@
+"""The units that two runs have in common: joined once, kept as numbers, shown a page at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal.tables.sources import quoted
+from eval_toolkit.analysis.units import are_right, right_or_wrong
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.report.viewer.store import Store, pattern
+
+__all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
+
+CASES = ("a", "b", "both", "neither", "equal", "none")
+"""A alone is right (or better), B alone is, both are, neither is, they are equal, one has no value."""
+_JOIN_S = 30.0
+_AT_MOST = 5_000_000
+"""Pairs that are looked at; more would not fit into the memory that a viewer may take."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Which records of one run are looked at; the column and label as the table calls them."""
+
+    table: Path
+    slice: str
+    scorer: str
+    column: str
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What makes a value right.
+
+    Parameters
+    ----------
+    kind : {"threshold", "binary", "graded", "apart"}
+        A score on its label's side of a threshold is right; of right or wrong, 1 is right (0 where
+        lower is better); of other values one is better, or just higher where nothing says; values
+        of different columns are not compared.
+    threshold : float
+        For "threshold".
+    higher : bool, optional
+        Whether higher is better; None where nothing says.
+    """
+
+    kind: str
+    threshold: float = 0.5
+    higher: bool | None = True
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases that this rule tells apart."""
+        if self.kind == "apart":
+            return ()
+        return ("a", "b", "equal", "none") if self.kind == "graded" else (*CASES[:4], "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The common records of two runs, in A's order: where they are, and both values."""
+
+    rows_a: NDArray[np.int32]
+    rows_b: NDArray[np.int32]
+    values_a: NDArray[np.float64]
+    """NaN where there is none."""
+    values_b: NDArray[np.float64]
+    labels: NDArray[np.int8] | None
+    """Of A; -1 where there is none."""
+    others: NDArray[np.bool_]
+    """Whether the contents differ: one id, but not the same item."""
+    n_only_a: int
+    n_only_b: int
+
+    def __len__(self) -> int:
+        return len(self.rows_a)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, with the order by difference."""
+        return 34 * len(self)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether every value is 0 or 1."""
+        sides = (self.values_a, self.values_b)
+        return all(right_or_wrong(values[~np.isnan(values)]) for values in sides)
+
+    @cached_property
+    def by_difference(self) -> NDArray[np.int32]:
+        """The places in order of how far the values lie apart, the farthest first."""
+        apart = -np.abs(self.values_a - self.values_b)  # NaN sorts last
+        return np.argsort(apart, kind="stable").astype(np.int32)
+
+    def cases(self, rule: Rule) -> NDArray[np.int8]:
+        """Return the case of every pair, as a place in `CASES`."""
+        a, b = self.values_a, self.values_b
+        found = np.full(len(self), CASES.index("none"), dtype=np.int8)
+        known = ~(np.isnan(a) | np.isnan(b))
+        if rule.kind == "apart":
+            return found
+        if rule.kind == "graded":
+            more, less = (a < b, a > b) if rule.higher is False else (a > b, a < b)
+            found[known & more] = CASES.index("a")
+            found[known & less] = CASES.index("b")
+            found[known & (a == b)] = CASES.index("equal")
+            return found
+        right_a, right_b = self._right(a, rule), self._right(b, rule)
+        if self.labels is not None and rule.kind == "threshold":
+            known &= self.labels >= 0
+        for case, fits in (
+            ("a", right_a & ~right_b),
+            ("b", right_b & ~right_a),
+            ("both", right_a & right_b),
+            ("neither", ~right_a & ~right_b),
+        ):
+            found[known & fits] = CASES.index(case)
+        return found
+
+    def _right(self, values: NDArray[np.float64], rule: Rule) -> NDArray[np.bool_]:
+        if rule.kind == "threshold" and self.labels is not None:
+            return are_right(values, self.labels == 1, rule.threshold)
+        return are_right(values, rule.higher is not False)
+
+    def places(
+        self,
+        cases: NDArray[np.int8],
+        case: str,
+        *,
+        within: tuple[Sequence[int], Sequence[int]] | None = None,
+        by_difference: bool = False,
+    ) -> NDArray[np.int32]:
+        """Return the places of the pairs to show, in order.
+
+        Parameters
+        ----------
+        cases : ndarray
+            From `cases`.
+        case : str
+            One of `CASES`; anything else means all.
+        within : pair of sequences, optional
+            Rows of A and rows of B; a pair is shown where either of its rows is among them.
+        by_difference : bool
+            The farthest apart first, else in A's order.
+        """
+        keep = np.ones(len(self), dtype=np.bool_)
+        if case in CASES:
+            keep &= cases == CASES.index(case)
+        if within is not None:
+            keep &= _among(self.rows_a, within[0]) | _among(self.rows_b, within[1])
+        if by_difference:
+            return self.by_difference[keep[self.by_difference]]
+        return np.flatnonzero(keep).astype(np.int32)
+
+
+def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
+    """Return which rows are among the wanted, by a table of all rows: nothing is sorted."""
+    if isinstance(wanted, range):
+        return np.asarray((rows >= wanted.start) & (rows < wanted.stop))
+    numbers = np.asarray(wanted, dtype=np.int64)
+    marked = np.zeros(max(int(rows.max(initial=0)), int(numbers.max(initial=0))) + 1, np.bool_)
+    marked[numbers] = True
+    return np.asarray(marked[rows])
+
+
+def joined(store: Store, a: Side, b: Side) -> Joined:
+    """Return the records that two runs have of the same unit and attempt.
+
+    Parameters
+    ----------
+    store : Store
+        Over the folder of runs.
+    a, b : Side
+        What to join.
+
+    Returns
+    -------
+    Joined
+        In the order of A's table.
+
+    Raises
+    ------
+    TooLongError
+        If it took too long.
+    ArtifactError
+        If a table cannot be read, or there are too many pairs.
+    """
+    labelled = a.label is not None and b.label is not None
+    sides = [_selected(side, labelled) for side in (a, b)]
+    selected = "a.row AS rows_a, b.row AS rows_b, a.v AS values_a, b.v AS values_b, "
+    selected += "(a.content <> b.content AND a.content <> 0 AND b.content <> 0) AS others"
+    if labelled:
+        selected += ", a.label AS labels, coalesce(a.label <> b.label, false) AS relabelled"
+    found = store.table(
+        a.table,
+        f"SELECT {selected} FROM ({sides[0][0]}) a JOIN ({sides[1][0]}) b "  # noqa: S608
+        f"ON a.unit_id = b.unit_id AND a.attempt = b.attempt LIMIT {_AT_MOST + 1}",
+        [*sides[0][1], *sides[1][1]],
+        limit_s=_JOIN_S,
+    )
+    if len(found["rows_a"]) > _AT_MOST:
+        raise ArtifactError(
+            f"the runs have more than {_AT_MOST:,} pairs of records in common, too many to show"
+        )
+    counts = [_count(store, side) for side in (a, b)]
+    return _ordered(found, counts)
+
+
+def _selected(side: Side, labelled: bool) -> tuple[str, list[Any]]:
+    """Return a question for one side's records; names in it are the table's own, quoted."""
+    column = quoted(side.column)
+    label = ""
+    if labelled and side.label is not None:
+        state = quoted(f"{side.label}.status")
+        label = f", CASE WHEN {state} = 'ok' THEN TRY_CAST({quoted(side.label)} AS TINYINT) END AS label"
+    sql = (
+        "SELECT file_row_number AS row, unit_id, attempt, "  # noqa: S608
+        "CASE WHEN content_hash <> '' THEN hash(content_hash) ELSE 0 END AS content, "
+        f"CASE WHEN {quoted(f'{side.column}.status')} = 'ok' THEN {column} END AS v{label} "
+        "FROM read_parquet(?, file_row_number = true, hive_partitioning = false) WHERE slice = ? AND scorer = ?"
+    )
+    return sql, [pattern(side.table), side.slice, side.scorer]
+
+
+def _count(store: Store, side: Side) -> int:
+    sql = "SELECT count(*) FROM read_parquet(?, hive_partitioning = false) WHERE slice = ? AND scorer = ?"
+    found = store.query(side.table, sql, [pattern(side.table), side.slice, side.scorer])
+    return int(found[0][0])
+
+
+def _ordered(found: Mapping[str, Any], counts: Sequence[int]) -> Joined:
+    def numbers(name: str) -> NDArray[np.float64]:
+        values = _filled(found[name], np.nan, np.float64)
+        return np.asarray(np.where(np.isinf(values), np.nan, values)[order])
+
+    rows = _filled(found["rows_a"], 0, np.int32)
+    order = np.argsort(rows, kind="stable")
+    others = _filled(found["others"], False, np.bool_)
+    labels = None
+    if "labels" in found:
+        others |= _filled(found["relabelled"], False, np.bool_)
+        labels = _filled(found["labels"], -1, np.int8)[order]
+    rows_b = _filled(found["rows_b"], 0, np.int32)[order]
+    return Joined(
+        rows_a=rows[order],
+        rows_b=rows_b,
+        values_a=numbers("values_a"),
+        values_b=numbers("values_b"),
+        labels=labels,
+        others=others[order],
+        n_only_a=counts[0] - _n_distinct(rows),
+        n_only_b=counts[1] - _n_distinct(rows_b),
+    )
+
+
+def _filled(column: Any, absent: Any, kind: Any) -> NDArray[Any]:
+    """Return a column of duckdb's with a value for its gaps."""
+    return np.asarray(np.ma.filled(np.ma.asarray(column).astype(kind), absent))
+
+
+def _n_distinct(rows: NDArray[np.int32]) -> int:
+    marked = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
+    marked[rows] = True
+    return int(marked.sum())

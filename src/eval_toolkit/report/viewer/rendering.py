@@ -1,0 +1,85 @@
+"""Pages of the viewer: its own templates around those of the report."""
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.report import rendering as report
+from eval_toolkit.report.sections import Chapter
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["chapters", "environment", "page", "static_files", "static_url"]
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@functools.cache
+def environment() -> "Environment":
+    """Return the report's templates with the viewer's beside them, under ``viewer/``."""
+    from jinja2 import ChoiceLoader, PackageLoader, PrefixLoader
+
+    own = PrefixLoader({"viewer": PackageLoader("eval_toolkit.report.viewer")})
+    made = report.environment().overlay(
+        loader=ChoiceLoader([own, PackageLoader("eval_toolkit.report")])
+    )
+    made.globals["static_url"] = static_url
+    return made
+
+
+@functools.cache
+def static_files() -> dict[str, tuple[str, bytes]]:
+    """Return the files that pages load, by name: what they are, and their bytes."""
+    texts = {"style.css": report.stylesheet(), "report.js": report.asset("report.js")}
+    for found in resources.files("eval_toolkit.report.viewer").joinpath("assets").iterdir():
+        if found.name.rpartition(".")[2] in _TYPES:
+            texts[found.name] = found.read_text(encoding="utf-8")
+    return {name: (_TYPES[name.rpartition(".")[2]], text.encode()) for name, text in texts.items()}
+
+
+@functools.cache
+def charts_file() -> tuple[str, bytes]:
+    """Return the chart library; read when a page first asks for it."""
+    return "text/javascript", report.chart_library().encode()
+
+
+@functools.cache
+def static_url(name: str) -> str:
+    """Return the address of a file; another text has another address, so browsers may keep it."""
+    found = charts_file() if name == "charts.js" else static_files()[name]
+    return f"/static/{name}?v={hashlib.sha256(found[1]).hexdigest()[:12]}"
+
+
+def chapters(given: Sequence[Chapter]) -> "Markup":
+    """Return chapters of a report as a part of a page."""
+    from markupsafe import Markup
+
+    html = environment().get_template("chapters.html").render(chapters=given)
+    return Markup(html)  # noqa: S704 - what the templates made, every text in it escaped
+
+
+def page(template: str, **context: Any) -> str:
+    """Return a page of the viewer.
+
+    Parameters
+    ----------
+    template : str
+        A file of ``viewer/templates``.
+    **context
+        What it shows; every text is escaped.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    from eval_toolkit import __version__
+
+    least: dict[str, Any] = {"version": __version__, "charts": False, "crumbs": [], "menu": []}
+    least["altered"] = []  # runs whose files are not what was written, and how
+    made = environment().get_template(f"viewer/{template}").render(**{**least, **context})
+    return made.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,166 @@
+"""What all requests of one viewer share: the runs, the store of their tables, pages made before."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.report.viewer.checking import Checks
+from eval_toolkit.report.viewer.listing import ListedRun, RunList
+from eval_toolkit.report.viewer.pairs import Joined
+from eval_toolkit.report.viewer.records import Filter, Shape, fitting, shape_of
+from eval_toolkit.report.viewer.statistics import Statistics
+from eval_toolkit.report.viewer.store import Store
+from eval_toolkit.runs.folder import RECORDS
+from eval_toolkit.runs.progress import Position
+
+__all__ = ["Kept", "NotFoundError", "Viewer"]
+
+_T = TypeVar("_T")
+_ORDERS_BYTES = 48 << 20
+"""A dozen orders of a million records."""
+_JOINED_BYTES = 72 << 20
+"""Two pairs of runs of a million records."""
+
+
+class NotFoundError(LookupError):
+    """An address that names nothing here."""
+
+
+class Kept(Generic[_T]):
+    """The latest values by key, up to a number of them and a size in all.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    size : int
+        Of all together, in whatever unit `keep` is told.
+
+    Examples
+    --------
+    >>> kept = Kept(2, 100)
+    >>> for name in "abc":
+    ...     kept.keep(name, name.upper(), 10)
+    >>> kept.get("a"), kept.get("c")
+    (None, 'C')
+    """
+
+    def __init__(self, n: int, size: int) -> None:
+        self._most = n, size
+        self._values: OrderedDict[object, tuple[_T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> _T | None:
+        """Return what was kept under a key, or None."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def keep(self, key: object, value: _T, size: int) -> None:
+        """Keep a value; those asked for longest ago make room."""
+        with self._lock:
+            self._values.pop(key, None)
+            self._values[key] = (value, size)
+            while self._values and (
+                len(self._values) > self._most[0]
+                or sum(one for _, one in self._values.values()) > self._most[1]
+            ):
+                self._values.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """One viewer over one folder of runs."""
+
+    runs: RunList
+    store: Store
+    pages: Kept[str]
+    shapes: Kept[Shape]
+    orders: Kept[Sequence[int]]
+    """Which records fit a filter, in order."""
+    joined: Kept[Joined] = field(default_factory=lambda: Kept(8, _JOINED_BYTES))
+    """The common records of two runs."""
+    statistics: Statistics = field(default_factory=Statistics)
+    """Of two runs."""
+    checks: Checks = field(default_factory=Checks)
+    """Whether files are what was written."""
+    positions: Kept[Position] = field(default_factory=lambda: Kept(64, 64))
+    """How far the journals of runs under way were read."""
+
+    @classmethod
+    def of(cls, folder: str | Path) -> "Viewer":
+        """Return a viewer of the runs below a folder."""
+        runs = RunList(Path(folder))
+        return cls(
+            runs, Store(runs.folder), Kept(32, 48 << 20), Kept(64, 64), Kept(64, _ORDERS_BYTES)
+        )
+
+    def listed(self) -> list[ListedRun]:
+        """Return the runs there are, with what is known of their files."""
+        return [
+            replace(run, altered=run.altered or self.checks.known(run)) for run in self.runs.runs()
+        ]
+
+    def altered(self, *runs: ListedRun) -> list[tuple[str, str]]:
+        """Return which of some runs are not what was written, and how; pages about them say so."""
+        found = {
+            run.key: (run.run_id, run.altered or self.checks.of(run))
+            for run in runs
+            if run.state == "complete"
+        }
+        return [one for one in found.values() if one[1]]
+
+    def run(self, key: str) -> ListedRun:
+        """Return the run that an address names."""
+        found = self.runs.run(key)
+        if found is None:
+            raise NotFoundError("There is no such run in this folder.")
+        return found
+
+    def shape(self, run: ListedRun) -> Shape:
+        """Return what the records of a finished run have.
+
+        Raises
+        ------
+        ArtifactError
+            If the run is not complete, or has no records.
+        """
+        if run.state != "complete":
+            raise ArtifactError(f"{run.run_id} is {run.state}; its records are there at its end")
+        kept_as = _written(run)
+        shape = self.shapes.get(kept_as)
+        if shape is None:
+            shape = shape_of(self.store, run.path)
+            self.shapes.keep(kept_as, shape, 1)
+        return shape
+
+    def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
+        """Return the numbers of the records that fit a filter, in order; asked once, then kept.
+
+        Raises
+        ------
+        TooLongError
+            If finding them took too long.
+        """
+        kept_as = (*_written(run), wanted)
+        order = self.orders.get(kept_as)
+        if order is None:
+            order = fitting(self.store, self.shape(run), wanted)
+            self.orders.keep(kept_as, order, int(getattr(order, "nbytes", 64)))
+        return order
+
+
+def _written(run: ListedRun) -> tuple[object, ...]:
+    """Return what is another when the records of a run are others."""
+    try:
+        found = (run.path / RECORDS).stat()
+    except OSError:
+        return run.key, run.manifest_hash
+    return run.key, run.manifest_hash, found.st_mtime_ns, found.st_size

@@ -1,0 +1,189 @@
+"""The paired statistics of two runs: the page that ``eval-toolkit compare`` prints, made once."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.display.to_json import json_table, table_of_json
+from eval_toolkit._internal.environment import child_environment
+from eval_toolkit.errors import EvalToolkitError
+
+__all__ = ["Statistics", "Told", "compared"]
+
+CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
+"""As the command has them by default."""
+_IN_A_PROCESS_FROM = 50_000
+"""Records from which a process of its own compares: it gives back the memory that it takes."""
+_TIMEOUT_S = 300
+_KEPT = 64
+_WAIT_S = 1.5
+"""What a page waits for statistics before it is shown without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What there is to say about two runs, as the command says it."""
+
+    lead: Sequence[str] = ()
+    """The answer first."""
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    refused: str = ""
+    """Why the runs cannot be compared; nothing else is told then."""
+    bug: bool = False
+    """Whether that is something to look into."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "lead": list(self.lead),
+            "tables": list(map(json_table, self.tables)),
+            "notes": list(self.notes),
+            "refused": self.refused,
+            "bug": self.bug,
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> "Told":
+        """Return what `to_dict` was made of."""
+        tables = list(map(table_of_json, told["tables"]))
+        rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
+        return cls(tables=tables, **rest)
+
+
+def compared(a: Path, b: Path) -> Told:
+    """Compare two runs as ``eval-toolkit compare A B`` does.
+
+    Parameters
+    ----------
+    a, b : Path
+        Folders of finished runs.
+
+    Returns
+    -------
+    Told
+        The page, or why there is none.
+    """
+    from eval_toolkit._internal.words import intervals_made
+    from eval_toolkit.report.comparing import compared_runs, run_comparison_page
+    from eval_toolkit.runs import Run
+
+    try:
+        runs = [Run.open(a), Run.open(b)]
+        result = compared_runs(runs, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, seed=SEED)
+        drawn = [cell.n_resamples for cell in result.cells]
+        made = intervals_made(CONFIDENCE, N_RESAMPLES, SEED, drawn)
+        page = run_comparison_page(runs, result, made)
+    except EvalToolkitError as error:
+        # Where the runs lie is nothing for a page that may be shared.
+        return Told(refused=_without(str(error), a, b))
+    except Exception as error:  # a bug: the samples below can be looked at all the same
+        return Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
+    return Told(lead=list(page.lead), tables=list(page.tables), notes=list(page.notes))
+
+
+def _without(text: str, *folders: Path) -> str:
+    for folder in folders:
+        text = text.replace(str(folder), folder.name)
+    return text.replace("with `pairs`", "by eval-toolkit compare A B --pair A=B")
+
+
+@dataclass
+class _Job:
+    done: threading.Event = field(default_factory=threading.Event)
+    told: Told | None = None
+
+
+class Statistics:
+    """The statistics of pairs of runs: each is made once, aside, one after the other.
+
+    Examples
+    --------
+    >>> told = Statistics().of("key", Path("no-a"), Path("no-b"), wait_s=60)
+    >>> told.refused
+    'no-a: no such folder'
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[object, _Job] = {}
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    def of(
+        self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float | None = None
+    ) -> Told | None:
+        """Return what there is to say about two runs, or None while it is being found out.
+
+        Parameters
+        ----------
+        key : object
+            What it is kept under: another one when a run is another.
+        a, b : Path
+            Folders of finished runs.
+        n_records : int
+            Of both; many are compared in a process of their own.
+        wait_s : float, optional
+            How long to wait for it; by default the first page that asks waits a moment for what
+            should not take long.
+        """
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None:
+                job = self._jobs[key] = _Job()
+                while len(self._jobs) > _KEPT:
+                    del self._jobs[next(iter(self._jobs))]
+                soon = n_records < _IN_A_PROCESS_FROM
+                make = compared if soon else _apart
+                threading.Thread(target=self._make, args=[job, make, a, b], daemon=True).start()
+            else:
+                soon = False
+        job.done.wait(wait_s if wait_s is not None else _WAIT_S if soon else 0)
+        if (
+            job.told is not None and job.told.bug
+        ):  # told once; whoever asks again has it tried again
+            with self._lock:
+                if self._jobs.get(key) is job:
+                    del self._jobs[key]
+        return job.told
+
+    def _make(self, job: _Job, make: Callable[[Path, Path], Told], a: Path, b: Path) -> None:
+        try:
+            with self._turn:  # two at once would take twice the memory
+                job.told = make(a, b)
+        except Exception as error:
+            job.told = Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
+        finally:
+            job.done.set()
+
+
+def _apart(a: Path, b: Path) -> Told:
+    """Return what `compared` does, found out in a process of its own."""
+    command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
+            [*command, str(a), str(b)],
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        why = f"comparing took longer than {_TIMEOUT_S} s; eval-toolkit compare takes its time"
+        return Told(refused=why)
+    if ran.returncode != 0:
+        last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return Told(refused=f"comparing ended with {ran.returncode}: {last}", bug=True)
+    return Told.from_dict(json.loads(ran.stdout))
+
+
+def child() -> None:
+    """Print what there is to say about the two runs that the command line names."""
+    a, b = map(Path, sys.argv[1:3])
+    sys.stdout.write(json.dumps(compared(a, b).to_dict()))

@@ -1,6 +1,0 @@
-"""The viewer: a local web app over a folder of runs, read-only, for one person on one machine."""
-
-from eval_toolkit.viewer.app import create_app
-from eval_toolkit.viewer.serving import serve
-
-__all__ = ["create_app", "serve"]
