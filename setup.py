@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-SOURCE_DIR = "src/eval_toolkit/_kernel"
+SOURCE_DIR = "src/eval_toolkit/_internal/kernel"
 WINDOWS = sys.platform == "win32"
 
 # Each line: flags that are tried together, the first group that the compiler takes is used.

@@ -16,7 +16,8 @@ STUB = ROOT / "src" / "eval_toolkit" / "__init__.pyi"
 SNAPSHOT = ROOT / "tests" / "public_api.txt"
 HEAD = """# What type checkers see of the lazy root: every name at its home. Made by tools/stub.py.
 
-from eval_toolkit import metric_specs, op_metric_specs
+from eval_toolkit import metric_specs
+from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 """
 
 

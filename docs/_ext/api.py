@@ -11,13 +11,17 @@ from typing import Any
 from docs._ext.docstrings import attribute_doc, attribute_source, prepared
 
 import eval_toolkit
+from eval_toolkit._internal.moved import MOVED
 
 __all__ = ["api_pages", "documented_names", "known_names", "public_modules"]
 
 _SHORT = 100  # characters of a value worth showing
 
 _WITHOUT_A_PAGE = {"cli"}  # the commands have their own reference
-_OPEN = {"integrations", "testing"}  # packages whose modules are imported one by one
+_OPEN = {
+    "integrations",
+    "testing",
+}  # packages whose modules are imported one by one, like moved ones
 
 
 @cache
@@ -36,7 +40,7 @@ def _descend(name: str, found: dict[str, ModuleType]) -> None:
     if getattr(module, "__all__", None):
         found[short] = module
     for inner in pkgutil.iter_modules(getattr(module, "__path__", [])):
-        below = inner.ispkg or short in _OPEN
+        below = inner.ispkg or short in _OPEN or f"{short}.{inner.name}" in MOVED.values()
         if below and not inner.name.startswith("_"):
             _descend(f"{name}.{inner.name}", found)
 

@@ -13,6 +13,8 @@ True
 import importlib
 from typing import Any
 
+from eval_toolkit._internal.moved import MOVED, find_moved
+
 __version__ = "1.0.0.dev0"
 
 # module → the names it gives to the root
@@ -270,7 +272,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "YoudenJSelector",
         "select_threshold",
     ),
-    "operating_points": (
+    "thresholds.operating_points": (
         "FittedOperatingPoint",
         "OperatingPointSpec",
         "apply_operating_points",
@@ -313,7 +315,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "write_predictions",
     ),
     "slices": ("EvalSlice",),
-    "scorers": (
+    "harness.scorers": (
         "EstimatorScorer",
         "as_scorer",
         "checked_scores",
@@ -403,7 +405,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "package_versions",
         "redact_secrets",
     ),
-    "evidence": (
+    "claims.evidence": (
         "AggregateEvidence",
         "EvidenceAxis",
         "EvidenceStatus",
@@ -507,15 +509,15 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "with_claim_report",
         "write_run_result",
     ),
-    "messages": (
+    "models.messages": (
         "Message",
         "Role",
     ),
-    "requests": (
+    "models.requests": (
         "GenerateRequest",
         "LoglikelihoodRequest",
     ),
-    "responses": (
+    "models.responses": (
         "Completion",
         "Loglikelihood",
         "RawCompletion",
@@ -558,7 +560,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "run_suite",
         "run_task",
     ),
-    "judges": (
+    "graders.judges": (
         "Judge",
         "KeywordJudge",
         "PairJudge",
@@ -605,34 +607,22 @@ _MODULES = (
     "artifacts",
     "calibration",
     "claims",
-    "eda",
-    "evidence",
     "graders",
     "harness",
     "inference",
     "integrations",
-    "judges",
     "leakage",
     "loaders",
     "manifest",
-    "messages",
     "metric_specs",
     "metrics",
     "models",
-    "op_metric_specs",
-    "operating_points",
-    "plots",
     "plugins",
-    "prompts",
     "provenance",
     "report",
-    "requests",
-    "responses",
     "rollouts",
-    "runner",
     "runs",
     "scorecards",
-    "scorers",
     "seeds",
     "slices",
     "splits",
@@ -640,7 +630,6 @@ _MODULES = (
     "testing",
     "text_dedup",
     "thresholds",
-    "viewer",
 )
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -650,12 +639,15 @@ __all__ = sorted([*_HOME, "__version__", "metric_specs", "op_metric_specs"])
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    elif name in _MODULES:
+    elif name in _MODULES or name in MOVED:
         value = importlib.import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value  # looked up once
     return value
+
+
+find_moved()
 
 
 def __dir__() -> list[str]:

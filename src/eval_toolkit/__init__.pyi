@@ -1,6 +1,6 @@
 # What type checkers see of the lazy root: every name at its home. Made by tools/stub.py.
 
-from eval_toolkit import metric_specs, op_metric_specs
+from eval_toolkit import metric_specs
 from eval_toolkit.analysis import (
     Drift,
     JudgeStudy,
@@ -332,6 +332,7 @@ from eval_toolkit.manifest import (
     validate_source_roles,
     write_manifest,
 )
+from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 from eval_toolkit.metrics import (
     CATALOGUE,
     DEFAULT_ASSUMED_PRIORS,

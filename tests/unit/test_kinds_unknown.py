@@ -10,7 +10,7 @@ import eval_toolkit
 from eval_toolkit.runs.shown import BUILT_IN_KINDS
 
 ROOT = Path(eval_toolkit.__file__).parent
-PACKAGES = ("report", "viewer", "plots", "analysis", "integrations/exporting")
+PACKAGES = ("report", "analysis", "integrations/exporting")
 FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 KINDS = ("harness", "tasks", "rollouts")
 NEED_A_KIND = {

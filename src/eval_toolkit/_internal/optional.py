@@ -1,6 +1,6 @@
 """What is imported when it is needed: optional dependencies, and names that few callers use."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -42,26 +42,29 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
         ) from error
 
 
-def names_on_use(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports some of its names when they are used.
 
     Parameters
     ----------
     package : str
         Its dotted name.
-    homes : mapping of str to iterable of str
-        Module of the package, and the names that come from it.
+    homes : mapping of str to str
+        Module of the package, or the dotted name of one elsewhere, and the names that come from
+        it, with spaces between them.
 
     Examples
     --------
-    >>> names_on_use("json", {"decoder": ["JSONDecoder"]})("JSONDecoder").__name__
+    >>> names_on_use("json", {"decoder": "JSONDecoder JSONDecodeError"})("JSONDecoder").__name__
     'JSONDecoder'
     """
-    home = {name: module for module, names in homes.items() for name in names}
+    home = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home[name]}"), name)
+        module = home[name]
+        elsewhere = module.startswith("eval_toolkit.")
+        return getattr(import_module(module if elsewhere else f"{package}.{module}"), name)
 
     return find

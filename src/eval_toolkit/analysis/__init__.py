@@ -5,26 +5,27 @@ Any metric under any interval (`bootstrap_metric_from_predictions`), candidate a
 scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
 """
 
-from eval_toolkit.analysis.comparison import compare_records, compare_runs
-from eval_toolkit.analysis.differences import RunDifference
-from eval_toolkit.analysis.directions import with_directions
-from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
-from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
-from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
-from eval_toolkit.analysis.matching import MatchSpec
-from eval_toolkit.analysis.named import higher_is_better, metric_named
-from eval_toolkit.analysis.predictions import (
-    bootstrap_metric_from_predictions,
-    load_prediction_arrays,
-    paired_diff_from_prediction_refs,
-)
-from eval_toolkit.analysis.regions import RowsAt, rows_at
-from eval_toolkit.analysis.run_comparison import RunComparison
-from eval_toolkit.artifacts import (
-    CsvPredictionReader,
-    JsonlPredictionReader,
-    PredictionArrays,
-)
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.analysis.comparison import compare_records, compare_runs
+    from eval_toolkit.analysis.differences import RunDifference
+    from eval_toolkit.analysis.directions import with_directions
+    from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
+    from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
+    from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
+    from eval_toolkit.analysis.matching import MatchSpec
+    from eval_toolkit.analysis.named import higher_is_better, metric_named
+    from eval_toolkit.analysis.predictions import (
+        bootstrap_metric_from_predictions,
+        load_prediction_arrays,
+        paired_diff_from_prediction_refs,
+    )
+    from eval_toolkit.analysis.regions import RowsAt, rows_at
+    from eval_toolkit.analysis.run_comparison import RunComparison
+    from eval_toolkit.artifacts import CsvPredictionReader, JsonlPredictionReader, PredictionArrays
 
 __all__ = [
     "CsvPredictionReader",
@@ -53,3 +54,24 @@ __all__ = [
     "variance_study",
     "with_directions",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "comparison": "compare_records compare_runs",
+        "differences": "RunDifference",
+        "directions": "with_directions",
+        "drifting": "Drift MovedRow drift",
+        "eval_toolkit.artifacts": "CsvPredictionReader JsonlPredictionReader PredictionArrays",
+        "judging": "JudgeStudy judge_study variance_study",
+        "leaderboards": "Leaderboard TaskUnits leaderboard",
+        "matching": "MatchSpec",
+        "named": "higher_is_better metric_named",
+        "predictions": (
+            "bootstrap_metric_from_predictions load_prediction_arrays "
+            "paired_diff_from_prediction_refs"
+        ),
+        "regions": "RowsAt rows_at",
+        "run_comparison": "RunComparison",
+    },
+)

@@ -7,13 +7,6 @@ with its hash and row count, and `load_predictions` checks both before it gives 
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.artifacts.states import MetricState, error_metric, skipped_metric
-from eval_toolkit.artifacts.strict_json import (
-    json_bytes,
-    read_json,
-    sanitize_for_json,
-    write_json_strict,
-)
 
 if TYPE_CHECKING:
     from eval_toolkit.artifacts.pairing import PairedPredictions, pair_predictions
@@ -29,6 +22,13 @@ if TYPE_CHECKING:
         TsvPredictionReader,
     )
     from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
+    from eval_toolkit.artifacts.states import MetricState, error_metric, skipped_metric
+    from eval_toolkit.artifacts.strict_json import (
+        json_bytes,
+        read_json,
+        sanitize_for_json,
+        write_json_strict,
+    )
     from eval_toolkit.artifacts.validation import (
         load_schema,
         schema_names,
@@ -67,27 +67,20 @@ __all__ = [
     "write_predictions",
 ]
 
-# A run writes JSON; files of predictions and schemas are for those who ask for them.
 __getattr__ = names_on_use(
     __name__,
     {
-        "pairing": ("PairedPredictions", "pair_predictions"),
-        "predictions": ("PredictionArrays", "load_predictions", "write_predictions"),
+        "pairing": "PairedPredictions pair_predictions",
+        "predictions": "PredictionArrays load_predictions write_predictions",
         "readers": (
-            "CsvPredictionReader",
-            "JsonlPredictionReader",
-            "ParquetPredictionReader",
-            "TsvPredictionReader",
+            "CsvPredictionReader JsonlPredictionReader ParquetPredictionReader TsvPredictionReader"
         ),
-        "refs": ("PredictionArtifactRef", "PredictionColumns"),
+        "refs": "PredictionArtifactRef PredictionColumns",
+        "states": "MetricState error_metric skipped_metric",
+        "strict_json": "json_bytes read_json sanitize_for_json write_json_strict",
         "validation": (
-            "load_schema",
-            "schema_names",
-            "schema_problems",
-            "validate_manifest",
-            "validate_payload",
-            "validate_prediction_artifact_ref",
-            "validate_results",
+            "load_schema schema_names schema_problems validate_manifest validate_payload "
+            "validate_prediction_artifact_ref validate_results"
         ),
     },
 )

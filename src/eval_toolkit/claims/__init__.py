@@ -4,34 +4,39 @@ In Python: gates make a `ClaimSpec`, `evaluate_claims` a `ClaimReport`. In a fil
 reads ``claims.toml`` and `evaluate_gate` holds a run to it, with a baseline where a claim compares.
 """
 
-from eval_toolkit.claims.files import Claim, Requirement, load_claims
-from eval_toolkit.claims.gates import (
-    cell_threshold_gate,
-    low_fpr_feasibility_gate,
-    metric_threshold_gate,
-    minimum_slice_size_gate,
-    paired_diff_present_gate,
-    required_metric_gate,
-    required_scorer_gate,
-    required_slice_gate,
-)
-from eval_toolkit.claims.gating import claim_gate, evaluate_gate
-from eval_toolkit.claims.reports import (
-    ClaimReport,
-    ClaimResult,
-    ClaimSpec,
-    EvidenceGate,
-    GateResult,
-    evaluate_claims,
-)
-from eval_toolkit.claims.run_gates import (
-    external_diagnostic_gate,
-    headline_present_gate,
-    no_leakage_errors_gate,
-    no_scorer_errors_gate,
-    source_role_gate,
-    strict_artifact_gate,
-)
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.claims.files import Claim, Requirement, load_claims
+    from eval_toolkit.claims.gates import (
+        cell_threshold_gate,
+        low_fpr_feasibility_gate,
+        metric_threshold_gate,
+        minimum_slice_size_gate,
+        paired_diff_present_gate,
+        required_metric_gate,
+        required_scorer_gate,
+        required_slice_gate,
+    )
+    from eval_toolkit.claims.gating import claim_gate, evaluate_gate
+    from eval_toolkit.claims.reports import (
+        ClaimReport,
+        ClaimResult,
+        ClaimSpec,
+        EvidenceGate,
+        GateResult,
+        evaluate_claims,
+    )
+    from eval_toolkit.claims.run_gates import (
+        external_diagnostic_gate,
+        headline_present_gate,
+        no_leakage_errors_gate,
+        no_scorer_errors_gate,
+        source_role_gate,
+        strict_artifact_gate,
+    )
 
 __all__ = [
     "Claim",
@@ -60,3 +65,21 @@ __all__ = [
     "source_role_gate",
     "strict_artifact_gate",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "files": "Claim Requirement load_claims",
+        "gates": (
+            "cell_threshold_gate low_fpr_feasibility_gate metric_threshold_gate "
+            "minimum_slice_size_gate paired_diff_present_gate required_metric_gate "
+            "required_scorer_gate required_slice_gate"
+        ),
+        "gating": "claim_gate evaluate_gate",
+        "reports": "ClaimReport ClaimResult ClaimSpec EvidenceGate GateResult evaluate_claims",
+        "run_gates": (
+            "external_diagnostic_gate headline_present_gate no_leakage_errors_gate "
+            "no_scorer_errors_gate source_role_gate strict_artifact_gate"
+        ),
+    },
+)

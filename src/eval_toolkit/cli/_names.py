@@ -3,21 +3,15 @@
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit import metric_specs as ms
+from eval_toolkit import thresholds
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.protocols import MetricSpec, ThresholdSelector
-from eval_toolkit.thresholds import (
-    CISafeThresholdSelector,
-    MaxF1Selector,
-    TargetFPRSelector,
-    TargetPrecisionSelector,
-    TargetRecallSelector,
-    YoudenJSelector,
-)
-from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
+
+if TYPE_CHECKING:
+    from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -49,43 +43,21 @@ _WITH_NUMBER: dict[str, tuple[Callable[[Any], MetricSpec], float]] = {
         15,
     ),
 }
-_AT_THRESHOLD: dict[str, Callable[..., MetricSpec]] = {
-    "f1": op.op_f1,
-    "precision": op.op_precision,
-    "recall": op.op_recall,
-    "specificity": op.op_specificity,
-    "accuracy": op.op_accuracy,
-    "balanced_accuracy": op.op_balanced_accuracy,
-    "mcc": op.op_mcc,
-    "kappa": op.op_kappa,
-    "fpr": op.op_fpr,
-    "fnr": op.op_fnr,
-    "net_benefit": op.op_net_benefit,
-}
+_AT_THRESHOLD = (
+    *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
+    *("mcc", "kappa", "fpr", "fnr", "net_benefit"),
+)
 MAX_BINS = 10_000
 
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
 
-_SELECTORS: dict[str, Callable[[], ThresholdSelector]] = {
-    "max-f1": MaxF1Selector,
-    "youden-j": YoudenJSelector,
-}
-_TARGETS: dict[str, Callable[[float], ThresholdSelector]] = {
-    "recall": TargetRecallSelector,
-    "precision": TargetPrecisionSelector,
-    "fpr": TargetFPRSelector,
-    # the upper end of the rate's interval, not the rate itself
-    "safe-fpr": lambda limit: CISafeThresholdSelector(
-        max_fpr_ci_upper=limit, criterion=f"safe_fpr_{limit:g}"
-    ),
-}
-TARGETS = tuple(_TARGETS)
+TARGETS = ("recall", "precision", "fpr", "safe-fpr")
 """Names that always mean ours, since they take a number."""
-SELECTOR_NAMES = (*_SELECTORS, *(f"{name}=X" for name in _TARGETS))
+SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
 def metric_specs(
-    names: Iterable[str], at: float | FittedOperatingPoint | None = None
+    names: Iterable[str], at: "float | FittedOperatingPoint | None" = None
 ) -> list[MetricSpec]:
     """Return the specs that names like ``roc_auc``, ``recall_at_fpr=0.01`` or ``f1`` stand for.
 
@@ -99,7 +71,7 @@ def metric_specs(
     return list({spec.name: spec for spec in (_metric(name, at) for name in names)}.values())
 
 
-def _metric(asked: str, at: float | FittedOperatingPoint | None) -> MetricSpec:
+def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec:
     name, has_number, text = asked.partition("=")
     key = name.strip().lower().replace("-", "_")
     if key not in METRIC_NAMES:
@@ -118,7 +90,10 @@ def _metric(asked: str, at: float | FittedOperatingPoint | None) -> MetricSpec:
             f"{key} needs a threshold: write --metric {key}=0.5 "
             "(score also has --threshold and --threshold-from)"
         )
-    return _AT_THRESHOLD[key](where)
+    from eval_toolkit.metric_specs import at_threshold  # most commands need no threshold
+
+    spec: MetricSpec = getattr(at_threshold, f"op_{key}")(where)
+    return spec
 
 
 def _stored(asked: str) -> MetricSpec:
@@ -136,13 +111,28 @@ def selector(asked: str) -> ThresholdSelector:
     """Return the selector that ``max-f1``, ``recall=0.9`` … or a package's name stands for."""
     name, has_number, text = asked.partition("=")
     key = name.strip().lower().replace("_", "-")
-    if key in _SELECTORS and not has_number:
-        return _SELECTORS[key]()
-    if key in _TARGETS and has_number:
-        return _TARGETS[key](_number(text, f"--select {asked}"))
-    if key in _TARGETS:
+    if key == "max-f1" and not has_number:
+        return thresholds.MaxF1Selector()
+    if key == "youden-j" and not has_number:
+        return thresholds.YoudenJSelector()
+    if key in TARGETS and has_number:
+        return _target(key, _number(text, f"--select {asked}"))
+    if key in TARGETS:
         raise InvalidInputError(f"--select {asked} needs a target, as in --select {key}=0.9")
     return _offered_selector(asked)
+
+
+def _target(name: str, value: float) -> ThresholdSelector:
+    if name == "recall":
+        return thresholds.TargetRecallSelector(value)
+    if name == "precision":
+        return thresholds.TargetPrecisionSelector(value)
+    if name == "fpr":
+        return thresholds.TargetFPRSelector(value)
+    # the upper end of the rate's interval, not the rate itself
+    return thresholds.CISafeThresholdSelector(
+        max_fpr_ci_upper=value, criterion=f"safe_fpr_{value:g}"
+    )
 
 
 def _offered_selector(asked: str) -> ThresholdSelector:

@@ -8,23 +8,21 @@ which returns a number or a `Grade` per column. ``columns()`` says how each colu
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.graders.base import ColumnInfo, Grade
-from eval_toolkit.graders.choices import (
-    BitsPerByte,
-    ChoiceAccuracy,
-    ChoicePosition,
-    ProbabilityMass,
-)
-from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
-from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
 
 if TYPE_CHECKING:
     from eval_toolkit.graders.answers import WithAnswer, with_answers
+    from eval_toolkit.graders.base import ColumnInfo, Grade
     from eval_toolkit.graders.choice_calibration import ChoiceCalibration, choice_reliability
     from eval_toolkit.graders.choice_scores import (
         ConfidenceWeightedAccuracy,
         DistributionalCorrectnessScore,
         TernaryScore,
+    )
+    from eval_toolkit.graders.choices import (
+        BitsPerByte,
+        ChoiceAccuracy,
+        ChoicePosition,
+        ProbabilityMass,
     )
     from eval_toolkit.graders.code import CodeTests, find_code
     from eval_toolkit.graders.drop import Drop, drop_answer
@@ -47,10 +45,12 @@ if TYPE_CHECKING:
         count_sentences,
         count_words,
     )
+    from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
     from eval_toolkit.graders.mathematics import MathMatch, find_math_answers, normal_form
     from eval_toolkit.graders.percentages import ExponentialSimilarity
     from eval_toolkit.graders.repetition import RepeatedText
     from eval_toolkit.graders.rouge import Rouge
+    from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
 __all__ = [
@@ -107,36 +107,30 @@ __all__ = [
     "with_answers",
 ]
 
-# Its patterns take longer to compile than most tasks to load.
 __getattr__ = names_on_use(
     __name__,
     {
-        "answers": ("WithAnswer", "with_answers"),
-        "choice_calibration": ("ChoiceCalibration", "choice_reliability"),
-        "choice_scores": (
-            "ConfidenceWeightedAccuracy",
-            "DistributionalCorrectnessScore",
-            "TernaryScore",
-        ),
-        "code": ("CodeTests", "find_code"),
-        "drop": ("Drop", "drop_answer"),
-        "extraction": ("LetterMatch", "NumberMatch", "RegexMatch", "find_letter", "find_number"),
-        "formats": ("CsvFormat", "Placeholders", "PostscriptFormat"),
-        "ifeval": ("IFEval",),
-        "json_format": ("JsonFormat",),
-        "languages": ("LanguageConsistency", "LanguageMatch", "detect_language"),
+        "answers": "WithAnswer with_answers",
+        "base": "ColumnInfo Grade",
+        "choice_calibration": "ChoiceCalibration choice_reliability",
+        "choice_scores": "ConfidenceWeightedAccuracy DistributionalCorrectnessScore TernaryScore",
+        "choices": "BitsPerByte ChoiceAccuracy ChoicePosition ProbabilityMass",
+        "code": "CodeTests find_code",
+        "drop": "Drop drop_answer",
+        "extraction": "LetterMatch NumberMatch RegexMatch find_letter find_number",
+        "formats": "CsvFormat Placeholders PostscriptFormat",
+        "ifeval": "IFEval",
+        "json_format": "JsonFormat",
+        "languages": "LanguageConsistency LanguageMatch detect_language",
         "lengths": (
-            "LengthControl",
-            "LengthRatio",
-            "UnitCount",
-            "count_paragraphs",
-            "count_sentences",
-            "count_words",
+            "LengthControl LengthRatio UnitCount count_paragraphs count_sentences count_words"
         ),
-        "mathematics": ("MathMatch", "find_math_answers", "normal_form"),
-        "percentages": ("ExponentialSimilarity",),
-        "repetition": ("RepeatedText",),
-        "rouge": ("Rouge",),
-        "translation": ("Bleu", "ChrF", "Ter"),
+        "loading": "available_graders default_graders load_grader",
+        "mathematics": "MathMatch find_math_answers normal_form",
+        "percentages": "ExponentialSimilarity",
+        "repetition": "RepeatedText",
+        "rouge": "Rouge",
+        "texts": "ExactMatch TextRules TokenF1",
+        "translation": "Bleu ChrF Ter",
     },
 )

@@ -8,7 +8,6 @@ found as a run that can be read back and compared.
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.slices import EvalSlice
 
 if TYPE_CHECKING:
     from eval_toolkit.harness.cache import ScoreCache
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from eval_toolkit.harness.predictions import score_predictions
     from eval_toolkit.harness.result import RunResult, with_claim_report
     from eval_toolkit.harness.saving import save_run, write_run_result
+    from eval_toolkit.slices import EvalSlice
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -33,16 +33,16 @@ __all__ = [
     "write_run_result",
 ]
 
-# Predictions are scored without what fits and scores.
 __getattr__ = names_on_use(
     __name__,
     {
-        "cache": ("ScoreCache",),
-        "cells": ("DEFAULT_METRICS",),
-        "evaluation": ("evaluate", "evaluate_scorer_on_slice"),
-        "folded": ("evaluate_folded",),
-        "predictions": ("score_predictions",),
-        "result": ("RunResult", "with_claim_report"),
-        "saving": ("save_run", "write_run_result"),
+        "cache": "ScoreCache",
+        "cells": "DEFAULT_METRICS",
+        "eval_toolkit.slices": "EvalSlice",
+        "evaluation": "evaluate evaluate_scorer_on_slice",
+        "folded": "evaluate_folded",
+        "predictions": "score_predictions",
+        "result": "RunResult with_claim_report",
+        "saving": "save_run write_run_result",
     },
 )

@@ -3,59 +3,14 @@
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
-from eval_toolkit.inference.column_statistics import ColumnStatistic
-from eval_toolkit.inference.engine import Executor
-from eval_toolkit.inference.intervals import (
-    basic_interval,
-    bca_interval,
-    percentile_interval,
-)
-from eval_toolkit.inference.jackknife import jackknife_logit_ci, jackknife_se
-from eval_toolkit.inference.macro import MacroMean, macro_mean
-from eval_toolkit.inference.means import (
-    MeanSE,
-    PairedMeanResult,
-    mean_se,
-    paired_mean_diff,
-    t_interval,
-)
-from eval_toolkit.inference.plans import (
-    Plan,
-    groups_in_strata_plan,
-    groups_plan,
-    label_group_plan,
-    label_stratified_plan,
-    rows_plan,
-    two_level_plan,
-)
-from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
-from eval_toolkit.inference.proportions import (
-    ProportionInterval,
-    WilsonInterval,
-    agresti_coull_interval,
-    beta_binomial_interval,
-    clopper_pearson_interval,
-    jeffreys_interval,
-    score_interval,
-    wilson_interval,
-)
-from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_METHOD,
-    DEFAULT_N_RESAMPLES,
-    BootstrapCI,
-    Interval,
-    PairedBootstrapCI,
-)
-from eval_toolkit.inference.statistics import MetricFn
-from eval_toolkit.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
     from eval_toolkit.inference.attempts import AttemptsDesign
     from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
+    from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+    from eval_toolkit.inference.column_statistics import ColumnStatistic
     from eval_toolkit.inference.combined import (
         block_bootstrap_on_folds,
         stratified_cluster_bootstrap_ci,
@@ -63,6 +18,7 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
     from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
     from eval_toolkit.inference.diversity import probe_similarity
+    from eval_toolkit.inference.engine import Executor
     from eval_toolkit.inference.equivalence import (
         EquivalenceResult,
         NonInferiorityResult,
@@ -78,6 +34,8 @@ if TYPE_CHECKING:
         cross_validate_metric,
         cv_clt_ci,
     )
+    from eval_toolkit.inference.intervals import basic_interval, bca_interval, percentile_interval
+    from eval_toolkit.inference.jackknife import jackknife_logit_ci, jackknife_se
     from eval_toolkit.inference.judged import (
         CorrectedDifference,
         CorrectedRate,
@@ -91,7 +49,15 @@ if TYPE_CHECKING:
         rogan_gladen,
     )
     from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, SystemPair, rank_systems
+    from eval_toolkit.inference.macro import MacroMean, macro_mean
     from eval_toolkit.inference.mean_intervals import mean_interval
+    from eval_toolkit.inference.means import (
+        MeanSE,
+        PairedMeanResult,
+        mean_se,
+        paired_mean_diff,
+        t_interval,
+    )
     from eval_toolkit.inference.missing import (
         MissingBounds,
         bounded_macro_mean,
@@ -127,6 +93,26 @@ if TYPE_CHECKING:
         n_for_width,
         roc_auc_sd,
     )
+    from eval_toolkit.inference.plans import (
+        Plan,
+        groups_in_strata_plan,
+        groups_plan,
+        label_group_plan,
+        label_stratified_plan,
+        rows_plan,
+        two_level_plan,
+    )
+    from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
+    from eval_toolkit.inference.proportions import (
+        ProportionInterval,
+        WilsonInterval,
+        agresti_coull_interval,
+        beta_binomial_interval,
+        clopper_pearson_interval,
+        jeffreys_interval,
+        score_interval,
+        wilson_interval,
+    )
     from eval_toolkit.inference.raters import (
         AgreementMatrix,
         JudgeAgreement,
@@ -138,16 +124,22 @@ if TYPE_CHECKING:
         ThresholdFn,
         paired_bootstrap_op_point_diff,
     )
+    from eval_toolkit.inference.results import (
+        DEFAULT_CONFIDENCE,
+        DEFAULT_METHOD,
+        DEFAULT_N_RESAMPLES,
+        BootstrapCI,
+        Interval,
+        PairedBootstrapCI,
+    )
     from eval_toolkit.inference.rotations import RotationTest, rotation_test
     from eval_toolkit.inference.sequences import ConfidenceSequence, confidence_sequence
+    from eval_toolkit.inference.statistics import MetricFn
     from eval_toolkit.inference.survival import SurvivalCurve, SurvivalMethod, kaplan_meier
     from eval_toolkit.inference.survival_arms import survival_difference
-    from eval_toolkit.inference.variance import (
-        Purchase,
-        VarianceComponents,
-        variance_components,
-    )
+    from eval_toolkit.inference.variance import Purchase, VarianceComponents, variance_components
     from eval_toolkit.inference.weighted import weighted_ci
+    from eval_toolkit.seeds import DEFAULT_SEED
 
 __all__ = [
     "DEFAULT_CONFIDENCE",
@@ -284,106 +276,69 @@ __all__ = [
     "wilson_interval",
 ]
 
-# A scorecard or a run of a task needs none of these.
 __getattr__ = names_on_use(
     __name__,
     {
-        "sequences": (
-            "ConfidenceSequence",
-            "confidence_sequence",
-        ),
-        "rotations": (
-            "RotationTest",
-            "rotation_test",
-        ),
-        "missing": (
-            "MissingBounds",
-            "bounded_macro_mean",
-            "bounded_mean",
-            "missing_bounds",
-        ),
-        "leaderboards": (
-            "RankedSystem",
-            "Ranking",
-            "SystemPair",
-            "rank_systems",
-        ),
-        "agreement": ("alpha_interval", "clustered_rate", "kappa_interval"),
-        "mean_intervals": ("mean_interval",),
-        "attempts": ("AttemptsDesign",),
-        "bands": ("CurveBand", "pr_band", "roc_band"),
-        "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),
-        "combined": ("block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"),
-        "comparison": ("ScorerComparison", "compare_scorers"),
-        "delong": ("DeLongResult", "delong_ci", "delong_roc_variance"),
-        "diversity": ("probe_similarity",),
+        "agreement": "alpha_interval clustered_rate kappa_interval",
+        "attempts": "AttemptsDesign",
+        "bands": "CurveBand pr_band roc_band",
+        "bootstrap": "bootstrap_ci cluster_bootstrap_ci",
+        "clustered": "ClusteredOLS cluster_robust_se ols_cluster",
+        "column_statistics": "ColumnStatistic",
+        "combined": "block_bootstrap_on_folds stratified_cluster_bootstrap_ci",
+        "comparison": "ScorerComparison compare_scorers",
+        "delong": "DeLongResult delong_ci delong_roc_variance",
+        "diversity": "probe_similarity",
+        "engine": "Executor",
         "equivalence": (
-            "EquivalenceResult",
-            "NonInferiorityResult",
-            "equivalence_from_paired",
-            "equivalence_test",
-            "non_inferiority_from_paired",
-            "non_inferiority_test",
+            "EquivalenceResult NonInferiorityResult equivalence_from_paired equivalence_test "
+            "non_inferiority_from_paired non_inferiority_test"
         ),
+        "eval_toolkit.seeds": "DEFAULT_SEED",
         "folds": (
-            "CorrectedTResult",
-            "FoldValues",
-            "Interval",
-            "corrected_resampled_t",
-            "cross_validate_metric",
-            "cv_clt_ci",
+            "CorrectedTResult FoldValues Interval corrected_resampled_t cross_validate_metric "
+            "cv_clt_ci"
         ),
-        "raters": (
-            "AgreementMatrix",
-            "JudgeAgreement",
-            "agreement_matrix",
-            "judge_agreement",
-        ),
+        "intervals": "basic_interval bca_interval percentile_interval",
+        "jackknife": "jackknife_logit_ci jackknife_se",
         "judged": (
-            "CorrectedDifference",
-            "CorrectedRate",
-            "CorrectionRule",
-            "LabelPlan",
-            "LabelRule",
-            "corrected_difference",
-            "corrected_rate",
-            "plan_labels",
-            "ppi_mean",
-            "rogan_gladen",
+            "CorrectedDifference CorrectedRate CorrectionRule LabelPlan LabelRule "
+            "corrected_difference corrected_rate plan_labels ppi_mean rogan_gladen"
         ),
-        "multiplicity": (
-            "CorrectionMethod",
-            "bonferroni_correct",
-            "correct_p_values",
-            "fdr_bh_correct",
-        ),
-        "paired": (
-            "bootstrap_p_value",
-            "paired_bootstrap_diff",
-            "paired_bootstrap_ece_diff",
-            "paired_mde",
-        ),
-        "paired_intervals": ("mover_interval",),
-        "paired_proportions": ("paired_macro_interval", "tango_interval"),
+        "leaderboards": "RankedSystem Ranking SystemPair rank_systems",
+        "macro": "MacroMean macro_mean",
+        "mean_intervals": "mean_interval",
+        "means": "MeanSE PairedMeanResult mean_se paired_mean_diff t_interval",
+        "missing": "MissingBounds bounded_macro_mean bounded_mean missing_bounds",
+        "multiplicity": "CorrectionMethod bonferroni_correct correct_p_values fdr_bh_correct",
+        "paired": "bootstrap_p_value paired_bootstrap_diff paired_bootstrap_ece_diff paired_mde",
+        "paired_intervals": "mover_interval",
+        "paired_proportions": "paired_macro_interval tango_interval",
         "paired_tests": (
-            "McNemarResult",
-            "SignFlipResult",
-            "mcnemar_from_table",
-            "mcnemar_test",
-            "sign_flip_test",
+            "McNemarResult SignFlipResult mcnemar_from_table mcnemar_test sign_flip_test"
         ),
-        "planning": (
-            "MDEEstimate",
-            "SampleSize",
-            "mde_from_ci",
-            "n_for_power",
-            "n_for_width",
-            "roc_auc_sd",
+        "planning": "MDEEstimate SampleSize mde_from_ci n_for_power n_for_width roc_auc_sd",
+        "plans": (
+            "Plan groups_in_strata_plan groups_plan label_group_plan label_stratified_plan "
+            "rows_plan two_level_plan"
         ),
-        "refitted": ("ThresholdedMetricFn", "ThresholdFn", "paired_bootstrap_op_point_diff"),
-        "survival": ("SurvivalCurve", "SurvivalMethod", "kaplan_meier"),
-        "survival_arms": ("survival_difference",),
-        "variance": ("Purchase", "VarianceComponents", "variance_components"),
-        "weighted": ("weighted_ci",),
+        "prepared": "Block Columns Needs Term",
+        "proportions": (
+            "ProportionInterval WilsonInterval agresti_coull_interval beta_binomial_interval "
+            "clopper_pearson_interval jeffreys_interval score_interval wilson_interval"
+        ),
+        "raters": "AgreementMatrix JudgeAgreement agreement_matrix judge_agreement",
+        "refitted": "ThresholdFn ThresholdedMetricFn paired_bootstrap_op_point_diff",
+        "results": (
+            "DEFAULT_CONFIDENCE DEFAULT_METHOD DEFAULT_N_RESAMPLES BootstrapCI Interval "
+            "PairedBootstrapCI"
+        ),
+        "rotations": "RotationTest rotation_test",
+        "sequences": "ConfidenceSequence confidence_sequence",
+        "statistics": "MetricFn",
+        "survival": "SurvivalCurve SurvivalMethod kaplan_meier",
+        "survival_arms": "survival_difference",
+        "variance": "Purchase VarianceComponents variance_components",
+        "weighted": "weighted_ci",
     },
 )

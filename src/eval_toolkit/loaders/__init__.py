@@ -24,13 +24,12 @@ __all__ = [
     "ood_dataset_from_manifest",
 ]
 
-# Commands read predictions and need no loader; one of them imports what fetches files.
 __getattr__ = names_on_use(
     __name__,
     {
-        "files": ["FileLoader", "ParquetGlobLoader"],
-        "frames": ["DataFrameLoader", "SingleSliceLoader"],
-        "hub": ["HFDatasetsLoader"],
-        "ood": ["OodManifestLoader", "ood_dataset_from_manifest"],
+        "files": "FileLoader ParquetGlobLoader",
+        "frames": "DataFrameLoader SingleSliceLoader",
+        "hub": "HFDatasetsLoader",
+        "ood": "OodManifestLoader ood_dataset_from_manifest",
     },
 )

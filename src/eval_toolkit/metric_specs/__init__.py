@@ -9,30 +9,35 @@ Metrics of labels and scores are ready made; `on_columns` reads them from other 
 `from_sums` of the sums of several, `from_columns` any statistic of any columns, texts among them.
 """
 
-from eval_toolkit.metric_specs.columns import (
-    ColumnKind,
-    ColumnSpec,
-    asr_at_k,
-    maj_at_k,
-    mean_of,
-    pass_at_k,
-    pass_hat_k,
-)
-from eval_toolkit.metric_specs.scores import (
-    ScoreSpec,
-    brier,
-    ece,
-    log_loss,
-    make_spec_name,
-    on_columns,
-    partial_roc_auc,
-    pr_auc,
-    recall_at_fpr,
-    roc_auc,
-    smooth_ece,
-)
-from eval_toolkit.metric_specs.statistics import StatisticSpec, from_columns
-from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs.columns import (
+        ColumnKind,
+        ColumnSpec,
+        asr_at_k,
+        maj_at_k,
+        mean_of,
+        pass_at_k,
+        pass_hat_k,
+    )
+    from eval_toolkit.metric_specs.scores import (
+        ScoreSpec,
+        brier,
+        ece,
+        log_loss,
+        make_spec_name,
+        on_columns,
+        partial_roc_auc,
+        pr_auc,
+        recall_at_fpr,
+        roc_auc,
+        smooth_ece,
+    )
+    from eval_toolkit.metric_specs.statistics import StatisticSpec, from_columns
+    from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
 
 __all__ = [
     "ColumnKind",
@@ -59,3 +64,16 @@ __all__ = [
     "roc_auc",
     "smooth_ece",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "columns": "ColumnKind ColumnSpec asr_at_k maj_at_k mean_of pass_at_k pass_hat_k",
+        "scores": (
+            "ScoreSpec brier ece log_loss make_spec_name on_columns partial_roc_auc pr_auc "
+            "recall_at_fpr roc_auc smooth_ece"
+        ),
+        "statistics": "StatisticSpec from_columns",
+        "sums": "SumsSpec from_sums ratio_of",
+    },
+)

@@ -35,12 +35,12 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "cache": ("CachedModel", "ResponseCache"),
-        "embedded": ("EmbeddedModel", "fetch_model", "model_path"),
-        "huggingface": ("HuggingFaceModel",),
-        "llama_cpp": ("LlamaCppModel", "LlamaCppServer"),
-        "loading": ("available_models", "load_model"),
-        "openai_compatible": ("OpenAICompatible",),
-        "scripted": ("ScriptedModel",),
+        "cache": "CachedModel ResponseCache",
+        "embedded": "EmbeddedModel fetch_model model_path",
+        "huggingface": "HuggingFaceModel",
+        "llama_cpp": "LlamaCppModel LlamaCppServer",
+        "loading": "available_models load_model",
+        "openai_compatible": "OpenAICompatible",
+        "scripted": "ScriptedModel",
     },
 )

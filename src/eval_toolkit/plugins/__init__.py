@@ -6,25 +6,30 @@ say (`Origin`). Python callers pass objects instead.
 `PLUGIN_KINDS` lists the kinds there are.
 """
 
-from eval_toolkit.plugins.installed import PluginInfo, installed_plugins
-from eval_toolkit.plugins.kinds import PLUGIN_KINDS, PluginKind
-from eval_toolkit.plugins.making import (
-    call_plugin,
-    finish_plugin,
-    make_plugin,
-    name_and_options,
-    read_spec,
-)
-from eval_toolkit.plugins.names import available_plugins, known_name, load_plugin
-from eval_toolkit.plugins.origins import (
-    TYPED,
-    Origin,
-    making,
-    origin_in_force,
-    read_from,
-    refuse_address,
-    user_hosts,
-)
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.plugins.installed import PluginInfo, installed_plugins
+    from eval_toolkit.plugins.kinds import PLUGIN_KINDS, PluginKind
+    from eval_toolkit.plugins.making import (
+        call_plugin,
+        finish_plugin,
+        make_plugin,
+        name_and_options,
+        read_spec,
+    )
+    from eval_toolkit.plugins.names import available_plugins, known_name, load_plugin
+    from eval_toolkit.plugins.origins import (
+        TYPED,
+        Origin,
+        making,
+        origin_in_force,
+        read_from,
+        refuse_address,
+        user_hosts,
+    )
 
 __all__ = [
     "PLUGIN_KINDS",
@@ -47,3 +52,14 @@ __all__ = [
     "refuse_address",
     "user_hosts",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "installed": "PluginInfo installed_plugins",
+        "kinds": "PLUGIN_KINDS PluginKind",
+        "making": "call_plugin finish_plugin make_plugin name_and_options read_spec",
+        "names": "available_plugins known_name load_plugin",
+        "origins": "TYPED Origin making origin_in_force read_from refuse_address user_hosts",
+    },
+)

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Wanted", "report_html", "write_report"]
 
-# Every command imports the words and tables of this package; few of them write a report.
 __getattr__ = names_on_use(
-    "eval_toolkit.report", {"sections": ["Wanted"], "writing": ["report_html", "write_report"]}
+    __name__,
+    {
+        "sections": "Wanted",
+        "writing": "report_html write_report",
+    },
 )

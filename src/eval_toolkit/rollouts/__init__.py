@@ -8,11 +8,9 @@ in `rollouts.scorers`.
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.rollouts.conversations import Conversation, Turn
-from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.runs.budgets import Budget
 
 if TYPE_CHECKING:
+    from eval_toolkit.rollouts.conversations import Conversation, Turn
     from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
     from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
     from eval_toolkit.rollouts.evaluators.base import (
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
         JSONLike,
         RolloutCountError,
     )
+    from eval_toolkit.rollouts.graphs import Graph, Node
     from eval_toolkit.rollouts.measures.distributions import (
         column_distributions,
         describe,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
     from eval_toolkit.rollouts.transcribing import transcripts, write_transcripts
     from eval_toolkit.rollouts.turns import read_turns, rollouts_of, turns_table
+    from eval_toolkit.runs.budgets import Budget
 
 __all__ = [
     "TOY_PROMPTS",
@@ -100,37 +100,29 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "evaluators.ast": ("ASTEvaluator", "ASTSampler"),
-        "evaluators.astra_json": ("rollouts_json",),
+        "conversations": "Conversation Turn",
+        "eval_toolkit.runs.budgets": "Budget",
+        "evaluators.ast": "ASTEvaluator ASTSampler",
+        "evaluators.astra_json": "rollouts_json",
+        "evaluators.base": "Evaluator EvaluatorRun GraphMetrics JSONLike RolloutCountError",
+        "graphs": "Graph Node",
         "measures.distributions": (
-            *("column_distributions", "describe", "seed_table", "turn_latencies", "turn_table"),
+            "column_distributions describe seed_table turn_latencies turn_table"
         ),
-        "scorers.echoes": ("echo_share", "without_echo"),
-        "evaluators.base": (
-            "Evaluator",
-            "EvaluatorRun",
-            "GraphMetrics",
-            "JSONLike",
-            "RolloutCountError",
-        ),
-        "measures.fluency": ("probe_perplexity",),
-        "measures.measuring": ("measure_rollouts",),
-        "measures.reporting": (
-            "rollout_metrics",
-            "rollout_scorecard",
-            "survival",
-            "compare_survival",
-        ),
-        "rescoring": ("rescore_rollouts",),
-        "running": ("run_rollouts",),
-        "sampling": ("Sampler", "TreeSampler"),
-        "scorers.scoring": ("score_nodes",),
-        "seeds.tables": ("seeds_of",),
-        "seeds": ("SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"),
-        "system": ("System",),
-        "measures.times": ("survival_rows",),
-        "toys": ("TOY_PROMPTS", "toy_system"),
-        "transcribing": ("transcripts", "write_transcripts"),
-        "turns": ("read_turns", "rollouts_of", "turns_table"),
+        "measures.fluency": "probe_perplexity",
+        "measures.measuring": "measure_rollouts",
+        "measures.reporting": "compare_survival rollout_metrics rollout_scorecard survival",
+        "measures.times": "survival_rows",
+        "rescoring": "rescore_rollouts",
+        "running": "run_rollouts",
+        "sampling": "Sampler TreeSampler",
+        "scorers.echoes": "echo_share without_echo",
+        "scorers.scoring": "score_nodes",
+        "seeds": "SeedPrompt load_seeds seed_notes seed_prompts",
+        "seeds.tables": "seeds_of",
+        "system": "System",
+        "toys": "TOY_PROMPTS toy_system",
+        "transcribing": "transcripts write_transcripts",
+        "turns": "read_turns rollouts_of turns_table",
     },
 )

@@ -6,19 +6,10 @@ The cells of a run are its `Results`, and each has an address: ``metric @ part /
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.models.runner.lines import JournalEntry, RequestCounts
-from eval_toolkit.runs.addresses import Address
-from eval_toolkit.runs.folder import Run, find_runs, run_state
-from eval_toolkit.runs.inputs import Inputs
-from eval_toolkit.runs.lock import run_lock
-from eval_toolkit.runs.open import OpenRun, open_run
-from eval_toolkit.runs.progress import RunProgress, read_progress
-from eval_toolkit.runs.results import ResultCell, Results
-from eval_toolkit.runs.stored_units import StoredUnits
-from eval_toolkit.runs.writing import write_run
-from eval_toolkit.scorecards.parts import format_part, parse_part
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.runner.lines import JournalEntry, RequestCounts
+    from eval_toolkit.runs.addresses import Address
     from eval_toolkit.runs.blocks import (
         Block,
         Choice,
@@ -35,14 +26,23 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import Budget
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.driver import drive
+    from eval_toolkit.runs.folder import Run, find_runs, run_state
+    from eval_toolkit.runs.inputs import Inputs
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
+    from eval_toolkit.runs.lock import run_lock
+    from eval_toolkit.runs.open import OpenRun, open_run
     from eval_toolkit.runs.outcome import Outcome
+    from eval_toolkit.runs.progress import RunProgress, read_progress
     from eval_toolkit.runs.replay import ReplayModel
     from eval_toolkit.runs.rescoring import rescore
+    from eval_toolkit.runs.results import ResultCell, Results
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shown import Words
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
+    from eval_toolkit.runs.stored_units import StoredUnits
     from eval_toolkit.runs.units import Unit
+    from eval_toolkit.runs.writing import write_run
+    from eval_toolkit.scorecards.parts import format_part, parse_part
 
 __all__ = [
     "Address",
@@ -92,24 +92,31 @@ __all__ = [
     "write_run",
 ]
 
-# A run can be read without what asks models.
 __getattr__ = names_on_use(
     __name__,
     {
-        "blocks": (
-            *("Block", "Choice", "Choices", "Facts", "Group", "Mark", "Message", "Messages"),
-            *("Note", "Table", "Text"),
-        ),
-        "budgets": ("Budget",),
-        "context": ("Attempt", "Context"),
-        "driver": ("drive",),
-        "kinds": ("Graded", "Identity", "Kind"),
-        "outcome": ("Outcome",),
-        "replay": ("ReplayModel",),
-        "rescoring": ("rescore",),
-        "shown": ("Words",),
-        "specs": ("AskSpec", "DecodingSpec", "SummarySpec"),
-        "selected_units": ("StoredUnit",),
-        "units": ("Unit",),
+        "addresses": "Address",
+        "blocks": "Block Choice Choices Facts Group Mark Message Messages Note Table Text",
+        "budgets": "Budget",
+        "context": "Attempt Context",
+        "driver": "drive",
+        "eval_toolkit.models.runner.lines": "JournalEntry RequestCounts",
+        "eval_toolkit.scorecards.parts": "format_part parse_part",
+        "folder": "Run find_runs run_state",
+        "inputs": "Inputs",
+        "kinds": "Graded Identity Kind",
+        "lock": "run_lock",
+        "open": "OpenRun open_run",
+        "outcome": "Outcome",
+        "progress": "RunProgress read_progress",
+        "replay": "ReplayModel",
+        "rescoring": "rescore",
+        "results": "ResultCell Results",
+        "selected_units": "StoredUnit",
+        "shown": "Words",
+        "specs": "AskSpec DecodingSpec SummarySpec",
+        "stored_units": "StoredUnits",
+        "units": "Unit",
+        "writing": "write_run",
     },
 )

@@ -14,19 +14,24 @@ a ``group_col`` unless they are made with ``ignore_groups=True``.
 `split_slice` makes named parts (train, val, test) once, for files that are kept.
 """
 
-from eval_toolkit.splits.grouped import (
-    GroupKFoldSplitter,
-    SourceDisjointKFoldSplitter,
-    StratifiedGroupKFoldSplitter,
-)
-from eval_toolkit.splits.parts import split_slice
-from eval_toolkit.splits.pools import iter_folds_with_pool
-from eval_toolkit.splits.rows import HoldoutSplitter, StratifiedKFoldSplitter
-from eval_toolkit.splits.temporal import (
-    PurgedKFoldSplitter,
-    TimeSeriesSplitter,
-    compute_label_overlap,
-)
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.splits.grouped import (
+        GroupKFoldSplitter,
+        SourceDisjointKFoldSplitter,
+        StratifiedGroupKFoldSplitter,
+    )
+    from eval_toolkit.splits.parts import split_slice
+    from eval_toolkit.splits.pools import iter_folds_with_pool
+    from eval_toolkit.splits.rows import HoldoutSplitter, StratifiedKFoldSplitter
+    from eval_toolkit.splits.temporal import (
+        PurgedKFoldSplitter,
+        TimeSeriesSplitter,
+        compute_label_overlap,
+    )
 
 __all__ = [
     "GroupKFoldSplitter",
@@ -40,3 +45,14 @@ __all__ = [
     "iter_folds_with_pool",
     "split_slice",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "grouped": "GroupKFoldSplitter SourceDisjointKFoldSplitter StratifiedGroupKFoldSplitter",
+        "parts": "split_slice",
+        "pools": "iter_folds_with_pool",
+        "rows": "HoldoutSplitter StratifiedKFoldSplitter",
+        "temporal": "PurgedKFoldSplitter TimeSeriesSplitter compute_label_overlap",
+    },
+)

@@ -6,46 +6,22 @@ A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.models.prompts import (
-    CHATML,
-    LLAMA3,
-    ChatTemplate,
-    JinjaTemplate,
-    check_turns,
-    format_prompt,
-    joined_choice,
-)
-from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.composed import Task
-from eval_toolkit.tasks.declared import read_task_file
-from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
-from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
-from eval_toolkit.tasks.styles import (
-    BPBStyle,
-    ClozeStyle,
-    MCCompletionStyle,
-    MCStyle,
-    answer_key_to_index,
-    format_mc_prompt,
-    letters,
-)
-from eval_toolkit.tasks.templates import FieldSpec, Template
-from eval_toolkit.tasks.types import (
-    NO_SUBJECT,
-    Completion,
-    Item,
-    Loglikelihood,
-    Message,
-    Part,
-    RawCompletion,
-    RawLoglikelihood,
-    ResponseType,
-    Role,
-    Sample,
-)
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.prompts import (
+        CHATML,
+        LLAMA3,
+        ChatTemplate,
+        JinjaTemplate,
+        check_turns,
+        format_prompt,
+        joined_choice,
+    )
+    from eval_toolkit.tasks.base import BaseTask
+    from eval_toolkit.tasks.composed import Task
+    from eval_toolkit.tasks.declared import read_task_file
     from eval_toolkit.tasks.lm_eval import LmEvalGroup, LmEvalTask, load_lm_eval_task
+    from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
     from eval_toolkit.tasks.measuring import measure
     from eval_toolkit.tasks.overlaps import (
         Contamination,
@@ -67,6 +43,7 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.rotating import rotated, run_rotations
     from eval_toolkit.tasks.running import run_task
     from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
+    from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
     from eval_toolkit.tasks.stopping import (
         Asked,
         Decision,
@@ -77,6 +54,15 @@ if TYPE_CHECKING:
         stopped_card,
         stopped_cell,
     )
+    from eval_toolkit.tasks.styles import (
+        BPBStyle,
+        ClozeStyle,
+        MCCompletionStyle,
+        MCStyle,
+        answer_key_to_index,
+        format_mc_prompt,
+        letters,
+    )
     from eval_toolkit.tasks.suites import (
         Aggregate,
         Leaf,
@@ -85,6 +71,20 @@ if TYPE_CHECKING:
         SuiteValue,
         load_suite,
         run_suite,
+    )
+    from eval_toolkit.tasks.templates import FieldSpec, Template
+    from eval_toolkit.tasks.types import (
+        NO_SUBJECT,
+        Completion,
+        Item,
+        Loglikelihood,
+        Message,
+        Part,
+        RawCompletion,
+        RawLoglikelihood,
+        ResponseType,
+        Role,
+        Sample,
     )
 
 __all__ = [
@@ -170,29 +170,41 @@ __all__ = [
     "stopped_cell",
 ]
 
-# A prompt can be built without loading what runs and measures.
 __getattr__ = names_on_use(
     __name__,
     {
-        "lm_eval": ("LmEvalGroup", "LmEvalTask", "load_lm_eval_task"),
-        "measuring": ("measure",),
-        "planning": ("estimate", "plan_jobs"),
-        "positions": ("PositionBias", "PositionDifference", "PositionResult", "position_bias"),
-        "rotating": ("rotated", "run_rotations"),
-        "overlaps": ("Contamination", "ContaminationEffect", "ItemOverlap", "contamination"),
-        "pairing": ("judge_pairs",),
-        "perturbations": ("Perturbation", "perturbed"),
-        "perturbed_runs": ("Robustness", "RobustnessCell", "robustness"),
-        "rescoring": ("judge_run", "measure_run"),
-        "running": ("run_task",),
-        "shots": ("FewshotLeakage", "SharedQuestion", "fewshot_leakage"),
-        "stopping": (
-            *("Asked", "Decision", "UntilDecided", "UntilWidth", "Watch"),
-            *("ask_until", "stopped_card", "stopped_cell"),
+        "base": "BaseTask",
+        "composed": "Task",
+        "declared": "read_task_file",
+        "eval_toolkit.models.prompts": (
+            "CHATML LLAMA3 ChatTemplate JinjaTemplate check_turns format_prompt joined_choice"
         ),
-        "suites": (
-            *("Aggregate", "Leaf", "Suite", "SuiteRun", "SuiteValue"),
-            *("load_suite", "run_suite"),
+        "lm_eval": "LmEvalGroup LmEvalTask load_lm_eval_task",
+        "loading": "TaskInfo available_tasks load_task",
+        "measuring": "measure",
+        "overlaps": "Contamination ContaminationEffect ItemOverlap contamination",
+        "pairing": "judge_pairs",
+        "perturbations": "Perturbation perturbed",
+        "perturbed_runs": "Robustness RobustnessCell robustness",
+        "planning": "estimate plan_jobs",
+        "positions": "PositionBias PositionDifference PositionResult position_bias",
+        "rescoring": "judge_run measure_run",
+        "rotating": "rotated run_rotations",
+        "running": "run_task",
+        "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
+        "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
+        "stopping": (
+            "Asked Decision UntilDecided UntilWidth Watch ask_until stopped_card stopped_cell"
+        ),
+        "styles": (
+            "BPBStyle ClozeStyle MCCompletionStyle MCStyle answer_key_to_index "
+            "format_mc_prompt letters"
+        ),
+        "suites": "Aggregate Leaf Suite SuiteRun SuiteValue load_suite run_suite",
+        "templates": "FieldSpec Template",
+        "types": (
+            "NO_SUBJECT Completion Item Loglikelihood Message Part RawCompletion "
+            "RawLoglikelihood ResponseType Role Sample"
         ),
     },
 )

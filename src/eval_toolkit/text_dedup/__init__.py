@@ -1,32 +1,37 @@
 """Near-duplicate texts: five similarity strategies, complete clusters, verified pairs."""
 
-from eval_toolkit.protocols import SimilarityStrategy
-from eval_toolkit.text_dedup.audit import (
-    SimilarityAuditReport,
-    SimilarityFinding,
-    audit_source_label_similarity,
-)
-from eval_toolkit.text_dedup.dedup import (
-    DEFAULT_DEDUP_THRESHOLD,
-    DedupReport,
-    cross_dedup,
-    cross_dedup_pairs,
-    duplicate_clusters,
-    near_dedup,
-)
-from eval_toolkit.text_dedup.minhash import MinHashLSHStrategy
-from eval_toolkit.text_dedup.normalize import (
-    exact_duplicate_groups,
-    normalize_text_for_dedup,
-    sha256_text,
-)
-from eval_toolkit.text_dedup.pairs import SimilarPairs
-from eval_toolkit.text_dedup.strategies import (
-    EmbeddingCosineStrategy,
-    ExactNormalizedHashStrategy,
-    JaccardNgramStrategy,
-    TfidfCosineStrategy,
-)
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.protocols import SimilarityStrategy
+    from eval_toolkit.text_dedup.audit import (
+        SimilarityAuditReport,
+        SimilarityFinding,
+        audit_source_label_similarity,
+    )
+    from eval_toolkit.text_dedup.dedup import (
+        DEFAULT_DEDUP_THRESHOLD,
+        DedupReport,
+        cross_dedup,
+        cross_dedup_pairs,
+        duplicate_clusters,
+        near_dedup,
+    )
+    from eval_toolkit.text_dedup.minhash import MinHashLSHStrategy
+    from eval_toolkit.text_dedup.normalize import (
+        exact_duplicate_groups,
+        normalize_text_for_dedup,
+        sha256_text,
+    )
+    from eval_toolkit.text_dedup.pairs import SimilarPairs
+    from eval_toolkit.text_dedup.strategies import (
+        EmbeddingCosineStrategy,
+        ExactNormalizedHashStrategy,
+        JaccardNgramStrategy,
+        TfidfCosineStrategy,
+    )
 
 __all__ = [
     "DEFAULT_DEDUP_THRESHOLD",
@@ -49,3 +54,22 @@ __all__ = [
     "normalize_text_for_dedup",
     "sha256_text",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "audit": "SimilarityAuditReport SimilarityFinding audit_source_label_similarity",
+        "dedup": (
+            "DEFAULT_DEDUP_THRESHOLD DedupReport cross_dedup cross_dedup_pairs "
+            "duplicate_clusters near_dedup"
+        ),
+        "eval_toolkit.protocols": "SimilarityStrategy",
+        "minhash": "MinHashLSHStrategy",
+        "normalize": "exact_duplicate_groups normalize_text_for_dedup sha256_text",
+        "pairs": "SimilarPairs",
+        "strategies": (
+            "EmbeddingCosineStrategy ExactNormalizedHashStrategy JaccardNgramStrategy "
+            "TfidfCosineStrategy"
+        ),
+    },
+)

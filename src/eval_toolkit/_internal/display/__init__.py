@@ -1,21 +1,26 @@
 """Tables of typed cells with one renderer per format, and results as people look at them."""
 
-from eval_toolkit._internal.display.cells import (
-    MISSING,
-    Cell,
-    CellLike,
-    Count,
-    Estimate,
-    Interval,
-    Missing,
-    Number,
-    Rows,
-    Share,
-    Status,
-    Text,
-)
-from eval_toolkit._internal.display.results import Displayed, Tabled, short_repr
-from eval_toolkit._internal.display.tables import Alert, Column, Page, Table
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit._internal.display.cells import (
+        MISSING,
+        Cell,
+        CellLike,
+        Count,
+        Estimate,
+        Interval,
+        Missing,
+        Number,
+        Rows,
+        Share,
+        Status,
+        Text,
+    )
+    from eval_toolkit._internal.display.results import Displayed, Tabled, short_repr
+    from eval_toolkit._internal.display.tables import Alert, Column, Page, Table
 
 __all__ = [
     "MISSING",
@@ -38,3 +43,14 @@ __all__ = [
     "Text",
     "short_repr",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "cells": (
+            "MISSING Cell CellLike Count Estimate Interval Missing Number Rows Share Status Text"
+        ),
+        "results": "Displayed Tabled short_repr",
+        "tables": "Alert Column Page Table",
+    },
+)

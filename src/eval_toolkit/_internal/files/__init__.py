@@ -5,23 +5,32 @@ cannot block and unpacks gzip with its checksum; `documents` parses JSON, TOML a
 breaks a rule is refused in one line that names the file, the place, the rule and what to do.
 """
 
-from eval_toolkit._internal.files import limits
-from eval_toolkit._internal.files.atomic import replace_atomic, sync_folder, write_atomic
-from eval_toolkit._internal.files.documents import parse_json, parse_toml, parse_yaml, read_document
-from eval_toolkit._internal.files.malformed import malformed
-from eval_toolkit._internal.files.private import file_mode, make_private, private_folder
-from eval_toolkit._internal.files.regular import (
-    check_gzip,
-    is_gzip,
-    lines_of,
-    open_for_appending,
-    open_regular,
-    pieces_of,
-    read_regular,
-    read_unpacked,
-    read_up_to,
-)
-from eval_toolkit._internal.files.there import is_file, is_folder, is_there
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.files.malformed import malformed  # the module has its name
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit._internal.files.atomic import replace_atomic, sync_folder, write_atomic
+    from eval_toolkit._internal.files.documents import (
+        parse_json,
+        parse_toml,
+        parse_yaml,
+        read_document,
+    )
+    from eval_toolkit._internal.files.private import file_mode, make_private, private_folder
+    from eval_toolkit._internal.files.regular import (
+        check_gzip,
+        is_gzip,
+        lines_of,
+        open_for_appending,
+        open_regular,
+        pieces_of,
+        read_regular,
+        read_unpacked,
+        read_up_to,
+    )
+    from eval_toolkit._internal.files.there import is_file, is_folder, is_there
 
 __all__ = [
     "check_gzip",
@@ -49,3 +58,17 @@ __all__ = [
     "sync_folder",
     "write_atomic",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "atomic": "replace_atomic sync_folder write_atomic",
+        "documents": "parse_json parse_toml parse_yaml read_document",
+        "private": "file_mode make_private private_folder",
+        "regular": (
+            "check_gzip is_gzip lines_of open_for_appending open_regular pieces_of "
+            "read_regular read_unpacked read_up_to"
+        ),
+        "there": "is_file is_folder is_there",
+    },
+)

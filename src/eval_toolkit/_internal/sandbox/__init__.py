@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["ALLOW_WEAKER", "Contained", "Failed", "Limits", "Overrun", "close_workers"]
 
 ALLOW_WEAKER = "EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX"
-"""Set to 1: programs run contained where they cannot be jailed. The option --allow-weaker-sandbox."""
 
-# The worker imports this package too, and needs none of the caller's side.
 __getattr__ = names_on_use(
     __name__,
     {
-        "calling": ("Contained", "close_workers"),
-        "errors": ("Failed", "Overrun"),
-        "limits": ("Limits",),
+        "calling": "Contained close_workers",
+        "errors": "Failed Overrun",
+        "limits": "Limits",
     },
 )

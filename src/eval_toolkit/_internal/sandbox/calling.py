@@ -28,7 +28,7 @@ _START_SECONDS = 120.0
 """A worker may import for so long before its first call."""
 _TOLD = 300
 """Characters of what a dead worker printed that a message repeats."""
-_OURS = str(Path(__file__).parents[2])
+_OURS = str(Path(__file__).parents[3])
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """Of the environment, what an interpreter may need to start at all; no secret is passed on."""
 

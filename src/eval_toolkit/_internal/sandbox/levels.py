@@ -42,7 +42,7 @@ __all__ = [
     "required_level",
 ]
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parents[2])
 _WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
 if (
     getattr(os, "geteuid", lambda: 1)() == 0

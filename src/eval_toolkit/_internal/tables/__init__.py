@@ -7,36 +7,41 @@ sniffer guessed: the id "007" stays "007", and a word in a column of numbers is 
 the file and the rows.
 """
 
-from eval_toolkit._internal.tables.cells import guessed, joined
-from eval_toolkit._internal.tables.dialect import dialect_of
-from eval_toolkit._internal.tables.formats import (
-    CSV,
-    JSON,
-    JSONL,
-    MEDIA_TYPES,
-    PARQUET,
-    TSV,
-    XLSX,
-    FileFormat,
-    expand_paths,
-    media_type_of,
-)
-from eval_toolkit._internal.tables.labels import LabelMap, classes_of, label_class
-from eval_toolkit._internal.tables.numbers import decimal_of, number_in, numbers_in
-from eval_toolkit._internal.tables.reading import (
-    AS_NAMED,
-    KEY,
-    ROW,
-    RowPick,
-    column_names,
-    distinct_values,
-    read_table,
-)
-from eval_toolkit._internal.tables.records import plain_value, read_records
-from eval_toolkit._internal.tables.rows import Rows, read_rows, rows_of
-from eval_toolkit._internal.tables.spool import STDIN, named, shown
-from eval_toolkit._internal.tables.texts import read_lines, read_text
-from eval_toolkit._internal.tables.writing import write_table, write_tables
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit._internal.tables.cells import guessed, joined
+    from eval_toolkit._internal.tables.dialect import dialect_of
+    from eval_toolkit._internal.tables.formats import (
+        CSV,
+        JSON,
+        JSONL,
+        MEDIA_TYPES,
+        PARQUET,
+        TSV,
+        XLSX,
+        FileFormat,
+        expand_paths,
+        media_type_of,
+    )
+    from eval_toolkit._internal.tables.labels import LabelMap, classes_of, label_class
+    from eval_toolkit._internal.tables.numbers import decimal_of, number_in, numbers_in
+    from eval_toolkit._internal.tables.reading import (
+        AS_NAMED,
+        KEY,
+        ROW,
+        RowPick,
+        column_names,
+        distinct_values,
+        read_table,
+    )
+    from eval_toolkit._internal.tables.records import plain_value, read_records
+    from eval_toolkit._internal.tables.rows import Rows, read_rows, rows_of
+    from eval_toolkit._internal.tables.spool import STDIN, named, shown
+    from eval_toolkit._internal.tables.texts import read_lines, read_text
+    from eval_toolkit._internal.tables.writing import write_table, write_tables
 
 __all__ = [
     "AS_NAMED",
@@ -78,3 +83,22 @@ __all__ = [
     "write_table",
     "write_tables",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "cells": "guessed joined",
+        "dialect": "dialect_of",
+        "formats": (
+            "CSV JSON JSONL MEDIA_TYPES PARQUET TSV XLSX FileFormat expand_paths media_type_of"
+        ),
+        "labels": "LabelMap classes_of label_class",
+        "numbers": "decimal_of number_in numbers_in",
+        "reading": "AS_NAMED KEY ROW RowPick column_names distinct_values read_table",
+        "records": "plain_value read_records",
+        "rows": "Rows read_rows rows_of",
+        "spool": "STDIN named shown",
+        "texts": "read_lines read_text",
+        "writing": "write_table write_tables",
+    },
+)

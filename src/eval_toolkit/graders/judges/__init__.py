@@ -37,16 +37,15 @@ __all__ = [
     "VerdictFormat",
 ]
 
-# Most runs have no judge.
 __getattr__ = names_on_use(
     __name__,
     {
-        "asking": ("AskingGrader",),
-        "judge": ("Judge",),
-        "keywords": ("KeywordJudge", "Refusal"),
-        "pairs": ("MatchOutcome", "PairJudge"),
-        "panel": ("Panel",),
-        "rubrics": ("RUBRICS", "Rubric"),
-        "verdicts": ("Labels", "Scale", "VerdictFormat"),
+        "asking": "AskingGrader",
+        "judge": "Judge",
+        "keywords": "KeywordJudge Refusal",
+        "pairs": "MatchOutcome PairJudge",
+        "panel": "Panel",
+        "rubrics": "RUBRICS Rubric",
+        "verdicts": "Labels Scale VerdictFormat",
     },
 )

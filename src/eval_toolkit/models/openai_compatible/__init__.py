@@ -3,12 +3,19 @@
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.models.openai_compatible.endpoint import Totals
-from eval_toolkit.models.openai_compatible.model import OpenAICompatible
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.openai_compatible.endpoint import Totals
+    from eval_toolkit.models.openai_compatible.model import OpenAICompatible
     from eval_toolkit.models.openai_compatible.report import Capability, EndpointReport
 
 __all__ = ["Capability", "EndpointReport", "OpenAICompatible", "Totals"]
 
-__getattr__ = names_on_use(__name__, {"report": ("Capability", "EndpointReport")})
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "endpoint": "Totals",
+        "model": "OpenAICompatible",
+        "report": "Capability EndpointReport",
+    },
+)

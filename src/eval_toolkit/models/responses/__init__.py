@@ -6,10 +6,15 @@ Names follow the published task interface; both of its spellings are accepted an
 mapping from choice to number.
 """
 
-from eval_toolkit.models.responses.answered import Completion, Loglikelihood
-from eval_toolkit.models.responses.fields import ErrorInfo, ResponseType, Usage
-from eval_toolkit.models.responses.raw import RawCompletion, RawLoglikelihood
-from eval_toolkit.models.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.responses.answered import Completion, Loglikelihood
+    from eval_toolkit.models.responses.fields import ErrorInfo, ResponseType, Usage
+    from eval_toolkit.models.responses.raw import RawCompletion, RawLoglikelihood
+    from eval_toolkit.models.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
 
 __all__ = [
     "REASONING_TAGS",
@@ -23,3 +28,13 @@ __all__ = [
     "Usage",
     "split_reasoning",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "answered": "Completion Loglikelihood",
+        "fields": "ErrorInfo ResponseType Usage",
+        "raw": "RawCompletion RawLoglikelihood",
+        "reasoning": "REASONING_TAGS ReplyParts split_reasoning",
+    },
+)

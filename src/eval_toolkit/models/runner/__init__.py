@@ -26,14 +26,13 @@ __all__ = [
     "to_columns",
 ]
 
-# Runs read journals without asking anybody.
 __getattr__ = names_on_use(
     __name__,
     {
-        "engine": ("run_jobs", "run_jobs_async"),
-        "jobs": ("Job", "JobResult", "JobResults"),
-        "journal": ("Entries", "Entry", "Journal"),
-        "progress": ("Progress",),
-        "stored": ("read_entries", "read_outcomes", "to_columns"),
+        "engine": "run_jobs run_jobs_async",
+        "jobs": "Job JobResult JobResults",
+        "journal": "Entries Entry Journal",
+        "progress": "Progress",
+        "stored": "read_entries read_outcomes to_columns",
     },
 )

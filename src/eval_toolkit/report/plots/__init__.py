@@ -4,32 +4,44 @@
 session look like `save_figure` writes files.
 """
 
-from eval_toolkit.report.plots._charts import Chart
-from eval_toolkit.report.plots.confusion import plot_confusion_matrix_grid
-from eval_toolkit.report.plots.curves import plot_pr_curve, plot_roc_curve, plot_threshold_curves
-from eval_toolkit.report.plots.distributions import (
-    plot_bootstrap_distribution,
-    plot_pareto_frontier,
-)
-from eval_toolkit.report.plots.forests import (
-    plot_differences,
-    plot_forest,
-    plot_lift_ci,
-    plot_metric_bars,
-)
-from eval_toolkit.report.plots.heatmap import plot_slice_metric_heatmap
-from eval_toolkit.report.plots.probabilities import plot_reliability_diagram, plot_score_histograms
-from eval_toolkit.report.plots.saving import save_figure
-from eval_toolkit.report.plots.style import (
-    DEFAULT_FIGSIZE,
-    NEUTRALS,
-    PALETTE,
-    PLOT_STYLE,
-    make_palette,
-    set_plot_style,
-)
-from eval_toolkit.report.plots.survival import plot_survival
-from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
+from typing import TYPE_CHECKING
+
+from eval_toolkit._internal.optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.report.plots._charts import Chart
+    from eval_toolkit.report.plots.confusion import plot_confusion_matrix_grid
+    from eval_toolkit.report.plots.curves import (
+        plot_pr_curve,
+        plot_roc_curve,
+        plot_threshold_curves,
+    )
+    from eval_toolkit.report.plots.distributions import (
+        plot_bootstrap_distribution,
+        plot_pareto_frontier,
+    )
+    from eval_toolkit.report.plots.forests import (
+        plot_differences,
+        plot_forest,
+        plot_lift_ci,
+        plot_metric_bars,
+    )
+    from eval_toolkit.report.plots.heatmap import plot_slice_metric_heatmap
+    from eval_toolkit.report.plots.probabilities import (
+        plot_reliability_diagram,
+        plot_score_histograms,
+    )
+    from eval_toolkit.report.plots.saving import save_figure
+    from eval_toolkit.report.plots.style import (
+        DEFAULT_FIGSIZE,
+        NEUTRALS,
+        PALETTE,
+        PLOT_STYLE,
+        make_palette,
+        set_plot_style,
+    )
+    from eval_toolkit.report.plots.survival import plot_survival
+    from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
 __all__ = [
     "DEFAULT_FIGSIZE",
@@ -57,3 +69,20 @@ __all__ = [
     "step_vertices",
     "thin_curve",
 ]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "_charts": "Chart",
+        "confusion": "plot_confusion_matrix_grid",
+        "curves": "plot_pr_curve plot_roc_curve plot_threshold_curves",
+        "distributions": "plot_bootstrap_distribution plot_pareto_frontier",
+        "forests": "plot_differences plot_forest plot_lift_ci plot_metric_bars",
+        "heatmap": "plot_slice_metric_heatmap",
+        "probabilities": "plot_reliability_diagram plot_score_histograms",
+        "saving": "save_figure",
+        "style": "DEFAULT_FIGSIZE NEUTRALS PALETTE PLOT_STYLE make_palette set_plot_style",
+        "survival": "plot_survival",
+        "thinning": "step_vertices thin_curve",
+    },
+)

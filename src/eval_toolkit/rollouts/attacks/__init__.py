@@ -57,18 +57,17 @@ __all__ = [
     "load_attack",
 ]
 
-# Most runs use one of them.
 __getattr__ = names_on_use(
     __name__,
     {
-        "base": ("StopAttack",),
-        "best_of_n": ("BestOfN",),
-        "crescendo": ("Crescendo",),
-        "encodings": ("Base64", "Homoglyphs", "Leetspeak", "Reversed", "Rot13", "ZeroWidth"),
-        "loading": ("as_attack", "available_attacks", "load_attack"),
-        "mixed": ("Mixed",),
-        "refinement": ("Refinement",),
-        "static": ("Scripted", "Static"),
-        "templates": ("PrefixInjection", "RefusalSuppression", "RolePlay", "Template"),
+        "base": "StopAttack",
+        "best_of_n": "BestOfN",
+        "crescendo": "Crescendo",
+        "encodings": "Base64 Homoglyphs Leetspeak Reversed Rot13 ZeroWidth",
+        "loading": "as_attack available_attacks load_attack",
+        "mixed": "Mixed",
+        "refinement": "Refinement",
+        "static": "Scripted Static",
+        "templates": "PrefixInjection RefusalSuppression RolePlay Template",
     },
 )

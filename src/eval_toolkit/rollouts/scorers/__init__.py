@@ -8,23 +8,23 @@ or rules of their own are imported when they are used.
 from typing import TYPE_CHECKING
 
 from eval_toolkit._internal.optional import names_on_use
-from eval_toolkit.rollouts.scorers.base import (
-    as_text_scorer,
-    asked_through,
-    check_scorers,
-    is_event,
-    unwrapped,
-    with_mode,
-    with_threshold,
-)
-from eval_toolkit.rollouts.scorers.cached import CachedScorer
-from eval_toolkit.rollouts.scorers.checking import (
-    checked_categories,
-    checked_scores,
-    checked_turns,
-)
 
 if TYPE_CHECKING:
+    from eval_toolkit.rollouts.scorers.base import (
+        as_text_scorer,
+        asked_through,
+        check_scorers,
+        is_event,
+        unwrapped,
+        with_mode,
+        with_threshold,
+    )
+    from eval_toolkit.rollouts.scorers.cached import CachedScorer
+    from eval_toolkit.rollouts.scorers.checking import (
+        checked_categories,
+        checked_scores,
+        checked_turns,
+    )
     from eval_toolkit.rollouts.scorers.huggingface import HuggingFaceScorer
     from eval_toolkit.rollouts.scorers.judged import JudgeScorer
     from eval_toolkit.rollouts.scorers.keywords import KeywordScorer, PatternScorer
@@ -57,11 +57,16 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "huggingface": ("HuggingFaceScorer",),
-        "judged": ("JudgeScorer",),
-        "keywords": ("KeywordScorer", "PatternScorer"),
-        "loading": ("available_scorers", "load_scorer"),
-        "refusal": ("RefusalScorer",),
-        "toxicity": ("ToxicityScorer",),
+        "base": (
+            "as_text_scorer asked_through check_scorers is_event unwrapped with_mode with_threshold"
+        ),
+        "cached": "CachedScorer",
+        "checking": "checked_categories checked_scores checked_turns",
+        "huggingface": "HuggingFaceScorer",
+        "judged": "JudgeScorer",
+        "keywords": "KeywordScorer PatternScorer",
+        "loading": "available_scorers load_scorer",
+        "refusal": "RefusalScorer",
+        "toxicity": "ToxicityScorer",
     },
 )

@@ -1,0 +1,43 @@
+"""The house stays in order: few names, six layers on one map, no private module used from outside."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def limits() -> Any:
+    spec = importlib.util.spec_from_file_location("limits", ROOT / "tools" / "limits.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_few_names_stand_beside_one_another(limits: Any) -> None:
+    assert limits.n_names() <= limits.LIMITS["names in the package"]
+
+
+def test_no_private_module_is_imported_across_packages(limits: Any) -> None:
+    assert limits.private_imports() == []
+
+
+def test_the_map_of_contributors_has_every_package_in_the_order_of_the_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contract, *_ = project["tool"]["importlinter"]["contracts"]
+    layers = [name for line in contract["layers"] for name in re.split(r"\W+", line)]
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("```")[1]
+    rows = [re.sub(r"\([^)]*\)", "", line).split("  ") for line in text.strip().splitlines()]
+    named = [
+        word.strip() for row in rows for word in row[1:] if word.strip() in {*layers, "schemas"}
+    ]
+    assert set(named) == {*layers, "schemas"}
+    floor = {name: at for at, row in enumerate(rows) for word in row[1:] if (name := word.strip())}
+    assert [floor[name] for name in layers] == sorted(floor[name] for name in layers)

@@ -1,0 +1,193 @@
+"""Measure the package against the limits of its design: python tools/limits.py [--walks].
+
+Prints a table in Markdown. The walks follow a command through the package and count the functions and class
+bodies that run, so they need the embedded model (make model) and take about half a minute.
+"""
+
+import argparse
+import ast
+import collections
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src" / "eval_toolkit"
+MANY = 10
+IMPORT = re.compile(r"^ *from eval_toolkit\.([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
+NOT_COUNTED = (
+    *("<module>", "<listcomp>", "<genexpr>", "<lambda>", "<dictcomp>", "<setcomp>"),
+    "__getattr__",
+)
+ROWS = "id,label,score,language\n" + "".join(
+    f"{i},{i % 5 % 2},{(i * 37 % 100) / 100},{'de' if i % 3 else 'en'}\n" for i in range(200)
+)
+SEEDS = "id,prompt\ngreet,Say hello\njoke,Tell a joke\n"
+WALKS = {
+    "score FILE --by": ("score", "rows.csv", "--by", "language"),
+    "run capitals --limit 2": (
+        "run",
+        "capitals",
+        "--model",
+        "embedded",
+        "--limit",
+        "2",
+        "--out",
+        "task",
+    ),
+    "rollout, two seeds": (
+        *(
+            "rollout",
+            "--seeds",
+            "seeds.csv",
+            "--depth",
+            "1",
+            "--tester",
+            "refinement{max_tokens=8}",
+        ),
+        *("--tester-model", "embedded", "--target", "embedded", "--max-tokens", "8"),
+        *("--scorer", "toxicity", "--max-error-rate", "1", "--out", "rollouts"),
+    ),
+}
+LIMITS = {
+    "names in the package": 32,
+    "names in dir(eval_toolkit)": 130,
+    "private modules imported across packages": 0,
+    "lines in src": 122_000,
+    "score FILE --by: functions": 240,
+    "score FILE --by: packages": 14,
+    "run capitals --limit 2: functions": 500,
+    "run capitals --limit 2: packages": 18,
+    "rollout, two seeds: functions": 600,
+    "rollout, two seeds: packages": 18,
+}
+
+
+def sources() -> Iterator[tuple[Path, str]]:
+    """Yield every module of the package with its text."""
+    for path in sorted(SRC.rglob("*.py")):
+        yield path, path.read_text(encoding="utf-8")
+
+
+def n_names() -> int:
+    """Return how many modules and packages stand beside one another."""
+    return sum(
+        (path.is_dir() and path.name not in ("schemas", "__pycache__"))
+        or (path.suffix == ".py" and not path.name.startswith("__"))
+        for path in SRC.iterdir()
+    )
+
+
+def with_many_parameters() -> list[str]:
+    """Return the functions that take more than ten parameters."""
+    found = []
+    for path, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                taken = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                if sum(one.arg not in ("self", "cls") for one in taken) > MANY:
+                    found.append(f"{path.relative_to(SRC)}:{node.name}")
+    return found
+
+
+def private_imports() -> list[str]:
+    """Return the imports of another package's private modules; `_internal` is for all."""
+    found = []
+    for path, text in sources():
+        home = path.relative_to(SRC).parts[0].removesuffix(".py")
+        for module, names in IMPORT.findall(text):
+            other, *inner = module.split(".")
+            inner += [
+                name for name in re.findall(r"\w+", names) if (SRC / other / f"{name}.py").exists()
+            ]
+            if other not in (home, "_internal") and any(part.startswith("_") for part in inner):
+                found.append(f"{path.relative_to(SRC)}: {module}")
+    return found
+
+
+def walk(arguments: tuple[str, ...]) -> tuple[int, int]:
+    """Return how many functions and packages one command passes, in this process."""
+    passed: set[tuple[str, str]] = set()
+
+    def follow(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if (
+            event == "call"
+            and "/eval_toolkit/" in code.co_filename
+            and code.co_name not in NOT_COUNTED
+        ):
+            module = code.co_filename.rsplit("/eval_toolkit/", 1)[1].removesuffix(".py")
+            passed.add((module, code.co_qualname))
+
+    from eval_toolkit.cli.main import main as command
+
+    threading.setprofile(follow)
+    sys.setprofile(follow)
+    try:
+        command(list(arguments))
+    except SystemExit:
+        pass
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return len(passed), len({module.split("/")[0] for module, _ in passed})
+
+
+def walked(name: str) -> tuple[int, int]:
+    """Return the walk of a command in a process and a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "rows.csv").write_text(ROWS)
+        Path(folder, "seeds.csv").write_text(SEEDS)
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).resolve()), "--walk", name],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    functions, packages = done.stdout.split()[-2:]
+    return int(functions), int(packages)
+
+
+def measured(with_walks: bool) -> dict[str, int]:
+    """Return every measure by its name."""
+    sys.path.insert(0, str(SRC.parent))
+    import eval_toolkit
+
+    found = collections.OrderedDict(
+        {
+            "names in the package": n_names(),
+            "names in dir(eval_toolkit)": len(dir(eval_toolkit)),
+            f"functions with more than {MANY} parameters": len(with_many_parameters()),
+            "private modules imported across packages": len(private_imports()),
+            "lines in src": sum(len(text.splitlines()) for _, text in sources()),
+        }
+    )
+    for name in WALKS if with_walks else ():
+        functions, packages = walked(name)
+        found |= {f"{name}: functions": functions, f"{name}: packages": packages}
+    return dict(found)
+
+
+def main() -> None:
+    """Print the table, or what one walk passes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--walks", action="store_true", help="follow the three commands, too")
+    parser.add_argument("--walk", choices=tuple(WALKS), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.walk:
+        sys.path.insert(0, str(SRC.parent))
+        print(*walk(WALKS[asked.walk]))
+        return
+    print("| | measured | limit |\n| --- | ---: | ---: |")
+    for name, value in measured(asked.walks).items():
+        print(f"| {name} | {value} | {LIMITS.get(name, '')} |")
+
+
+if __name__ == "__main__":
+    main()
