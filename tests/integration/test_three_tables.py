@@ -18,7 +18,7 @@ from tests.fixtures.first_edition import asked
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.report import write_report
 from eval_toolkit.rollouts import rescore_rollouts, seeds_of
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Run, SummarySpec, rescore
 from eval_toolkit.tasks import measure_run
 from eval_toolkit.tasks.references import references_of
 
@@ -71,6 +71,15 @@ def test_compared_with_itself_and_reported(name: str, runs: Path, tmp_path: Path
     assert cells
     assert all(cell.delta == 0.0 for cell in cells if cell.status == "ok")
     assert write_report([run, run], tmp_path / "r.html").is_file()
+
+
+@every_run
+def test_records_are_summarised_again_and_units_stay(name: str, runs: Path, tmp_path: Path) -> None:
+    run = Run.open(runs / name)
+    done = rescore(run, tmp_path / "again", summary=SummarySpec(n_resamples=200))
+    assert done.run is not None
+    assert not {one for one in OLD if (done.run.path / one).is_file()}
+    assert said(done.run) == said(run)
 
 
 def test_answers_are_measured_again(runs: Path, tmp_path: Path) -> None:

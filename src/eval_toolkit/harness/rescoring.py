@@ -17,7 +17,8 @@ from eval_toolkit.runs.folder import RECORDS, Run
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Subject
 from eval_toolkit.runs.specs import SummarySpec
-from eval_toolkit.runs.units import Unit
+from eval_toolkit.runs.stored_units import unit_files
+from eval_toolkit.runs.units import UNITS, Unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 
@@ -104,10 +105,12 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {"seeds": {**stored, "bootstrap": self.summary.seed}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
-        """Return what else the run has stored: answers, turns, inputs and references stay."""
-        described = self.run.manifest["artifacts"]
-        names = [name for name, told in described.items() if "texts" in told and name != RECORDS]
-        return {name: self.run.table(name) for name in names}
+        """Return what else the run has stored: units, answers and turns stay."""
+        described, units = self.run.manifest["artifacts"], self.run.units
+        known = {RECORDS, *unit_files(described)}
+        names = [name for name, told in described.items() if "texts" in told and name not in known]
+        asked = {} if units is None else {UNITS: units.read()}
+        return {**asked, **{name: self.run.table(name) for name in names}}
 
     def _specs(self, subject: Subject, records: Records) -> list[MetricSpec]:
         """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""

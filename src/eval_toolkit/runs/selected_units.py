@@ -128,7 +128,12 @@ class StoredUnit:
     @property
     def input(self) -> str | None:
         """What the unit says, or None where the run was stored without."""
-        return self.batch.inputs.get((self.place.slice, self.id))
+        return self.batch.texts("input").get((self.place.slice, self.id))
+
+    @property
+    def reference(self) -> str | None:
+        """What would be right, or None where the run was stored without."""
+        return self.batch.texts("reference").get((self.place.slice, self.id))
 
     @property
     def requests(self) -> list[StoredRequest]:
@@ -256,19 +261,21 @@ class _Batch:
         found: Mapping[str, Any] = self._read[reader]
         return found
 
-    @cached_property
-    def inputs(self) -> dict[tuple[str, str], str]:
-        inputs = self.run.inputs
-        if inputs is None:
+    def texts(self, column: str) -> dict[tuple[str, str], str]:
+        units = self.run.units
+        if units is None:
             return {}
-        by_slice: dict[str, list[str]] = {}
-        for place in self._places:
-            by_slice.setdefault(place.slice, []).append(place.unit_id)
-        return {
-            (name, unit): text
-            for name, units in by_slice.items()
-            for unit, text in inputs.texts_of(name, units).items()
-        }
+        if column not in self._read:
+            by_slice: dict[str, list[str]] = {}
+            for place in self._places:
+                by_slice.setdefault(place.slice, []).append(place.unit_id)
+            self._read[column] = {
+                (name, unit): text
+                for name, ids in by_slice.items()
+                for unit, text in units.values(column, ids, slice_name=name).items()
+            }
+        found: dict[tuple[str, str], str] = self._read[column]
+        return found
 
     def rows(
         self, table: str, columns: tuple[str, ...], texts: tuple[str, ...], limit: int

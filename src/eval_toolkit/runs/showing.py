@@ -1,6 +1,7 @@
 """What every kind shows of a unit unless it says otherwise: requests, answers, verdicts."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from eval_toolkit._internal.display import Table
@@ -28,7 +29,7 @@ _TOO_LONG = Facts((("too long", "to be read as a whole"),))
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:
-    """Return input, answers and verdicts of a unit of any kind.
+    """Return input, answers, reference and verdicts of a unit of any kind.
 
     Parameters
     ----------
@@ -51,6 +52,9 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
         answer = getattr(outcome.response, "text", None)
         blocks += [] if answer is None else [_answer(answer)]
         blocks += _errors(outcome)
+    with suppress(ArtifactError):  # a table that cannot be read is told where the input is
+        right = unit.reference
+        blocks += [] if right is None else [Text(right, "reference", "reference")]
     answered = [Group(_ANSWERED, tuple(blocks))] if blocks else []
     return [*input_blocks(unit, "What it says"), *answered, *verdicts(unit), *hidden_requests(unit)]
 

@@ -17,9 +17,9 @@ from eval_toolkit.report import report_html
 from eval_toolkit.report.viewer.unit import beside
 from eval_toolkit.runs import Group, Kind, Note, Run, Table, Text, Unit, Words, drive
 from eval_toolkit.runs.blocks import Block, flattened
-from eval_toolkit.runs.inputs import INPUTS
 from eval_toolkit.runs.selected_units import Place, StoredUnit, selected_units
 from eval_toolkit.runs.shown import BUILT_IN_KINDS, Shown, kind_named, show_unit
+from eval_toolkit.runs.units import UNITS
 from eval_toolkit.scorecards import Records
 
 OTHERS = ("d7", "<script>alert(1)</script>")
@@ -37,7 +37,7 @@ class Searching(Kind[Any]):
         return {"system": "engine", "slice": "queries"}
 
     def units(self) -> list[Unit]:
-        return [Unit(id=f"q{at}", input=text) for at, text in enumerate(self.answers)]
+        return [Unit(id=f"q{n}", input=q, reference="d1") for n, q in enumerate(self.answers)]
 
     def respond(self, inputs: list[Any]) -> list[Any]:
         return [self.answers[text] for text in inputs]
@@ -105,6 +105,7 @@ class TestDefault:
         page = sample(ask)
         assert page.status == 200
         assert f"input cats rank answer 1. d1 2. d7 3. {OTHERS[1]}" in page.words
+        assert "reference d1" in page.words
         assert "found 1" in page.words
         assert page.text.count("<script") == page.text.count('<script src="/static/')
 
@@ -128,7 +129,7 @@ class TestDefault:
             one for one in flattened(show_unit(unit_of(run))) if not isinstance(one, Note)
         )
         assert asked == Text("cats", "input", "input")
-        assert answered == shown
+        assert answered == [*shown, Text("d1", "reference", "reference")]
 
     def test_what_failed_is_told(self, tmp_path: Path) -> None:
         class Failing(Searching):
@@ -150,12 +151,12 @@ class TestDefault:
         run = rows_run(
             tmp_path / "r", Records.from_columns({"x": [1.0]}, unit_id=["a"]), {"a": "b"}
         )
-        (run.path / INPUTS).write_bytes(b"no parquet")
+        (run.path / UNITS).write_bytes(b"no parquet")
         (unit,) = selected_units(run, [Place(slice="all", scorer="model", unit_id="a")])
         (told,) = show_unit(unit)
         assert isinstance(told, Note)
         assert told.status == "error"
-        assert INPUTS in told.text
+        assert UNITS in told.text
 
 
 class TestInstalled:
