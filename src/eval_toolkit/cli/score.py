@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import numpy as np
@@ -15,7 +15,6 @@ from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._rescored import rescored_rows
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import PredictionsKind
@@ -28,11 +27,13 @@ from eval_toolkit.loaders.predictions import (
 )
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
-from eval_toolkit.thresholds.operating_points import FittedOperatingPoint, fit_operating_points
+
+if TYPE_CHECKING:
+    from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
 
 __all__ = ["score"]
 
-Threshold = float | FittedOperatingPoint | None
+Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 
 
 @click.command()
@@ -84,6 +85,8 @@ def score(
     if any(map(is_run, preds)):
         asked.check_run(preds, wanted)
         metrics, threshold = asked.metrics, asked.threshold
+        from eval_toolkit.cli._rescored import rescored_rows
+
         _, page = rescored_rows(preds[0], metrics, threshold, wanted.by, sampling)
         output.emit(page, summary=True)
         return
@@ -243,6 +246,8 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
     key = found.id if all(found.id in have for have in names) else None
     rows = read_predictions([threshold_from], replace(columns, id=key, keyed=False))
     told_apart_by = _told_apart(found, rows)
+    from eval_toolkit.thresholds.operating_points import fit_operating_points
+
     points: dict[str, Threshold] = {}
     for name, values in rows.scores.items():
         try:
@@ -282,7 +287,7 @@ def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
 
 
 def _origin(point: Threshold, chosen: Chosen | None) -> dict[str, Any] | None:
-    if isinstance(point, FittedOperatingPoint):
+    if point is not None and not isinstance(point, float):
         return {
             "threshold": point.threshold,
             "criterion": point.criterion,

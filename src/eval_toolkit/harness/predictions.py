@@ -9,10 +9,8 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal.validation import FloatArray, IntArray
-from eval_toolkit.analysis import metric_named
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.predictions import IDS, Predictions, Wanted, read_predictions
-from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
@@ -33,9 +31,6 @@ __all__ = [
 ]
 
 _DEFAULT: tuple[MetricSpec, ...] = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
-_AT_THRESHOLD: tuple[Callable[..., MetricSpec], ...] = (
-    *(op.op_f1, op.op_precision, op.op_recall, op.op_fpr),
-)
 _PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 
@@ -142,14 +137,21 @@ def score_predictions(
 def named_specs(
     metrics: Sequence[MetricSpec | str] | None,
     threshold: float | None,
-    named: Callable[[str], MetricSpec] = metric_named,
+    named: Callable[[str], MetricSpec] | None = None,
 ) -> list[MetricSpec]:
     """Return the metrics that were asked for, by name or as they are, or those that fit."""
     if metrics is not None:
-        made = [named(one) if isinstance(one, str) else one for one in dict.fromkeys(metrics)]
+        from eval_toolkit.analysis import metric_named
+
+        make = named or metric_named
+        made = [make(one) if isinstance(one, str) else one for one in dict.fromkeys(metrics)]
         return list({spec.name: spec for spec in made}.values())
-    at = [] if threshold is None else [make(threshold) for make in _AT_THRESHOLD]
-    return [*_DEFAULT, *at]
+    if threshold is None:
+        return [*_DEFAULT]
+    from eval_toolkit.metric_specs import at_threshold as op
+
+    at = (op.op_f1, op.op_precision, op.op_recall, op.op_fpr)
+    return [*_DEFAULT, *(of(threshold) for of in at)]
 
 
 @dataclass(frozen=True)

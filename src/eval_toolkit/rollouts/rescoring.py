@@ -18,8 +18,8 @@ from eval_toolkit.rollouts.seeds.tables import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.rescoring import rescore

@@ -4,6 +4,8 @@ An evaluation produces attempts at units, grades them into records, summarises t
 stores a run. Rows, tasks and rollouts differ in the first two steps alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ArtifactError, UndefinedMetricError
 from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.models.responses import REASONING_TAGS
-from eval_toolkit.models.responses.reasoning import Tags
-from eval_toolkit.models.runner.jobs import Key
-from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.outcome import Subject
 from eval_toolkit.runs.shown import Shown
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
-from eval_toolkit.runs.writing import Columns
 from eval_toolkit.scorecards import Records, Scorecard
-from eval_toolkit.scorecards.policies import with_error_policies
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.responses.reasoning import Tags
+    from eval_toolkit.models.runner.jobs import Key
+    from eval_toolkit.protocols import MetricSpec
     from eval_toolkit.runs.context import Attempt, Context
+    from eval_toolkit.runs.folder import Run
+    from eval_toolkit.runs.writing import Columns
 
 __all__ = ["Graded", "Identity", "Kind"]
 
@@ -114,7 +114,7 @@ class Kind(Shown, Protocol[AttemptsT]):
     """Whether a rescored run may be written over the one whose attempts it has."""
 
     @classmethod
-    def stored(cls, *run: Any, **options: Any) -> "Kind[Any]":  # a kind names its options
+    def stored(cls, *run: Any, **options: Any) -> Kind[Any]:  # a kind names its options
         """Return the kind that grades the stored attempts of a run, for `rescore`.
 
         Parameters
@@ -158,11 +158,11 @@ class Kind(Shown, Protocol[AttemptsT]):
         """Return what must be equal for a folder to be resumed: by default everything."""
         return Identity(settings=tuple(self.config()))
 
-    def produce(self, context: "Context") -> AttemptsT:
+    def produce(self, context: Context) -> AttemptsT:
         """Produce the attempts that are not there yet, and return all of them."""
         return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
-    def restore(self, run: Run, context: "Context") -> AttemptsT:
+    def restore(self, run: Run, context: Context) -> AttemptsT:
         """Return the stored attempts of a run, for `rescore`; judges alone may be asked."""
         return context.stored_answers(run)  # type: ignore[return-value]
 
@@ -211,10 +211,12 @@ class Kind(Shown, Protocol[AttemptsT]):
     @property
     def reasoning_tags(self) -> Tags:
         """What the reasoning in answers stands between."""
+        from eval_toolkit.models.responses import REASONING_TAGS
+
         return REASONING_TAGS
 
 
-def _graded(kind: Kind[Any], attempts: "Sequence[Attempt]") -> Graded:
+def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     """Score each attempt of a simple kind, and summarise the records."""
     units = {unit.id: unit for unit in kind.units()}
     lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
@@ -243,6 +245,8 @@ def _graded(kind: Kind[Any], attempts: "Sequence[Attempt]") -> Graded:
         reason={name: [why.get(name, "") for why in missing] for name in names},
     )
     spec = kind.summary
+    from eval_toolkit.scorecards.policies import with_error_policies
+
     card = with_error_policies(
         records,
         list(kind.metrics()),
@@ -261,7 +265,7 @@ def _graded(kind: Kind[Any], attempts: "Sequence[Attempt]") -> Graded:
     )
 
 
-def _scored(kind: Kind[Any], unit: Unit, attempt: "Attempt") -> tuple[Mapping[str, Any], str]:
+def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
     """Return the columns of an attempt, or why there are none."""
     if attempt.error:
         return {}, attempt.error

@@ -1,13 +1,17 @@
 """What came of an evaluation, whatever its kind."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.runs.folder import Run
-from eval_toolkit.scorecards import Records, Scorecard
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.folder import Run
+    from eval_toolkit.scorecards import Records, Scorecard
 
 __all__ = ["Outcome", "Subject"]
 

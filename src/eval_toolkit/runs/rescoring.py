@@ -7,7 +7,7 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.plugins import TYPED, call_plugin, known_name, load_plugin, read_from
-from eval_toolkit.runs.driver import Driver, refuse_taken
+from eval_toolkit.runs.driver import driver_of, refuse_taken
 from eval_toolkit.runs.folder import MANIFEST, Run
 from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.outcome import Outcome
@@ -98,7 +98,7 @@ def rescore(
     if folder is not None and not made.in_place:
         refuse_taken(folder, source)
     rate = made.summary.max_error_rate
-    driver = Driver(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
+    driver = driver_of(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
     return driver.run(folder)
 
 

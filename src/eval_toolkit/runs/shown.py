@@ -4,24 +4,24 @@ Reports, the viewer, comparisons and exports ask the class of a kind: there is n
 no data left when a stored run is looked at.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from eval_toolkit._internal.display import Page
-from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.plugins import load_plugin, read_from
 from eval_toolkit.runs.blocks import Block, Note
-from eval_toolkit.runs.folder import MANIFEST, Run
-from eval_toolkit.runs.selected_units import StoredUnit
-from eval_toolkit.runs.showing import default_blocks
-from eval_toolkit.scorecards import Records
-from eval_toolkit.scorecards.records import Strings
 
 if TYPE_CHECKING:
+    from eval_toolkit._internal.display import Page
+    from eval_toolkit._internal.validation import FloatArray
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.runs.folder import Run
+    from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.scorecards import Records
+    from eval_toolkit.scorecards.records import Strings
 
 __all__ = ["BUILT_IN_KINDS", "Outcomes", "Shown", "Words", "common_kind", "kind_named", "show_unit"]
 
@@ -104,7 +104,7 @@ class Shown(Protocol):
 
         By default what it says, what was asked and answered, and what judges said.
         """
-        return default_blocks(unit)
+        return _default_blocks(unit)
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes | None:
@@ -134,7 +134,7 @@ class Shown(Protocol):
         return None
 
     @classmethod
-    def comparison(cls, page: Page, runs: Sequence[Run], result: "RunComparison") -> Page:
+    def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
         """Return the page of two runs with what this kind adds to it."""
         return page
 
@@ -149,7 +149,7 @@ class _Unknown(Shown):
             f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
             "kind."
         )
-        return [*default_blocks(unit), Note(said)]
+        return [*_default_blocks(unit), Note(said)]
 
 
 @functools.lru_cache(maxsize=64)
@@ -174,8 +174,12 @@ def kind_named(name: str) -> type[Shown]:
     >>> kind_named("rows").words.units, kind_named("no such kind").words.units
     ('rows', 'units')
     """
+    from eval_toolkit.plugins import load_plugin, read_from
+
     try:
-        found = load_plugin("kinds", name, BUILT_IN_KINDS, origin=read_from(MANIFEST, "kind"))
+        found = load_plugin(
+            "kinds", name, BUILT_IN_KINDS, origin=read_from("manifest.json", "kind")
+        )
     except EvalToolkitError:  # not installed, broken, or a name that would import something
         return _Unknown
     known = isinstance(found, type) and Shown in found.__mro__  # a protocol has no subclass check
@@ -207,4 +211,10 @@ def show_unit(unit: StoredUnit) -> list[Block]:
     except Exception as error:  # of a package of somebody else, or of a damaged table
         known = isinstance(error, EvalToolkitError)
         said = str(error) if known else f"{type(error).__name__}: {error}"
-        return [Note(f"{unit.run.kind}: {said}", "error"), *default_blocks(unit)]
+        return [Note(f"{unit.run.kind}: {said}", "error"), *_default_blocks(unit)]
+
+
+def _default_blocks(unit: StoredUnit) -> list[Block]:
+    from eval_toolkit.runs.showing import default_blocks  # a kind is made without what shows it
+
+    return default_blocks(unit)

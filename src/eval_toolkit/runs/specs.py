@@ -1,19 +1,22 @@
 """Options that travel together: how models are asked, how they decode, how records are summarised."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
-from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.models.requests import GenerateRequest
-from eval_toolkit.models.runner.progress import Progress
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.seeds import DEFAULT_SEED
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.cache import ResponseCache
+    from eval_toolkit.models.runner.progress import Progress
 
 __all__ = ["ON_ERROR", "AskSpec", "DecodingSpec", "SummarySpec", "whole_numbers"]
 
@@ -58,7 +61,10 @@ class AskSpec:
     on_progress: Callable[[Progress], object] | None = None
 
     def __post_init__(self) -> None:
-        validation.place(self.cache, "cache", ResponseCache, NoneType)
+        if self.cache is not None:
+            from eval_toolkit.models.cache import ResponseCache
+
+            validation.place(self.cache, "cache", ResponseCache, NoneType)
         validation.place(self.replay, "replay", NoneType)
         for name in ("concurrency", "give_up_after"):
             if getattr(self, name) is not None:
@@ -92,6 +98,8 @@ class DecodingSpec:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        from eval_toolkit.models.requests import GenerateRequest
+
         names = [item.name for item in fields(self)]
         asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
         for name in names:

@@ -19,8 +19,9 @@ from eval_toolkit.models.runner import Job, JobResult, Progress
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import drive, outcomes_of
+from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec, SummarySpec

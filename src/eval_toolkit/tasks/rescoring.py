@@ -18,8 +18,8 @@ from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.asking import outcomes_of, stored_digest
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import outcomes_of, stored_digest
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome

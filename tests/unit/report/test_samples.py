@@ -18,8 +18,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.samples import _by_column, _grades, _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.runs.blocks import Messages
-from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.selected_units import Place, selected_units, units_at
 from eval_toolkit.runs.shown import Words, show_unit
 from eval_toolkit.scorecards import Records
