@@ -7,6 +7,7 @@ from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -18,6 +19,7 @@ from eval_toolkit.runner import Progress
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import rescore, stored_digest
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
@@ -47,6 +49,29 @@ def greedy_again(temperature: float, attempts: int) -> list[str]:
     return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
 
 
+_NEEDED = (
+    *("task.version", "model.name", "graders", "attempts", "order", "seed", "formatter"),
+    "decoding.temperature",
+)
+_NUMBER, _WHOLE, _TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
+_RELIED_ON = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "object", "properties": {"name": _TEXT}},
+        "model": {"type": "object"},
+        "graders": {"type": "object"},
+        "attempts": {**_WHOLE, "minimum": 1},
+        "limit": {**_WHOLE, "minimum": 1},
+        "order": _TEXT,
+        "seed": _WHOLE,
+        "decoding": {"type": "object", "properties": {"temperature": _NUMBER}},
+        "on_error": _TEXT,
+        "confidence": _NUMBER,
+    },
+}
+"""Settings of a run that must be there, and the types they had when it was written."""
+
+
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
     """Return a finished run of a task, or raise what else it is."""
     check_task(task)
@@ -55,11 +80,22 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
         raise ArtifactError(f"{source.path}: is no run of a task; there are no answers to measure")
+    _refuse_incomplete(source, ("task.name",))
     if config["task"]["name"] != task.NAME:
         raise ArtifactError(
             f"{source.path}: is a run of {config['task']['name']!r}, not of {task.NAME!r}"
         )
     return source
+
+
+def _refuse_incomplete(source: Run, needed: Sequence[str]) -> None:
+    """Refuse a run that does not say how it was asked; whoever sealed it."""
+    config = source.manifest["config"]
+    missing = missing_setting(config, needed)
+    if problem := f"has no {missing}" if missing else shape_problem(config, _RELIED_ON):
+        raise ArtifactError(
+            f"{source.path / 'manifest.json'}: config {problem}; its answers cannot be measured again"
+        )
 
 
 def measure_run(
@@ -216,6 +252,7 @@ def judge_run(
     from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
 
     kept = [] if graders is not None else stored_graders(source, task, names)
+    _refuse_incomplete(source, ("on_error", "confidence"))
     config = source.manifest["config"]
     given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
     summary = SummarySpec(
@@ -259,6 +296,7 @@ def _rescored(
     known: Container[str] = (),
 ) -> Outcome:
     """Grade the answers of a run; with ``ask``, judges that are not ``known`` are asked."""
+    _refuse_incomplete(source, _NEEDED)
     config = source.manifest["config"]
     attempts = config["attempts"]
     measuring = Measuring.of(task, graders, summary=summary, attempts=attempts, **ks)
