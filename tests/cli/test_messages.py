@@ -66,6 +66,16 @@ def test_of_a_very_long_message_both_ends_are_shown(command: Command, tmp_path: 
     assert err.endswith("there are decoding, graders, prompt, task\n")
 
 
+def test_the_name_of_a_folder_tells_a_terminal_nothing(command: Command, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,label,score\n" + "".join(f"{i},{i % 2},{i / 30}\n" for i in range(30)))
+    run = tmp_path / "a\x1b[31m\u202eb\x9b"
+    assert command("score", rows, "--resamples", 50, "--save", run)[0] == 0
+    code, out, err = command("report", run, "--no-charts")
+    assert (code, err) == (0, "")
+    assert "a\\x1b[31m\\u202eb\\x9b" in out
+
+
 @pytest.fixture
 def graded(tmp_path: Path) -> Path:
     said = ScriptedModel("It is Rome")

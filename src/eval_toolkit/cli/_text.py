@@ -149,8 +149,13 @@ def shown_safely(message: str, given: Iterable[str]) -> str:
     return without_secrets(message, given)
 
 
+_ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that tell a terminal to do something, or to write in another order."""
+
+
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text; what the stream cannot show is written as escapes."""
+    """Print a text; what the stream cannot show, or would obey, is written as escapes."""
+    text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     with reader_may_go(err=err):
         click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err, nl=nl)

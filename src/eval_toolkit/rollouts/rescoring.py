@@ -22,6 +22,7 @@ from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import SummarySpec
 
@@ -113,15 +114,11 @@ def rescore_rollouts(
 
 def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
     """Refuse a run that does not say how its conversations were made; whoever sealed it."""
-    for place in _NEEDED:
-        found: Any = config
-        for key in place.split("."):
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if found is None:
-            raise ArtifactError(
-                f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure "
-                "its conversations again"
-            )
+    if place := missing_setting(config, _NEEDED):
+        raise ArtifactError(
+            f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure its "
+            "conversations again"
+        )
     if not stored.subjects:
         raise ArtifactError(f"{stored.path}: there are no records to measure again")
 

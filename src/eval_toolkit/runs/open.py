@@ -12,6 +12,7 @@ from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
+from eval_toolkit.runs.relied_on import manifest_problem
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 
@@ -163,6 +164,8 @@ def _begun(folder: Path) -> dict[str, Any] | None:
     found = parse_bytes(read_regular(path), path)
     if not isinstance(found, dict) or found.get("status") not in ("running", "complete"):
         raise ArtifactError(f"{folder}: {MANIFEST} is not of a run; choose another folder")
+    if problem := manifest_problem(found):
+        raise ArtifactError(f"{folder}: {MANIFEST}: {problem}; choose another folder")
     return found
 
 

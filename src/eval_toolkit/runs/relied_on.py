@@ -4,18 +4,20 @@ A manifest has room for anything, and what is only shown may have any shape. Wha
 must have the type that was written, whoever sealed the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eval_toolkit.artifacts.shapes import shape_problem
 
-__all__ = ["manifest_problem", "results_problem"]
+__all__ = ["manifest_problem", "missing_setting", "results_problem"]
 
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
 _TRUTH = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}
 _COUNTS = {"type": "array", "items": _COUNT}
+_MAYBE = {"type": ["object", "null"]}
+_DATA = {**_MAYBE, "properties": {"n_rows": _MAYBE}}
 _SPEAKER = {"type": "object", "properties": {"name": _TEXT, "kind": _TEXT}}
 _ROLLOUT = {
     "seed": {"type": "integer"},
@@ -49,12 +51,36 @@ _ROLLOUT = {
 }
 _ANY_KIND = {
     "kind": _TEXT,
-    "task": {"type": ["object", "string"]},
+    "task": {"type": ["object", "string"], "properties": {"dataset": _DATA}},
     "decoding": _OBJECT,
     "thresholds": {"type": ["object", "array"]},  # by scorer, or the criteria of selectors
     "higher_is_better": {"type": "object", "additionalProperties": _TRUTH},
 }
 _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT, "units": _OBJECT}
+
+
+def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
+    """Return the first of the settings that a configuration does not have; "" when it has all.
+
+    Parameters
+    ----------
+    config : mapping
+        Of a run, as stored.
+    needed : iterable of str
+        Their names; one inside another as ``system.target``.
+
+    Examples
+    --------
+    >>> missing_setting({"system": {"target": "x"}}, ["system.target", "system.tester"])
+    'system.tester'
+    """
+    for place in needed:
+        found: Any = config
+        for key in place.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is None:
+            return place
+    return ""
 
 
 def manifest_problem(manifest: Mapping[str, Any]) -> str:

@@ -224,7 +224,9 @@ class TaskKind(Kind[Answers]):
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Raise if data or prompts have changed since the run there was asked."""
-        asked, task = (begun.get("config") or {}).get("task") or {}, config["task"]
+        asked, task = (begun.get("config") or {}).get("task"), config["task"]
+        if not isinstance(asked, Mapping):
+            raise ArtifactError(f"{folder}: the run there names no task; choose another folder")
         alike = all(asked.get(name) == task.get(name) for name in _SET_UP)
         changed = _changed(asked, task) if alike else None
         if changed is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from eval_toolkit._internal import validation
 from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
 from eval_toolkit.graders.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
@@ -23,6 +24,7 @@ from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
@@ -57,6 +59,29 @@ def greedy_again(temperature: float, attempts: int) -> list[str]:
     return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
 
 
+_NEEDED = (
+    *("task.version", "model.name", "graders", "attempts", "order", "seed", "formatter"),
+    "decoding.temperature",
+)
+_NUMBER, _WHOLE, _TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
+_RELIED_ON = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "object", "properties": {"name": _TEXT}},
+        "model": {"type": "object"},
+        "graders": {"type": "object"},
+        "attempts": {**_WHOLE, "minimum": 1},
+        "limit": {**_WHOLE, "minimum": 1},
+        "order": _TEXT,
+        "seed": _WHOLE,
+        "decoding": {"type": "object", "properties": {"temperature": _NUMBER}},
+        "on_error": _TEXT,
+        "confidence": _NUMBER,
+    },
+}
+"""Settings of a run that must be there, and the types they had when it was written."""
+
+
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
     """Return a finished run of a task, or raise what else it is."""
     check_task(task)
@@ -70,11 +95,22 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
             f"{source.path}: was imported from another tool's log, whose grades it has; name "
             "`metrics` of its records instead"
         )
+    _refuse_incomplete(source, ("task.name",))
     if config["task"]["name"] != task.NAME:
         raise ArtifactError(
             f"{source.path}: is a run of {config['task']['name']!r}, not of {task.NAME!r}"
         )
     return source
+
+
+def _refuse_incomplete(source: Run, needed: Sequence[str]) -> None:
+    """Refuse a run that does not say how it was asked; whoever sealed it."""
+    config = source.manifest["config"]
+    missing = missing_setting(config, needed)
+    if problem := f"has no {missing}" if missing else shape_problem(config, _RELIED_ON):
+        raise ArtifactError(
+            f"{source.path / 'manifest.json'}: config {problem}; its answers cannot be measured again"
+        )
 
 
 def measure_run(
@@ -233,6 +269,22 @@ def judge_run(
     validation.place(out, "out", NoneType)
     validation.place(cache, "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
+    if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
+        raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
+    asked = [_judging(judge) for judge in judges]
+    names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
+    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
+
+    kept = [] if graders is not None else stored_graders(source, task, names)
+    _refuse_incomplete(source, ("on_error", "confidence"))
+    config = source.manifest["config"]
+    given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
+    summary = SummarySpec(
+        on_error=config["on_error"] if on_error is None else on_error,
+        confidence=config["confidence"] if confidence is None else confidence,
+        max_error_rate=max_error_rate,
+    )
+    there = {judge.name for judge in judges_in(kept)}
     ask = AskSpec(
         cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
     )
@@ -292,6 +344,8 @@ class StoredAnswers(TaskKind):
         """
         task = stored_task(run) if task is None else task
         config = opened_task_run(run, task).manifest["config"]
+        usual = {"on_error": on_error, "confidence": confidence}
+        _refuse_incomplete(run, (*_NEEDED, *(name for name, own in usual.items() if own is None)))
         described = redact_secrets(sanitize_for_json(task.describe()))
         same_settings(run, described)
         asked = [_judging(judge) for judge in judges]

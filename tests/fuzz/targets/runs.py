@@ -165,6 +165,7 @@ def _asked(folder: Path, name: str) -> None:
         lambda: command("doctor", odd),
         lambda: command("export", odd, "--to", "csv", "--out", folder / "out" / "x.csv"),
         lambda: command("run", *_ASKED, "--out", odd),
+        lambda: command("run", _ASKED[0], "--measure", odd, codes=(0, 1, 2, 3)),
     ))  # fmt: skip
 
 
