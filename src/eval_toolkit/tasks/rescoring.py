@@ -269,22 +269,6 @@ def judge_run(
     validation.place(out, "out", NoneType)
     validation.place(cache, "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
-    if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
-        raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
-    asked = [_judging(judge) for judge in judges]
-    names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
-    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
-
-    kept = [] if graders is not None else stored_graders(source, task, names)
-    _refuse_incomplete(source, ("on_error", "confidence"))
-    config = source.manifest["config"]
-    given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
-    summary = SummarySpec(
-        on_error=config["on_error"] if on_error is None else on_error,
-        confidence=config["confidence"] if confidence is None else confidence,
-        max_error_rate=max_error_rate,
-    )
-    there = {judge.name for judge in judges_in(kept)}
     ask = AskSpec(
         cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
     )
