@@ -1,5 +1,6 @@
 """The house stays in order: few names, six layers on one map, no private module used from outside."""
 
+import ast
 import importlib.util
 import re
 import tomllib
@@ -41,3 +42,15 @@ def test_the_map_of_contributors_has_every_package_in_the_order_of_the_contract(
     assert set(named) == {*layers, "schemas"}
     floor = {name: at for at, row in enumerate(rows) for word in row[1:] if (name := word.strip())}
     assert [floor[name] for name in layers] == sorted(floor[name] for name in layers)
+
+
+def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:
+    """Importing the module would put it in the place of the name, which is loaded when it is used."""
+    found = []
+    for path in sorted((ROOT / "src" / "eval_toolkit").rglob("__init__.py")):
+        text = path.read_text("utf-8")
+        inside = {one.stem for one in path.parent.iterdir() if one.name != "__init__.py"}
+        for table in re.findall(r"names_on_use\(\s*__name__,\s*(\{.*?\})", text, re.DOTALL):
+            given = {name for names in ast.literal_eval(table).values() for name in names.split()}
+            found += [f"{path.parent.name}.{name}" for name in given & inside]
+    assert found == []

@@ -77,5 +77,5 @@ def test_the_check_sees_a_branch(source: str) -> None:
 
 
 def test_the_check_looks_at_sources() -> None:
-    assert {name_of(path).partition("/")[0] for path in FILES} >= {"report", "viewer", "plots"}
+    assert {name_of(path).partition("/")[0] for path in FILES} >= {"report", "analysis"}
     assert len(FILES) > 60

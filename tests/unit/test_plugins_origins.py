@@ -261,10 +261,10 @@ class TestOneWay:
             (
                 "import_module",
                 {
-                    *("__init__.py", "_optional.py", "_contained/worker.py", "plugins/names.py"),
-                    *("_contained/patterns.py", "_contained/values.py", "_contained/program_side.py"),
-                    *("_contained/tests_side.py", "plugins/installed.py", "report/contents.py"),
-                    *("viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
+                    *("__init__.py", "_internal/moved.py", "_internal/optional.py", "_internal/sandbox/worker.py", "plugins/names.py"),
+                    *("_internal/sandbox/patterns.py", "_internal/sandbox/values.py", "_internal/sandbox/program_side.py"),
+                    *("_internal/sandbox/tests_side.py", "plugins/installed.py", "report/contents.py"),
+                    *("report/viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
                     "integrations/importing/recognising.py",
                 },
             ),
@@ -277,13 +277,13 @@ class TestOneWay:
             ("run_module", set()),
             ("read_pickle", set()),
             ("unsafe_load", set()),
-            ("from_string", {"_contained/templates.py"}),
+            ("from_string", {"_internal/sandbox/templates.py"}),
             # Names that the user typed, or passed in Python.
             ("load_grader", {
                 *("cli/_task_page.py", "cli/graders.py", "graders/answers.py"),
                 *("tasks/measuring.py", "tasks/rescoring.py", "tasks/grading.py"),
             }),
-            ("load_model", {"cli/_models.py", "judges/judge.py", "rollouts/attacks/asking.py"}),
+            ("load_model", {"cli/_models.py", "graders/judges/judge.py", "rollouts/attacks/asking.py"}),
             ("load_task", {"cli/_tasks.py"}),
         ],
     )  # fmt: skip
@@ -295,8 +295,8 @@ class TestOneWay:
         """Programs of models and their tests run in the sandbox, and nowhere else."""
         found = {path for path, call in calls(function) if isinstance(call.func, ast.Name)}
         there = ("programs.py", "program_side.py", "tests_side.py")
-        assert found <= {f"_contained/{name}" for name in there}
+        assert found <= {f"_internal/sandbox/{name}" for name in there}
 
     def test_jinja_runs_in_a_sandbox(self) -> None:
-        text = (SOURCE / "_contained/templates.py").read_text("utf-8")
+        text = (SOURCE / "_internal/sandbox/templates.py").read_text("utf-8")
         assert text.count("ImmutableSandboxedEnvironment(") == text.count("Environment(") == 2

@@ -39,7 +39,7 @@ def available_scorers() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        What installed packages offer as ``eval_toolkit.harness.scorers``; we have none ourselves. Those of
+        What installed packages offer as ``eval_toolkit.scorers``; we have none ourselves. Those of
         rollouts are another kind: `rollouts.scorers.available_scorers`.
 
     Examples

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.plugins.installed import PluginInfo, installed_plugins
-    from eval_toolkit.plugins.kinds import PLUGIN_KINDS, PluginKind
-    from eval_toolkit.plugins.making import (
+    from eval_toolkit.plugins.construction import (
         call_plugin,
         finish_plugin,
         make_plugin,
         name_and_options,
         read_spec,
     )
+    from eval_toolkit.plugins.installed import PluginInfo, installed_plugins
+    from eval_toolkit.plugins.kinds import PLUGIN_KINDS, PluginKind
     from eval_toolkit.plugins.names import available_plugins, known_name, load_plugin
     from eval_toolkit.plugins.origins import (
         TYPED,
@@ -58,7 +58,7 @@ __getattr__ = names_on_use(
     {
         "installed": "PluginInfo installed_plugins",
         "kinds": "PLUGIN_KINDS PluginKind",
-        "making": "call_plugin finish_plugin make_plugin name_and_options read_spec",
+        "construction": "call_plugin finish_plugin make_plugin name_and_options read_spec",
         "names": "available_plugins known_name load_plugin",
         "origins": "TYPED Origin making origin_in_force read_from refuse_address user_hosts",
     },

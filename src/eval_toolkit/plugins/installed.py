@@ -10,8 +10,8 @@ from typing import Any
 
 from eval_toolkit import protocols
 from eval_toolkit.errors import EvalToolkitError, PluginError
+from eval_toolkit.plugins.construction import is_made, lacking_members, members_of
 from eval_toolkit.plugins.kinds import PLUGIN_KINDS, described
-from eval_toolkit.plugins.making import is_made, lacking_members, members_of
 from eval_toolkit.plugins.names import imported, offered, offered_twice, plain_name
 
 __all__ = ["PluginInfo", "installed_plugins"]
