@@ -69,7 +69,7 @@ install fallback "$work"/wheel-without-compiler/*.whl
 
 for environment in native fallback; do
   bin="$work/$environment/bin"
-  backend=$(cd "$work" && "$bin/python" -c 'from eval_toolkit import _kernel; print(_kernel.backend())')
+  backend=$(cd "$work" && "$bin/python" -c 'from eval_toolkit._internal import kernel; print(kernel.backend())')
   texts=$(cd "$work" && "$bin/python" -c 'from eval_toolkit._internal.kernel import neardup; print(neardup.backend())')
   test "$texts" = "$backend"
   echo "$environment: kernel back-end $backend"

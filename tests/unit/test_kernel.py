@@ -474,7 +474,8 @@ def test_unknown_instruction_set(instruction_sets):
 
 INTERVAL = """
 import numpy as np
-from eval_toolkit import kernel, bootstrap_ci, pr_auc
+from eval_toolkit import bootstrap_ci, pr_auc
+from eval_toolkit._internal import kernel
 y = np.arange(300) % 3 == 0
 s = np.round(np.sin(np.arange(300.0)) + 0.8 * y, 1)
 ci = bootstrap_ci(y, s, pr_auc, n_resamples=500)
