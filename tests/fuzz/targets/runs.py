@@ -116,7 +116,14 @@ def _write_cells(cells: Path, table: Path) -> None:
         found = json.loads(cells.read_bytes())
         arrays = {str(name): pa.array(_even(column)) for name, column in found.items()}
         pq.write_table(pa.table(arrays), table, write_page_checksum=True)
-    except (ValueError, TypeError, AttributeError, pa.ArrowException, OverflowError):
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        pa.ArrowException,
+        OverflowError,
+        RecursionError,
+    ):
         return  # no table; the one before stays
 
 
