@@ -146,6 +146,20 @@ class TestCounts:
         assert (told.state, told.n_done, told.n_planned) == ("running", 0, None)
 
 
+@pytest.mark.parametrize("odd", [{"12": 12}, [1], "many", None, True])
+def test_counts_of_a_finished_run_may_be_anything(folder: Path, odd: Any) -> None:
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text())
+    usage = {"prompt_tokens": odd, "completion_tokens": 7}
+    counts = {"n_requests": odd, "n_failed_requests": odd}
+    judges = {"j": {"n_requests": odd, "usage": usage}, "k": odd}
+    finished = {"status": "complete", "usage": usage, "counts": counts, "judges": judges}
+    path.write_text(json.dumps(manifest | finished))
+    told = read_progress(folder)
+    assert (told.state, told.completion_tokens, told.judges.completion_tokens) == ("complete", 7, 7)
+    assert told.n_done == (1 if odd is True else None)
+
+
 class TestSince:
     @settings(max_examples=40, deadline=None)
     @given(

@@ -55,13 +55,13 @@ def read_response(
     payload: Mapping[str, Any], usage: Mapping[str, Any] | None, request: Request
 ) -> Response:
     """Return the answer that `response_payload` wrote; raise ValueError if it is none."""
-    given = {**payload, "usage": usage or {}}
-    if given.get("prompt", "") is None:
-        given["prompt"] = request.prompt
-    if given.get("choices", ()) is None:
-        given["choices"] = getattr(request, "continuations", ())
     kind = RawLoglikelihood if isinstance(request, LoglikelihoodRequest) else RawCompletion
     try:
+        given = {**payload, "usage": usage or {}}
+        if given.get("prompt", "") is None:
+            given["prompt"] = request.prompt
+        if given.get("choices", ()) is None:
+            given["choices"] = getattr(request, "continuations", ())
         response: Response = kind.from_dict(given)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"the stored answer is damaged: {error}") from None

@@ -1,5 +1,6 @@
 """How far a run is that is under way or was interrupted: read from its journal as it grows."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -210,8 +211,8 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
         str(manifest["run_id"]),
         "complete",
         kind=kind_of(manifest),
-        n_done=counts.get("n_requests"),
-        n_planned=counts.get("n_requests"),
+        n_done=_whole(counts.get("n_requests")),
+        n_planned=_whole(counts.get("n_requests")),
         n_errors=_sum([counts], "n_failed_requests"),
         prompt_tokens=_sum([usage], "prompt_tokens"),
         completion_tokens=_sum([usage], "completion_tokens"),
@@ -227,7 +228,12 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
 
 
 def _sum(told: Iterable[Mapping[str, Any]], name: str) -> int:
-    return sum(int(one.get(name) or 0) for one in told)
+    return sum(_whole(one.get(name)) or 0 for one in told)
+
+
+def _whole(told: Any) -> int | None:
+    """Return a count of a manifest; None for what is none, whoever wrote it."""
+    return int(told) if isinstance(told, (int, float)) and math.isfinite(told) else None
 
 
 def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:

@@ -226,6 +226,10 @@ def from_table(
     rows = {name: column[start:stop] for name, column in table.items()}
     if set(rows["slice"]) - {slice_name} or set(rows["scorer"]) - {scorer}:
         raise InvalidInputError(f"the rows of {(slice_name, scorer)} are not where they should be")
+    parts = (layout.parts[name] for name in subject["parts"])
+    for name in ("unit_id", "group", *parts):  # by which rows are sorted and counted
+        if any(not isinstance(one, str) for one in rows[name]):
+            raise ValueError(f"{name} holds a row without a text")
     columns = {name: layout.columns[name] for name in subject["columns"]}
     status = {name: rows[f"{stored}.status"] for name, stored in columns.items()}
     return Records(

@@ -116,7 +116,14 @@ def _write_cells(cells: Path, table: Path) -> None:
         found = json.loads(cells.read_bytes())
         arrays = {str(name): pa.array(_even(column)) for name, column in found.items()}
         pq.write_table(pa.table(arrays), table, write_page_checksum=True)
-    except (ValueError, TypeError, AttributeError, pa.ArrowException, OverflowError):
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        pa.ArrowException,
+        OverflowError,
+        RecursionError,
+    ):
         return  # no table; the one before stays
 
 
@@ -228,7 +235,13 @@ _ANSWERED = (*_SCORED, "odd/responses.cells.json", "odd/units.cells.json")
 _ROLLED = (*_SCORED, "odd/turns.cells.json", "odd/units.cells.json")
 TARGETS = (
     Target("scored_run", "runs of rows: compare, gate, score", _compared, two_runs, _SCORED),
-    Target("asked_run", "runs of tasks: compare, export, resume", _asked, _asked_runs, _ANSWERED),
+    Target(
+        "asked_run",
+        "runs of tasks: compare, export, resume, measure",
+        _asked,
+        _asked_runs,
+        _ANSWERED,
+    ),
     Target("rolled_run", "runs of rollouts: transcripts", _talked, _rolled_runs, _ROLLED),
     Target("scored_pages", "runs of rows: report and viewer", _shown, two_runs, _SCORED),
     Target("asked_pages", "runs of tasks: report and viewer", _shown, _asked_runs, _ANSWERED),

@@ -9,7 +9,7 @@ from typing import Any, Self
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.plain import whole_text
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.messages import read_messages
 
 __all__ = [
@@ -78,7 +78,11 @@ class Usage(Displayed):
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
         """Return what `to_dict` wrote; fields of later versions are left out."""
-        return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
+        told = {name: payload[name] for name in cls.__slots__ if name in payload}
+        for name in ("cost", "latency_s", "tries", "cached"):
+            if not isinstance(told.get(name, 0), (int, float)):
+                raise InvalidTypeError(f"{name} is {told[name]!r:.80}; it must be a number")
+        return cls(**told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +202,11 @@ def _read(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return a payload as the arguments of a constructor."""
     given = dict(payload)
     for name, kind in (("usage", Usage), ("error", ErrorInfo)):
-        if isinstance(given.get(name), Mapping):
-            given[name] = kind.from_dict(given[name])
+        told = given.get(name)
+        if isinstance(told, Mapping):
+            given[name] = kind.from_dict(told)
+        elif told is not None and not isinstance(told, kind):
+            raise InvalidTypeError(f"{name} is {told!r:.80}; it must be an object")
     if given.get("messages") is not None:
         given["messages"] = read_messages(given["messages"])
     if "loglikelihoods" in given:
