@@ -33,3 +33,13 @@ def test_unknown_names_are_not_found() -> None:
         importlib.import_module("eval_toolkit.messengers")
     with pytest.raises(ModuleNotFoundError, match=r"eval_toolkit\.messages\.inner"):
         importlib.import_module("eval_toolkit.messages.inner")
+
+
+def test_a_moved_module_can_be_run() -> None:
+    subprocess.run([sys.executable, "-m", "eval_toolkit.messages"], check=True)
+
+
+@pytest.mark.parametrize("package", ["metrics", "analysis", "runs", "report.plots"])
+def test_packages_list_what_they_export(package: str) -> None:
+    module = importlib.import_module(f"eval_toolkit.{package}")
+    assert set(module.__all__) <= set(dir(module))

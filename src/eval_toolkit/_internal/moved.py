@@ -37,6 +37,10 @@ class _Alias:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._module
 
+    def get_code(self, fullname: str) -> Any:
+        """Return what ``python -m`` runs under the old name."""
+        return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
+
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._spec  # the import system has put the old name there
 

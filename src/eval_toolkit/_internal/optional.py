@@ -1,5 +1,6 @@
 """What is imported when it is needed: optional dependencies, and names that few callers use."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -67,4 +68,6 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         elsewhere = module.startswith("eval_toolkit.")
         return getattr(import_module(module if elsewhere else f"{package}.{module}"), name)
 
+    if (module := sys.modules.get(package)) is not None and package.startswith("eval_toolkit"):
+        vars(module).setdefault("__dir__", lambda: sorted({*vars(module), *home}))
     return find

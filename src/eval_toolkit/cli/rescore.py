@@ -108,8 +108,9 @@ def rescore(
     """Make new numbers of what RUN has stored; the model is not asked again.
 
     A run of a task takes graders and judges, one of rollouts scorers, and the records of every run
-    metrics, parts and intervals. What is not said is as RUN has it. RUN stays as it is; judges
-    alone are asked, what RUN does not hold already.
+    metrics, parts and intervals. Without them a task is graded by its own graders, and records by
+    the usual metrics at 95 %. RUN stays as it is; judges alone are asked, what RUN does not hold
+    already.
 
     \b
     eval-toolkit rescore runs/scored --metric brier --by language

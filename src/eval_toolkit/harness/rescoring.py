@@ -25,6 +25,10 @@ from eval_toolkit.scorecards.parts import WHOLE, format_part
 __all__ = ["StoredRows"]
 
 _SCORED = {"label", "score"}
+_STOPPED = (
+    "the run stopped early by a rule; these intervals are those of a fixed number of samples and are "
+    "too narrow after it, those of the run hold at every look"
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,11 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         """Return the configuration of the run, with these metrics, parts and intervals."""
         how = self.summary
         asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
+        before = dict(self.run.manifest.get("config") or {})
+        for name in ("threshold", "thresholds", "threshold_files"):  # of the numbers of before
+            before.pop(name, None)
         return {
-            **(self.run.manifest.get("config") or {}),
+            **before,
             "by": list(self.columns),
             "metrics": asked,
             **({} if self.threshold is None else {"threshold": self.threshold}),
@@ -97,7 +104,15 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         specs = {subject: self._specs(subject, own) for subject, own in attempts.items()}
         jobs = [job for subject, own in attempts.items() for job in self._jobs(subject, own)]
         cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary)
-        return Graded(subjects=attempts, cards=cards, by_slice=by_slice, n_errors=0)
+        stopping = self.run.results.get("stopping")
+        return Graded(
+            subjects=attempts,
+            cards=cards,
+            by_slice=by_slice,
+            n_errors=0,
+            extra={} if stopping is None else {"stopping": stopping},
+            notes=() if stopping is None else (_STOPPED,),
+        )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the seed of the intervals, beside those of the run."""

@@ -267,9 +267,30 @@ def item_set_hash(units: Iterable[Unit]) -> str:
     return sha256_text(canonical_json(pairs))
 
 
-def refuse_taken(out: Path, source: Run) -> None:
-    """Raise if a rescored run cannot be written there; before a judge is asked."""
-    if out.resolve() == source.path.resolve():
+def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
+    """Raise if a rescored run cannot be written there; before a judge is asked.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    source : Run
+        The run that is rescored.
+    in_place : bool, default False
+        Whether its own folder, an unfinished one, and one that it was rescored into before may be
+        written: answers and verdicts there are the same or are kept.
+    """
+    own = out.resolve() == source.path.resolve()
+    state = run_state(out) if out.exists() else "not a run"
+    if in_place and (own or state != "complete" or _rescored_from(out) == source.run_id):
+        return
+    if own:
         raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
-    if out.exists() and run_state(out) != "not a run":
+    if state != "not a run":
         raise ArtifactError(f"{out}: holds a run already; choose another folder")
+
+
+def _rescored_from(folder: Path) -> str | None:
+    """Return the run whose attempts a run has graded again; None where it has its own."""
+    told = Run.open(folder).manifest.get("rescored")
+    return str(told.get("run_id")) if isinstance(told, Mapping) else None

@@ -95,8 +95,8 @@ def rescore(
         )
     made = stored_kind(source, **options) if kind is None else kind
     folder = None if out is None else Path(out)
-    if folder is not None and not made.in_place:
-        refuse_taken(folder, source)
+    if folder is not None:
+        refuse_taken(folder, source, in_place=made.in_place)
     rate = made.summary.max_error_rate
     driver = driver_of(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
     return driver.run(folder)

@@ -414,7 +414,7 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     """
     told = (run.manifest.get("config") or {}).get("task") or {}
     name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
-    if name is None:
+    if name is None or name != told.get("name"):  # ours are found whatever the case
         raise ArtifactError(
             f"{run.path}: its task {str(told.get('name'))!r:.80} is neither ours nor of an installed "
             "package; say which it is with `task`"
