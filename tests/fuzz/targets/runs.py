@@ -235,7 +235,13 @@ _ANSWERED = (*_SCORED, "odd/responses.cells.json", "odd/inputs.cells.json")
 _ROLLED = (*_SCORED, "odd/turns.cells.json", "odd/seeds.cells.json")
 TARGETS = (
     Target("scored_run", "runs of rows: compare, gate, score", _compared, two_runs, _SCORED),
-    Target("asked_run", "runs of tasks: compare, export, resume, measure", _asked, _asked_runs, _ANSWERED),
+    Target(
+        "asked_run",
+        "runs of tasks: compare, export, resume, measure",
+        _asked,
+        _asked_runs,
+        _ANSWERED,
+    ),
     Target("rolled_run", "runs of rollouts: transcripts", _talked, _rolled_runs, _ROLLED),
     Target("scored_pages", "runs of rows: report and viewer", _shown, two_runs, _SCORED),
     Target("asked_pages", "runs of tasks: report and viewer", _shown, _asked_runs, _ANSWERED),
