@@ -57,8 +57,9 @@ def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
                 "`separator`"
             )
         return best[0], fitting[best[0]][0]
-    if others and len(first) == 1 and how.header is None:
-        _refuse_uneven(path, others)
+    cutting = {mark: found for mark, found in others.items() if len(found[0]) > 1}
+    if cutting and len(first) == 1 and how.header is None:
+        _refuse_uneven(path, cutting)
     return usual, first
 
 
