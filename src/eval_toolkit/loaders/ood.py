@@ -29,6 +29,8 @@ _FORMATS = {
     "tsv": tables.TSV,
     "xlsx": tables.XLSX,
 }
+_LONGEST = 2_000
+"""Characters of an address or of a column's name."""
 _KEYS = {
     "url",
     "sha256",
@@ -211,23 +213,27 @@ def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
 
 
 def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
-    where = f"{path}: slice {slice_id!r}"
+    where = f"{path}: slice {slice_id!r:.80}"
     if not isinstance(fields, Mapping):
         raise InvalidInputError(f"{where} must be a mapping with url and sha256")
     unknown = sorted(str(key) for key in fields if key not in _KEYS)
     if unknown:
         raise InvalidInputError(
-            f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}"
+            f"{where}: unknown key {unknown[0]!r:.80}; known are {', '.join(sorted(_KEYS))}"
         )
     for key in ("url", "text_field", "label_field", "format"):
         if not isinstance(fields.get(key, "" if key == "url" else "x"), str):
-            raise InvalidInputError(f"{where}: {key} is {fields[key]!r}; it must be text")
+            raise InvalidInputError(f"{where}: {key} is {fields[key]!r:.80}; it must be text")
+        if len(fields.get(key, "")) > _LONGEST:
+            raise InvalidInputError(
+                f"{where}: {key} has {len(fields[key])} characters; at most {_LONGEST} are read"
+            )
     if not fields.get("url"):
         raise InvalidInputError(f"{where}: url is missing")
     sha256 = str(fields.get("sha256", "")).lower()
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise InvalidInputError(
-            f"{where}: sha256 is {fields.get('sha256')!r}; it must be 64 hex digits (in quotes)"
+            f"{where}: sha256 is {fields.get('sha256')!r:.80}; it must be 64 hex digits (in quotes)"
         )
     sample_size, seed = fields.get("sample_size"), fields.get("seed")
     if sample_size is not None:
