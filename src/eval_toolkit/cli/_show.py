@@ -81,7 +81,7 @@ class Output:
             if self.form == "text" and _in_terminal():
                 from eval_toolkit._internal.display.to_terminal import terminal_text
 
-                say(terminal_text(page), nl=False)
+                say(terminal_text(page), nl=False, styled=True)
             else:
                 say(self._text(page))
             return

@@ -153,9 +153,13 @@ _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that tell a terminal to do something, or to write in another order."""
 
 
-def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text; what the stream cannot show, or would obey, is written as escapes."""
-    text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
+def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
+    """Print a text; what the stream cannot show, or would obey, is written as escapes.
+
+    A ``styled`` text has the terminal's own orders, and cells whose controls were escaped before.
+    """
+    if not styled:
+        text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     with reader_may_go(err=err):
         click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err, nl=nl)
