@@ -16,11 +16,11 @@ from eval_toolkit._internal.tables.sources import connection, literal, plain_err
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import three_tables
 from eval_toolkit.runs.table import Layout
+from eval_toolkit.runs.three_tables import PARQUET
 from eval_toolkit.runs.units import UNITS, WHO
 
 __all__ = ["StoredUnits", "stored_units", "unit_files", "units_of_records"]
 
-PARQUET = "read_parquet(?, hive_partitioning = false)"
 
 _AT_ONCE = 1_000
 """Units in one query."""

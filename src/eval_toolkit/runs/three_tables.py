@@ -14,10 +14,10 @@ from pathlib import Path
 
 from eval_toolkit._internal.tables.sources import literal, quoted
 
-__all__ = ["TABLES", "units_query"]
+__all__ = ["PARQUET", "TABLES", "units_query"]
 
 INPUTS, REFERENCES, SEEDS = TABLES = ("inputs.parquet", "references.parquet", "seeds.parquet")
-_SCAN = "read_parquet(?, hive_partitioning = false)"
+PARQUET = "read_parquet(?, hive_partitioning = false)"
 _NUMBERED = "read_parquet(?, hive_partitioning = false, file_row_number = true)"
 _NEEDS = {
     INPUTS: {"slice", "row", "unit_id", "text"},
@@ -64,7 +64,7 @@ def units_query(
         SEEDS: _of_seeds(),
     }
     parts = [
-        f"(SELECT {', '.join(selects[name])} FROM {_NUMBERED if name == SEEDS else _SCAN})"  # noqa: S608
+        f"(SELECT {', '.join(selects[name])} FROM {_NUMBERED if name == SEEDS else PARQUET})"  # noqa: S608
         for name in used
     ]
     if used == [INPUTS]:  # filters reach the file, which may be large
