@@ -7,7 +7,7 @@ from typing import Any
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.viewer.records import Record, Shape, inside_json
 from eval_toolkit.report.viewer.store import Store, pattern
-from eval_toolkit.runs.stored_units import PARQUET
+from eval_toolkit.runs.three_tables import PARQUET
 
 __all__ = ["previews"]
 
