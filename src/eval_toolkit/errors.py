@@ -18,6 +18,8 @@
 Each also *is* the builtin people already catch, so ``except ValueError`` keeps working.
 """
 
+import re
+
 __all__ = [
     "ArtifactError",
     "EvalToolkitError",
@@ -34,8 +36,34 @@ __all__ = [
 ]
 
 
+_LONGEST_WORD = 1_000
+_LONGEST_MESSAGE = 8_000
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a text with its middle left out where it is too long to read."""
+    if len(text) <= longest:
+        return text
+    n_left_out = len(text) - longest // 2
+    return f"{text[: longest // 4]}[… {n_left_out} characters …]{text[-(longest // 4) :]}"
+
+
 class EvalToolkitError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package.
+
+    Messages quote what the caller passed or a file says. Words and messages that are too long to
+    read are shortened here, so no message needs to limit what it quotes.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*map(self._readable, args))
+
+    @staticmethod
+    def _readable(part: object) -> object:
+        if not isinstance(part, str) or len(part) <= _LONGEST_WORD:
+            return part
+        words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _shortened(word[0], 400), part)
+        return _shortened(words, _LONGEST_MESSAGE)
 
 
 class InvalidInputError(EvalToolkitError, ValueError):

@@ -157,7 +157,7 @@ def check(
         with _within(limits) as clock:
             place.execute(given)
     except REFUSALS as refusal:
-        if len(str(refusal)) > 20_000:
+        if len(str(refusal)) > 10_000:
             raise BrokenError(f"a message of {len(str(refusal))} characters") from refusal
         return refusal, clock.seconds
     return None, clock.seconds

@@ -42,3 +42,22 @@ def test_the_drawing_shows_every_class() -> None:
 
 def test_a_missing_column_prints_as_a_sentence() -> None:
     assert str(errors.MissingColumnError("there is no 'x'")) == "there is no 'x'"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.InvalidInputError,
+        errors.MissingColumnError,
+        errors.MissingFileError,
+        errors.ModelError,
+    ],
+)
+def test_long_quotations_are_shortened(kind: type[errors.EvalToolkitError]) -> None:
+    word = str(kind(f"task.toml: data is {'a' * 30_000}; it must be a path"))
+    assert word.startswith("task.toml: data is aaa")
+    assert word.endswith("aaa; it must be a path")
+    assert "[… 29801 characters …]" in word
+    assert len(word) < 600
+    assert len(str(kind("key " * 10_000))) < 8_000
+    assert str(kind("id " * 400)) == "id " * 400
