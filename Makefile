@@ -118,10 +118,10 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 # In containers that refuse namespaces the tests of programs run contained.
 test: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
-	$(BIN)/python -m pytest -q -n 2 -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
 
 escapes: $(VENV)/dev.stamp ## hostile programs at every level of the sandbox, as root and as an ordinary user: a table
 	PYTHONPATH=src:. $(BIN)/python -m tests.faults.escape_table

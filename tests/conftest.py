@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -47,6 +48,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         function.explored = True
         more = settings(own, max_examples=EXPLORED * own.max_examples)
         function._hypothesis_internal_use_settings = more
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

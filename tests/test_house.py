@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -54,3 +55,9 @@ def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:
             given = {name for names in ast.literal_eval(table).values() for name in names.split()}
             found += [f"{path.parent.name}.{name}" for name in given & inside]
     assert found == []
+
+
+def test_every_benchmark_met_its_bar() -> None:
+    stored = json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8"))["cases"]
+    assert len(stored) >= 40
+    assert [case["case"] for case in stored if case["verdict"] != "met"] == []

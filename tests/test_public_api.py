@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import eval_toolkit
+from tests.each import each
 
 HERE = Path(__file__).resolve().parent
 SNAPSHOT = (HERE / "public_api.txt").read_text(encoding="utf-8").splitlines()
@@ -96,7 +97,7 @@ def public_functions() -> dict[str, types.FunctionType]:
 
 
 FUNCTIONS = public_functions()
-every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+every_function = each("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
 
 
 class TestNames:
@@ -107,7 +108,7 @@ class TestNames:
     def test_sorted_without_duplicates(self) -> None:
         assert sorted(set(SNAPSHOT)) == SNAPSHOT
 
-    @pytest.mark.parametrize("name", SNAPSHOT)
+    @each("name", SNAPSHOT)
     def test_every_name_resolves(self, name: str) -> None:
         assert getattr(eval_toolkit, name) is not None
         assert name in vars(eval_toolkit)  # looked up once
@@ -128,7 +129,7 @@ class TestNames:
         exec("from eval_toolkit import *", namespace)  # noqa: S102
         assert set(eval_toolkit.__all__) <= set(namespace)
 
-    @pytest.mark.parametrize("module", WHOLE_MODULES)
+    @each("module", WHOLE_MODULES)
     def test_modules_give_the_root_everything(self, module: str) -> None:
         home = importlib.import_module(f"eval_toolkit.{module}")
         assert set(eval_toolkit._EXPORTS[module]) <= set(home.__all__)
@@ -215,9 +216,7 @@ class TestFunctions:
         for name in inspect.signature(function).parameters:
             assert name in described, name
 
-    @pytest.mark.parametrize(
-        "name", [n for n in SNAPSHOT if inspect.isclass(getattr(eval_toolkit, n))]
-    )
+    @each("name", [n for n in SNAPSHOT if inspect.isclass(getattr(eval_toolkit, n))])
     def test_every_class_is_explained(self, name: str) -> None:
         own = vars(getattr(eval_toolkit, name)).get("__doc__") or ""
         assert len(own.split("\n")[0]) > 5

@@ -7,6 +7,7 @@ go through texts, answers, reasons and one id.
 """
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from eval_toolkit.tasks import BaseTask, run_task
 
 __all__ = ["HALVES", "NAME", "NAMES", "RUNS", "TEXTS", "names"]
 
-HALVES = {name for name, text in HOSTILE.items() if any("\ud800" <= c <= "\udfff" for c in text)}
+HALVES = {name for name, text in HOSTILE.items() if re.search("[\ud800-\udfff]", text)}
 """Of surrogate pairs: no table can hold them."""
 TEXTS = [text for name, text in HOSTILE.items() if name not in HALVES]
 """Everything that a text may be."""

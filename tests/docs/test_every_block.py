@@ -12,6 +12,7 @@ import pytest
 from click import UsageError
 from docs._ext.blocks import check_fences, fences, run_page
 from tests.docs.pages import ROOT, check_command, commands, named, pages
+from tests.each import each
 
 # Pages that a test runs because it also looks at what they leave behind.
 ELSEWHERE = {
@@ -46,9 +47,7 @@ def test_blocks_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
     run_page(PAGES[name], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "line"), LINES, ids=[f"{n}: {' '.join(i.split()[:4])}" for n, i in LINES]
-)
+@each(("name", "line"), LINES)
 def test_commands_and_options_exist(name: str, line: str) -> None:
     check_command(line)
 
@@ -65,7 +64,7 @@ def test_the_pages_of_other_tests_are_run_there() -> None:
         assert {own, name} & names, f"{test} does not run {name}"
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@each("name", BLOCKS)
 def test_no_block_is_overlooked(name: str) -> None:
     """Neither by its language, nor because it is indented or opened with other marks."""
     check_fences(BLOCKS[name], name)

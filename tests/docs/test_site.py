@@ -9,6 +9,7 @@ import pytest
 from docs._ext.api import api_pages, documented_names
 from docs._ext.blocks import fences
 from tests.docs.pages import DOCS, ROOT, named, pages
+from tests.each import each
 
 PAGES = pages()
 LINK = re.compile(r"\]\((?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?(?:\s+\"[^\"]*\")?\)")
@@ -64,7 +65,7 @@ def anchors(page: Path) -> set[str]:
     return labels | {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@each("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.finditer(prose(page)):
         target, anchor = link["target"], link["anchor"]
@@ -77,7 +78,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), f"{named(page)} links to {target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@each("page", PAGES, ids=named)
 def test_a_page_has_one_title(page: Path) -> None:
     text = page.read_text("utf-8")
     for fence in fences(text):

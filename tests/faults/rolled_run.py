@@ -26,7 +26,7 @@ from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.rollouts.attacks import Refinement
 from eval_toolkit.rollouts.scorers import JudgeScorer
 
-N_SEEDS, ATTEMPTS, DEPTH = 30, 2, 3
+N_SEEDS, ATTEMPTS, DEPTH = 20, 2, 3
 N_REQUESTS = 3 * DEPTH * ATTEMPTS * N_SEEDS
 """A probe, an answer and a verdict in every turn."""
 CONCURRENCY = 8

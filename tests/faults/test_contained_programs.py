@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.each import each
 from tests.faults.escapes import (
     CHEATS,
     ESCAPES,
@@ -120,14 +121,14 @@ class TestLevels:
         broken = [name for name, holds in held.items() if not holds]
         assert broken == (["be among other processes"] if way == LANDLOCK else [])
 
-    @pytest.mark.parametrize("code", ESCAPES.values(), ids=list(ESCAPES))
+    @each("code", ESCAPES.values(), ids=list(ESCAPES))
     def test_there_is_no_way_out(self, way, outside, code):
         whole = f"{TOOLS}\n{outside.names}\n{code}\ndone = True"
         ended = run(way, whole, seconds=5.0)
         assert ended["passed"] is False
         assert outside.touched() == []
 
-    @pytest.mark.parametrize("code", EXHAUSTION.values(), ids=list(EXHAUSTION))
+    @each("code", EXHAUSTION.values(), ids=list(EXHAUSTION))
     def test_what_uses_up_the_machine_is_ended(self, way, outside, code):
         run(way, "done = 1")  # a worker is there
         start = time.monotonic()
@@ -136,17 +137,17 @@ class TestLevels:
         assert time.monotonic() - start < 30.0  # the longest would take a minute
         assert outside.touched() == []
 
-    @pytest.mark.parametrize("code", HIDDEN.values(), ids=list(HIDDEN))
+    @each("code", HIDDEN.values(), ids=list(HIDDEN))
     def test_what_is_written_out_of_sight_counts(self, way, code):
         ended = run(way, f"{TOOLS}\n{code}\ntime.sleep(60)\ndone = True")
         assert ended == {"passed": False, "timed_out": False, "apart": ""}
 
-    @pytest.mark.parametrize("code", HARMLESS.values(), ids=list(HARMLESS))
+    @each("code", HARMLESS.values(), ids=list(HARMLESS))
     def test_what_programs_do_works(self, way, code):
         ended = run(way, f"{TOOLS}\n{code}\ndone = True")
         assert ended == {"passed": True, "timed_out": False, "apart": ""}
 
-    @pytest.mark.parametrize("code", MISCHIEF.values(), ids=list(MISCHIEF))
+    @each("code", MISCHIEF.values(), ids=list(MISCHIEF))
     def test_mischief_leaves_nothing_behind(self, way, code):
         run(way, "done = 1")
         before = [descendants(worker.process.pid) for worker in calling._ALIVE]
@@ -173,7 +174,7 @@ class TestLevels:
         assert not run(way, "1 / 0")["timed_out"]
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@each("name", CHEATS)
 def test_nothing_passes_without_right(name):
     way, tests = levels.measured_level().way, TESTED.get(name, RIGHT)
     assert run(way, f"{TOOLS}\n{CHEATS[name]}", tests, seconds=2.0)["passed"] is False

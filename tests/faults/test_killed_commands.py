@@ -19,8 +19,8 @@ from tests.fault_server import FaultServer
 
 from eval_toolkit.runs import Run
 
-N_SAMPLES = 800
-N_KILLS = 20
+N_SAMPLES = 400
+N_KILLS = 10
 TASK = """
 [task]
 name = "sums"
@@ -84,7 +84,7 @@ def finished(out: Path) -> dict[str, str]:
     return done
 
 
-def test_killed_twenty_times(task: Path, tmp_path: Path) -> None:
+def test_killed_ten_times(task: Path, tmp_path: Path) -> None:
     draw = random.Random(4)  # noqa: S311
     out = tmp_path / "killed"
     with FaultServer(rate=0.2, times=1, forever=0.01, latency_s=0.05) as server:

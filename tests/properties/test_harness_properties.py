@@ -73,7 +73,7 @@ def without_rows(result: RunResult) -> dict[str, Any]:
     return payload
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(tables(), ROLES, st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_changes_no_cell(
     table: dict[str, list[Any]], roles: dict[str, str], random: Any
@@ -90,7 +90,7 @@ def test_the_order_of_the_rows_changes_no_cell(
         assert records.columns["score"].tolist() == again.columns["score"].tolist()
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(tables(), ROLES, st.integers(1, 40))
 def test_batches_and_caches_change_nothing(
     table: dict[str, list[Any]], roles: dict[str, str], batch_size: int

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.each import each
 from tests.properties.strategies import OFF_EDGE, labelled_scores, permutations_of, weighted_rows
 
 from eval_toolkit import metrics
@@ -23,11 +24,17 @@ from eval_toolkit.metrics import CATALOGUE, MetricInfo
 
 UNDEFINED = "undefined"
 
-every_metric = pytest.mark.parametrize("info", CATALOGUE.values(), ids=lambda info: info.name)
+every_metric = each("info", CATALOGUE.values(), ids=lambda info: info.name)
+drawn_for_every_metric = pytest.mark.parametrize("info", CATALOGUE.values(), ids=lambda i: i.name)
 few = settings(max_examples=15, deadline=None)
 
 
-def where(predicate: Callable[[MetricInfo], bool]) -> pytest.MarkDecorator:
+def where(predicate: Callable[[MetricInfo], bool]) -> Callable[..., Any]:
+    chosen = [info for info in CATALOGUE.values() if predicate(info)]
+    return each("info", chosen, ids=lambda info: info.name)
+
+
+def drawn_where(predicate: Callable[[MetricInfo], bool]) -> pytest.MarkDecorator:
     chosen = [info for info in CATALOGUE.values() if predicate(info)]
     return pytest.mark.parametrize("info", chosen, ids=lambda info: info.name)
 
@@ -50,7 +57,7 @@ def rows_for(info: MetricInfo) -> tuple[np.ndarray, np.ndarray]:
     return y_true, np.array(OFF_EDGE)[[0, 12, 3, 9, 4, 7, 14, 10, 2, 11, 1, 6]]
 
 
-@every_metric
+@drawn_for_every_metric
 @few
 @given(data=st.data())
 def test_a_defined_value_is_a_float_within_bounds(info: MetricInfo, data: st.DataObject) -> None:
@@ -63,7 +70,7 @@ def test_a_defined_value_is_a_float_within_bounds(info: MetricInfo, data: st.Dat
     assert info.bounds[0] <= value <= info.bounds[1]
 
 
-@every_metric
+@drawn_for_every_metric
 @few
 @given(data=st.data())
 def test_the_order_of_rows_does_not_matter(info: MetricInfo, data: st.DataObject) -> None:
@@ -72,7 +79,7 @@ def test_the_order_of_rows_does_not_matter(info: MetricInfo, data: st.DataObject
     assert value_of(info, y_true[order], y_score[order]) == same(value_of(info, y_true, y_score))
 
 
-@where(lambda info: info.monotone_invariant)
+@drawn_where(lambda info: info.monotone_invariant)
 @few
 @given(data=st.data())
 def test_only_the_order_of_scores_matters(info: MetricInfo, data: st.DataObject) -> None:
@@ -87,7 +94,7 @@ def test_metrics_not_called_invariant_are_not(info: MetricInfo) -> None:
     assert value_of(info, y_true, y_score**6) != same(value_of(info, y_true, y_score))
 
 
-@where(lambda info: info.label_swap is not None)
+@drawn_where(lambda info: info.label_swap is not None)
 @few
 @given(data=st.data())
 def test_swapping_labels_and_mirroring_scores(info: MetricInfo, data: st.DataObject) -> None:
@@ -98,7 +105,7 @@ def test_swapping_labels_and_mirroring_scores(info: MetricInfo, data: st.DataObj
     assert value_of(info, 1 - y_true, 1.0 - y_score) == same(expected)
 
 
-@where(lambda info: info.accepts_weight)
+@drawn_where(lambda info: info.accepts_weight)
 @few
 @given(data=st.data())
 def test_a_whole_weight_is_a_number_of_copies(info: MetricInfo, data: st.DataObject) -> None:
@@ -108,7 +115,7 @@ def test_a_whole_weight_is_a_number_of_copies(info: MetricInfo, data: st.DataObj
     assert weighted == same(copied)
 
 
-@where(lambda info: info.accepts_weight)
+@drawn_where(lambda info: info.accepts_weight)
 @few
 @given(data=st.data())
 def test_a_row_of_weight_zero_is_absent(info: MetricInfo, data: st.DataObject) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.each import each
 from tests.hostile import HOSTILE
 
 import eval_toolkit
@@ -69,7 +70,7 @@ def is_result(name: str, kind: type) -> bool:
 RESULTS = {name: kind for name, kind in CLASSES.items() if is_result(name, kind)}
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@each("name", RESULTS)
 def test_every_result_has_a_notebook_display(name: str) -> None:
     assert callable(getattr(RESULTS[name], "_repr_html_", None)), (
         f"{name} has no _repr_html_: derive it from _display.Displayed, or say here why it is "
@@ -164,7 +165,7 @@ GENERIC = [
 ]
 
 
-@pytest.mark.parametrize("name", GENERIC)
+@each("name", GENERIC)
 def test_no_text_of_a_result_is_markup(name: str) -> None:
     texts = list(HOSTILE.values())
     start = GENERIC.index(name)
@@ -174,7 +175,7 @@ def test_no_text_of_a_result_is_markup(name: str) -> None:
     assert page.attributes == []
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
+@each("text", HOSTILE.values(), ids=list(HOSTILE))
 def test_a_hostile_name_is_a_cell_and_nothing_else(text: str) -> None:
     text = text[:5000]
     by = {text: {"n": 2, "by_scorer": {text: {"m": 0.5, "o": {"status": "error", "reason": text}}}}}

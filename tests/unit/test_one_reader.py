@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.each import each
 
 from eval_toolkit._internal.tables import FileFormat, LabelMap, read_rows, write_table
 from eval_toolkit.artifacts import PredictionArtifactRef, PredictionColumns, load_predictions
@@ -207,7 +208,7 @@ def assert_expected(found: Found, kind: str, user: str) -> None:
 
 
 @pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("kind", FILES)
+@each("kind", FILES)
 def test_every_format_for_every_user(written: Any, kind: str, user: str) -> None:
     assert_expected(USERS[user](written(*FILES[kind])), kind, user)
 
@@ -489,8 +490,8 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], str]:
     return pipe
 
 
-@pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("user", ["score", "loader", "import", "seeds"])
+@each("kind", FILES)
 def test_standard_input_in_every_format(
     written: Any, piped: Callable[[Path], Any], kind: str, user: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.each import each
 from tests.hostile import HOSTILE
 
 from eval_toolkit._internal.display import (
@@ -319,11 +320,10 @@ def hostile_table(text: str) -> Table:
 SPECIAL = {name: text[:3000] for name, text in SPECIAL.items() if flat(text[:3000])}
 
 
-@pytest.fixture(params=SPECIAL.values(), ids=list(SPECIAL))
-def hostile(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+every_text = each("hostile", SPECIAL.values(), ids=list(SPECIAL))
 
 
+@every_text
 def test_html_shows_a_text_as_a_text(hostile: str) -> None:
     page = Parsed(html_table(hostile_table(hostile)))
     assert page.tags <= {
@@ -337,6 +337,7 @@ def test_html_shows_a_text_as_a_text(hostile: str) -> None:
     assert not any(ord(sign) < 32 and sign not in "\n\t" for row in page.rows for sign in row[0])
 
 
+@every_text
 def test_markdown_shows_a_text_as_a_text(hostile: str) -> None:
     markdown_it = pytest.importorskip("markdown_it")
     parser = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -348,6 +349,7 @@ def test_markdown_shows_a_text_as_a_text(hostile: str) -> None:
     assert not [token for token in tokens if token.type in ("html_block", "fence", "heading_open")]
 
 
+@every_text
 def test_latex_shows_a_text_as_a_text(hostile: str) -> None:
     lines = latex_table(hostile_table(hostile)).splitlines()
     assert len(lines) == 11
@@ -358,6 +360,7 @@ def test_latex_shows_a_text_as_a_text(hostile: str) -> None:
     assert not set(bare) & set('\\%$#_{}~^<>|`"')
 
 
+@every_text
 def test_csv_runs_nothing(hostile: str) -> None:
     rows = list(csv.reader(io.StringIO(csv_table(hostile_table(hostile)), newline="")))
     assert len(rows) == 3
@@ -366,12 +369,14 @@ def test_csv_runs_nothing(hostile: str) -> None:
         assert "\0" not in cell
 
 
+@every_text
 def test_a_terminal_and_a_pipe_get_nothing_that_does_not_print(hostile: str) -> None:
     table = hostile_table(hostile)
     for out in (in_terminal(table), text_table(table)):
         assert all(sign.isprintable() or sign == "\n" for sign in out)
 
 
+@every_text
 def test_json_keeps_a_text_as_it_is(hostile: str) -> None:
     table = hostile_table(hostile)
     assert table_of_json(json.loads(json.dumps(json_table(table), allow_nan=False))) == table
