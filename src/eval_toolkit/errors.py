@@ -45,7 +45,7 @@ def _shortened(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     n_left_out = len(text) - longest // 2
-    return f"{text[: longest // 4]}[… {n_left_out} characters …]{text[-(longest // 4) :]}"
+    return f"{text[: longest // 4]} … ({n_left_out} characters) … {text[-(longest // 4) :]}"
 
 
 class EvalToolkitError(Exception):

@@ -164,6 +164,9 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     if TURNS not in run.manifest["artifacts"]:
         raise ArtifactError(f"{run.path}: is no run of rollouts: it was written without {TURNS}")
     columns = dict(run.table(TURNS))
+    absent = [name for name in TURN_COLUMNS if name not in columns]
+    if reasoning_tags and absent:
+        raise ArtifactError(f"{run.path}: {TURNS} has no column {absent[0]!r}")
     if reasoning_tags:
         said = zip(columns["response"], columns["encoded"], strict=True)
         columns["response"] = _column(
