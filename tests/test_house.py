@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import eval_toolkit
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -53,4 +55,17 @@ def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:
         for table in re.findall(r"names_on_use\(\s*__name__,\s*(\{.*?\})", text, re.DOTALL):
             given = {name for names in ast.literal_eval(table).values() for name in names.split()}
             found += [f"{path.parent.name}.{name}" for name in given & inside]
+    assert found == []
+
+
+def test_nothing_here_imports_an_old_name_from_the_root() -> None:
+    found = []
+    for folder in ("README.md", "docs", "examples", "benchmarks", "simulations", "src", "tests"):
+        base = ROOT / folder
+        for path in [base] if base.is_file() else sorted(base.rglob("*")):
+            if path.suffix in (".md", ".py"):
+                text = path.read_text("utf-8")
+                for names in re.findall(r"from eval_toolkit import (\([^)]*\)|.*)", text):
+                    old = set(re.findall(r"\w+", names)) & eval_toolkit._OLD_HOME.keys()
+                    found += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(old)]
     assert found == []
