@@ -14,7 +14,8 @@ def main(job: str, file: str) -> None:
     """Search a file of one text per line."""
     import numpy as np
 
-    from eval_toolkit import EvalSlice, ExactDuplicateCheck, MinHashLSHStrategy
+    from eval_toolkit import EvalSlice, MinHashLSHStrategy
+    from eval_toolkit.leakage import ExactDuplicateCheck
 
     texts = Path(file).read_text(encoding="utf-8").split("\n")
     start = time.process_time()

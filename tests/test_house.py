@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import eval_toolkit
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -61,3 +63,16 @@ def test_every_benchmark_met_its_bar() -> None:
     stored = json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8"))["cases"]
     assert len(stored) >= 40
     assert [case["case"] for case in stored if case["verdict"] != "met"] == []
+
+
+def test_nothing_here_imports_an_old_name_from_the_root() -> None:
+    found = []
+    for folder in ("README.md", "docs", "examples", "benchmarks", "simulations", "src", "tests"):
+        base = ROOT / folder
+        for path in [base] if base.is_file() else sorted(base.rglob("*")):
+            if path.suffix in (".md", ".py"):
+                text = path.read_text("utf-8")
+                for names in re.findall(r"from eval_toolkit import (\([^)]*\)|.*)", text):
+                    old = set(re.findall(r"\w+", names)) & eval_toolkit._OLD_HOME.keys()
+                    found += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(old)]
+    assert found == []

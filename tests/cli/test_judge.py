@@ -37,7 +37,7 @@ answer = "answer"
 """
 
 JUDGES = r"""
-from eval_toolkit import ModelError
+from eval_toolkit.errors import ModelError
 from eval_toolkit.models import ScriptedModel
 
 asked = []

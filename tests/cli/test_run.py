@@ -35,7 +35,7 @@ max_tokens = 16
 
 
 HALF = """
-from eval_toolkit import ModelError
+from eval_toolkit.errors import ModelError
 from eval_toolkit.models import ScriptedModel
 
 def likely(request):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from tests.fault_server import FaultServer
 from tests.model_fixture import write_tiny_model
 
-from eval_toolkit import CostMatrix, EvalSlice, as_scorer, leakage, loaders, splits
+from eval_toolkit import EvalSlice, as_scorer, leakage, loaders, splits
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit import text_dedup as td
@@ -26,6 +26,7 @@ from eval_toolkit.artifacts import (
     ParquetPredictionReader,
     TsvPredictionReader,
 )
+from eval_toolkit.calibration import CostMatrix
 from eval_toolkit.graders import loading as graders
 from eval_toolkit.graders.judges import Judge
 from eval_toolkit.harness.loading import SELECTORS, SPLITTERS

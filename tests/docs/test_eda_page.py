@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import DOCS, run_blocks
 
-from eval_toolkit import eda
+from eval_toolkit.leakage import eda
 
 PAGE = DOCS / "eda.md"
 

@@ -6,7 +6,8 @@ import re
 import pytest
 from tests.docs.pages import DOCS, ROOT
 
-from eval_toolkit import Records, Run, RunComparison, RunResult, Scorecard
+from eval_toolkit import Records, Run, RunResult, Scorecard
+from eval_toolkit.analysis import RunComparison
 from eval_toolkit.integrations import assertions, github, mlflow, sklearn
 
 PAGES = {name: DOCS / "howto" / f"{name}.md" for name in ("pytest", "ci", "mlflow", "sklearn")}

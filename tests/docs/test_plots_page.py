@@ -2,7 +2,7 @@
 
 from tests.docs.pages import DOCS, run_blocks
 
-from eval_toolkit import plots
+from eval_toolkit.report import plots
 
 PAGE = DOCS / "plots.md"
 

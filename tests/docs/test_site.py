@@ -43,7 +43,7 @@ values = {"Wald": (0.87, 0.85, 0.88), "Wilson <b>": (0.95, 0.94, 0.96)}
 ```
 
 ```python figure Coverage <of> both
-from eval_toolkit import plots
+from eval_toolkit.report import plots
 chart = plots.plot_forest(values, value_label="coverage")
 ```
 """

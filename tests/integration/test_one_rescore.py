@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit import ScriptedModel, measure_run, rescore_rollouts, run_task, score_predictions
+from eval_toolkit import run_task, score_predictions
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.judges import Judge, PairJudge
 from eval_toolkit.integrations.importing import import_logs
-from eval_toolkit.models import load_model
+from eval_toolkit.models import ScriptedModel, load_model
 from eval_toolkit.plugins import names
-from eval_toolkit.rollouts import System, run_rollouts
+from eval_toolkit.rollouts import System, rescore_rollouts, run_rollouts
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.runs import Run, rescore, write_run
-from eval_toolkit.tasks import judge_run, load_task
+from eval_toolkit.tasks import judge_run, load_task, measure_run
 from eval_toolkit.tasks.pairing import judge_pairs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "eval_toolkit_retrieval" / "src"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from eval_toolkit import metrics
-from eval_toolkit import operating_points as op
 from eval_toolkit.errors import (
     InfeasibleError,
     InvalidInputError,
@@ -15,6 +14,7 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.thresholds import MaxF1Selector, TargetFPRSelector, TargetRecallSelector
+from eval_toolkit.thresholds import operating_points as op
 
 RNG = np.random.default_rng(3)
 Y = RNG.integers(0, 2, 120)

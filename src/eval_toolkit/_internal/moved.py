@@ -1,4 +1,4 @@
-"""Modules that have a new home; their old names still import, as the very same modules."""
+"""What has a new home: old names of modules, and of the root, still import the very same things."""
 
 import sys
 from importlib import import_module
@@ -6,7 +6,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "find_moved"]
+__all__ = ["MOVED", "MOVED_NAMES", "find_moved"]
 
 MOVED = {
     "eda": "leakage.eda",
@@ -24,6 +24,149 @@ MOVED = {
     "viewer": "report.viewer",
 }
 """Old name in the package, and the new one."""
+MOVED_NAMES = {
+    "errors": """
+        ArtifactError InfeasibleError InvalidTypeError LeakageError MissingColumnError
+        MissingExtraError MissingFileError ModelError PluginError
+    """,
+    "protocols": """
+        Attack EvalSliceLike Grader Model PoolBuilder PredictionReader TextScorer
+        TextTransform
+    """,
+    "metrics": """
+        CATALOGUE CalibrationFit ConfusionCounts DEFAULT_ASSUMED_PRIORS EmptyStrategy
+        MetricInfo PrCurve RecallAtFprResult ReliabilityCurve RocCurve
+        SINGLE_CLASS_INCOMPATIBLE_METRICS SkippedMetric brier_decomposition
+        calibration_curve calibration_slope_intercept cohen_kappa confusion_counts
+        distinct_n known_direction krippendorff_alpha maj_at_k maximum_calibration_error
+        net_benefit pass_at_k pass_hat_k pr_curve precision_at_prior
+        quantile_stratified_pr_auc quantile_stratified_report recall_at_fpr roc_curve
+        score_distribution_summary self_similarity single_class_threshold_metrics smooth_ece
+        stratified_recall
+    """,
+    "inference": """
+        AgreementMatrix AttemptsDesign ClusteredOLS ConfidenceSequence CorrectedDifference
+        CorrectedRate CorrectedTResult CorrectionMethod CorrectionRule CurveBand
+        DEFAULT_CONFIDENCE DEFAULT_METHOD DEFAULT_N_RESAMPLES DEFAULT_SEED DeLongResult
+        EquivalenceResult Executor FoldValues JudgeAgreement LabelPlan LabelRule MDEEstimate
+        MacroMean McNemarResult MeanSE MetricFn MissingBounds NonInferiorityResult
+        PairedBootstrapCI PairedMeanResult Plan ProportionInterval Purchase RankedSystem
+        Ranking RotationTest SampleSize ScorerComparison SignFlipResult SurvivalCurve
+        SurvivalMethod SystemPair ThresholdFn ThresholdedMetricFn VarianceComponents
+        WilsonInterval agreement_matrix agresti_coull_interval alpha_interval basic_interval
+        bca_interval beta_binomial_interval block_bootstrap_on_folds bonferroni_correct
+        bootstrap_p_value bounded_macro_mean bounded_mean clopper_pearson_interval
+        cluster_robust_se clustered_rate compare_scorers confidence_sequence
+        correct_p_values corrected_difference corrected_rate corrected_resampled_t
+        cross_validate_metric cv_clt_ci delong_ci delong_roc_variance
+        equivalence_from_paired equivalence_test fdr_bh_correct groups_in_strata_plan
+        groups_plan jackknife_logit_ci jackknife_se jeffreys_interval judge_agreement
+        kaplan_meier kappa_interval label_group_plan label_stratified_plan macro_mean
+        mcnemar_from_table mde_from_ci mean_interval mean_se missing_bounds mover_interval
+        n_for_width non_inferiority_from_paired non_inferiority_test ols_cluster
+        paired_bootstrap_ece_diff paired_macro_interval paired_mde percentile_interval
+        plan_labels ppi_mean pr_band probe_similarity rank_systems roc_auc_sd roc_band
+        rogan_gladen rotation_test rows_plan score_interval sign_flip_test
+        stratified_cluster_bootstrap_ci survival_difference t_interval tango_interval
+        two_level_plan variance_components weighted_ci
+    """,
+    "calibration": """
+        BetaMap Calibrator CostMatrix DEFAULT_FN_COST DEFAULT_FP_COST DEFAULT_N_BINS
+        DEFAULT_PRIOR DEFAULT_STRATEGY DEFAULT_TEMPERATURE_BOUNDS IsotonicMap PlattFit
+        SigmoidMap TemperatureMap adjust_for_prior bayes_optimal_threshold estimate_prior
+        fit_beta_binary fit_beta_calibrator fit_isotonic_binary fit_isotonic_calibrator
+        fit_platt_binary fit_platt_calibrator fit_temperature fit_temperature_binary
+        fit_temperature_oracle prior_shift_weights reliability_curve
+        reliability_diagram_data
+    """,
+    "thresholds": """
+        CISafeThresholdSelector CostSensitiveSelector TargetFPRSelector
+        TargetPrecisionSelector TargetRecallSelector ThresholdPolicyMetadata YoudenJSelector
+    """,
+    "thresholds.operating_points": "apply_operating_points fit_operating_points headline_metrics",
+    "scorecards": "unit_starts",
+    "artifacts": """
+        CsvPredictionReader JsonlPredictionReader PairedPredictions ParquetPredictionReader
+        PredictionArrays TsvPredictionReader json_bytes load_schema pair_predictions
+        read_json sanitize_for_json schema_names schema_problems validate_manifest
+        validate_prediction_artifact_ref validate_results write_json_strict
+    """,
+    "harness.scorers": "EstimatorScorer checked_scores",
+    "text_dedup": """
+        DEFAULT_DEDUP_THRESHOLD DedupReport SimilarPairs SimilarityAuditReport
+        SimilarityFinding audit_source_label_similarity cross_dedup_pairs duplicate_clusters
+        exact_duplicate_groups normalize_text_for_dedup sha256_text
+    """,
+    "splits": """
+        HoldoutSplitter PurgedKFoldSplitter SourceDisjointKFoldSplitter
+        StratifiedGroupKFoldSplitter TimeSeriesSplitter compute_label_overlap
+        iter_folds_with_pool split_slice
+    """,
+    "loaders": """
+        DataFrameLoader HFDatasetsLoader OodManifestLoader ParquetGlobLoader
+        SingleSliceLoader ood_dataset_from_manifest
+    """,
+    "leakage": """
+        CleanedSplits ConfusableFormLeakageCheck ExactDuplicateCheck GroupLeakageCheck
+        LEAKAGE_CODES LEAKAGE_POLICIES LeakagePolicy LeakageReport NgramContaminationCheck
+        Severity TargetLeakageCheck TemporalLeakageCheck TokenizationLeakageCheck
+        apply_leakage_policy confusable_form drop_leakage drop_until_clean normalized_form
+    """,
+    "provenance": """
+        FileHash FileHashMissing FileHashResult REDACTED capture_command
+        capture_cuda_version capture_git_dirty capture_git_sha capture_gpu_info
+        capture_hardware compute_file_hash figure_metadata file_sha256 make_run_dir
+        package_versions redact_secrets
+    """,
+    "claims.evidence": "AggregateEvidence EvidenceAxis EvidenceStatus PairingMetadata",
+    "manifest": """
+        CONTAMINATION_FLAGS MANIFEST_SCHEMA_VERSION RECOMMENDED_SOURCE_ROLES RunManifest
+        SourceRoleRecord collect_versions make_manifest seal_manifest validate_source_roles
+    """,
+    "runs": """
+        AskSpec Budget DecodingSpec Inputs JournalEntry Kind OpenRun Outcome RequestCounts
+        RunProgress SummarySpec Unit drive find_runs read_progress run_lock run_state
+    """,
+    "analysis": """
+        Drift JudgeStudy Leaderboard MatchSpec MovedRow RowsAt RunComparison RunDifference
+        TaskUnits compare_records drift higher_is_better judge_study leaderboard
+        metric_named rows_at variance_study with_directions
+    """,
+    "claims": """
+        Claim ClaimReport ClaimResult ClaimSpec EvidenceGate GateResult Requirement
+        claim_gate external_diagnostic_gate headline_present_gate load_claims
+        low_fpr_feasibility_gate metric_threshold_gate minimum_slice_size_gate
+        no_leakage_errors_gate no_scorer_errors_gate paired_diff_present_gate
+        required_metric_gate required_scorer_gate required_slice_gate source_role_gate
+        strict_artifact_gate
+    """,
+    "harness": """
+        DEFAULT_METRICS ScoreCache evaluate_scorer_on_slice with_claim_report
+        write_run_result
+    """,
+    "models.requests": "GenerateRequest LoglikelihoodRequest",
+    "models.responses": """
+        Completion Loglikelihood RawCompletion RawLoglikelihood ResponseType Usage
+    """,
+    "models": "EmbeddedModel OpenAICompatible ResponseCache ScriptedModel",
+    "graders": "Grade load_grader",
+    "tasks": """
+        Perturbation Sample Suite Task UntilDecided UntilWidth available_tasks contamination
+        fewshot_leakage judge_pairs judge_run load_lm_eval_task load_suite measure_run
+        perturbed position_bias robustness run_rotations run_suite
+    """,
+    "graders.judges": "Judge KeywordJudge PairJudge Panel RUBRICS Refusal Rubric",
+    "rollouts": """
+        ASTEvaluator ASTSampler Conversation Graph GraphMetrics Node Sampler SeedPrompt
+        System TreeSampler load_seeds rescore_rollouts
+    """,
+    "report": "report_html",
+    "integrations.importing": "read_logs",
+    "integrations.assertions": "assert_metric assert_no_leakage assert_not_worse",
+    "integrations.sklearn": "sklearn_scorer",
+    "integrations.executors": "open_executor",
+}
+"""Module, and the names of it that the root gives but no longer lists."""
 _ROOT = "eval_toolkit."
 
 

@@ -15,8 +15,9 @@ import pytest
 from click.testing import CliRunner
 from tests.unit.integrations.sent_metrics import Foreign, deadly, median, picky, share_above
 
-from eval_toolkit import compare_records, scorecard
 from eval_toolkit import metric_specs as ms
+from eval_toolkit import scorecard
+from eval_toolkit.analysis import compare_records
 from eval_toolkit.cli._options import BACKENDS as CLI_BACKENDS
 from eval_toolkit.cli.main import cli
 from eval_toolkit.errors import (

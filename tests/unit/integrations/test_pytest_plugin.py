@@ -14,7 +14,6 @@ import pytest
 from eval_toolkit import (
     EvalSlice,
     LeakageFinding,
-    LeakageReport,
     MetricResult,
     Records,
     Run,
@@ -31,6 +30,7 @@ from eval_toolkit.integrations.pytest_plugin import (
     assert_no_leakage,
     assert_not_worse,
 )
+from eval_toolkit.leakage import LeakageReport
 from eval_toolkit.metric_specs import mean_of
 
 pytest_plugins = ["pytester"]

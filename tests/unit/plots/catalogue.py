@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from eval_toolkit import metrics, plots
+from eval_toolkit import metrics
 from eval_toolkit.inference import kaplan_meier, pr_band, roc_band
+from eval_toolkit.report import plots
 from eval_toolkit.scorecards import MetricResult
 
 Y = np.tile([0, 0, 1], 40)

@@ -11,8 +11,8 @@ import pytest
 import vl_convert
 from tests.unit.plots.catalogue import CHARTS, NAMES, nodes
 
-from eval_toolkit import plots
 from eval_toolkit.inference import kaplan_meier, pr_band, roc_band
+from eval_toolkit.report import plots
 
 COLOURS = {*plots.PALETTE.values(), *plots.NEUTRALS.values()}
 FIELDS = {

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plots.catalogue import SCORE, Y, rows
 
-from eval_toolkit import metrics, plots
+from eval_toolkit import metrics
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import pr_band, roc_band
+from eval_toolkit.report import plots
 
 FEW = [0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]
 

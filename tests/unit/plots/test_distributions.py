@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plots.catalogue import SCORE, Y, rows
 
-from eval_toolkit import plots
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import kaplan_meier
+from eval_toolkit.report import plots
 from eval_toolkit.report.plots.distributions import _frontier
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.unit.plots.catalogue import forest_cells, nodes, rows
 
-from eval_toolkit import plots
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import BootstrapCI, PairedBootstrapCI
+from eval_toolkit.report import plots
 from eval_toolkit.report.plots._estimates import estimates
 from eval_toolkit.scorecards import MetricResult
 

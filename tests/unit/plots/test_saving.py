@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import altair
 import pytest
 
-from eval_toolkit import plots
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingFileError
+from eval_toolkit.report import plots
 
 CHART = plots.plot_lift_ci({"a": (0.1, 0.0, 0.2)}, figsize=(3, 2))
 

@@ -5,7 +5,7 @@ from typing import Any
 import altair
 import pytest
 
-from eval_toolkit import plots
+from eval_toolkit.report import plots
 
 
 def test_palette_is_the_published_one_and_read_only() -> None:

@@ -31,7 +31,7 @@ answer = "answer"
 """
 MODEL = """
 import pathlib, time
-from eval_toolkit import ModelError
+from eval_toolkit.errors import ModelError
 from eval_toolkit.models import ScriptedModel
 
 asked = []

@@ -8,11 +8,11 @@ from eval_toolkit import (
     LabelConflictCheck,
     NormalizedFormLeakageCheck,
     evaluate_folded,
-    make_run_dir,
-    run_state,
     save_run,
     set_global_seeds,
 )
+from eval_toolkit.provenance import make_run_dir
+from eval_toolkit.runs import run_state
 from injection_guard.data import MailLoader
 from injection_guard.scorers import KeywordScorer, TfidfLogisticScorer
 

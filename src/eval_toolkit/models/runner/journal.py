@@ -290,7 +290,9 @@ def _mend_last_line(file: int) -> int:
             raise OSError(errno.EFBIG, "its last line is too long")
         step = min(start, max(_TAIL, len(tail)))
         start -= step
-        tail = os.pread(file, step, start) + tail
+        # Windows has no pread; moving is harmless, since writing is at the end wherever we are.
+        os.lseek(file, start, os.SEEK_SET)
+        tail = os.read(file, step) + tail
     torn = tail[tail.rfind(b"\n") + 1 :]
     if not torn:
         return size
