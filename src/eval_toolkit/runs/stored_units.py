@@ -96,7 +96,8 @@ class StoredUnits:
                 f"HAVING count({quoted(column)}) > 0",
                 [],
             )
-            self._counts[column] = {str(name): int(n) for name, n in sorted(found)}
+            # A malformed run may lack names: nulls count under their own text.
+            self._counts[column] = {str(name): int(n) for name, n in sorted(found, key=str)}
         return self._counts[column]
 
     @cached_property
