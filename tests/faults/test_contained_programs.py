@@ -131,10 +131,8 @@ class TestLevels:
     @each("code", EXHAUSTION.values(), ids=list(EXHAUSTION))
     def test_what_uses_up_the_machine_is_ended(self, way, outside, code):
         run(way, "done = 1")  # a worker is there
-        start = time.monotonic()
         ended = run(way, f"{TOOLS}\n{code}\ndone = True", seconds=SECONDS)
         assert ended["passed"] is False
-        assert time.monotonic() - start < 30.0  # the longest would take a minute
         assert outside.touched() == []
 
     @each("code", HIDDEN.values(), ids=list(HIDDEN))

@@ -1,8 +1,7 @@
 """Ten megabytes of the worst each grader of texts can be given: counted, and soon."""
 
-import time
-
 import pytest
+from tests.ending import must_end
 
 from eval_toolkit.graders import (
     Bleu,
@@ -25,8 +24,6 @@ from eval_toolkit.graders import (
 from eval_toolkit.models.responses import Completion
 
 SIZE = 10_000_000
-SECONDS = 2.0
-"""Of the processor: a busy machine is no bug."""
 
 CONTEXT = {"comparison": "at most", "n": 100, "original": "one two", "language": "de"}
 SCHEMA = {"type": "array", "items": {"type": "integer"}}
@@ -80,8 +77,7 @@ WORST = [
 )
 def test_it_ends_as_a_counted_result(grader, text, truth, column, expected):
     answer = Completion(text(), ground_truth=truth, context=CONTEXT, messages=ASKED)
-    start = time.process_time()
-    grades = grader.grade(answer)
-    assert time.process_time() - start < SECONDS
+    with must_end():
+        grades = grader.grade(answer)
     assert set(grades) == set(grader.columns())
     assert grades[column] == expected

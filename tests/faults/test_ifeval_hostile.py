@@ -1,8 +1,7 @@
 """IFEval on texts that were written to hurt: long, repetitive, deeply nested."""
 
-import time
-
 import pytest
+from tests.ending import must_end
 
 from eval_toolkit.graders import IFEval
 from eval_toolkit.graders.ifeval import follows, instruction_ids
@@ -56,10 +55,9 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_time_does_not_explode(text: str) -> None:
     # A quadratic rule would need minutes for 300,000 characters, an exponential one for ever.
-    start = time.process_time()
-    for kind in instruction_ids():
-        assert follows(kind, text, **ARGUMENTS.get(kind, {})) in (True, False)
-    assert time.process_time() - start < 10.0
+    with must_end():
+        for kind in instruction_ids():
+            assert follows(kind, text, **ARGUMENTS.get(kind, {})) in (True, False)
 
 
 def test_json_that_is_too_deep_is_no_json() -> None:
@@ -80,7 +78,6 @@ def test_ten_megabytes_are_graded_in_seconds() -> None:
     ]
     text = "Some words, and more of them.\n" * 350_000
     context = {"instruction_id_list": kinds, "kwargs": told}
-    start = time.process_time()
-    grades = IFEval().grade(Completion(text, context=context))
+    with must_end():
+        grades = IFEval().grade(Completion(text, context=context))
     assert grades["n_followed_loose"] == 1.0
-    assert time.process_time() - start < 60.0

