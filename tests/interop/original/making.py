@@ -5,8 +5,10 @@ Run in the environment of the original: ``python making.py FOLDER``. Each run is
 their predictions beside them, with the reference in the manifest.
 """
 
+import dataclasses
 import hashlib
 import json
+import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from eval_toolkit import artifacts, claims, evidence, harness, manifest, operating_points, splits
 from eval_toolkit.leakage import ExactDuplicateCheck
 from eval_toolkit.thresholds import MaxF1Selector
@@ -119,8 +122,6 @@ def _write(folder: Path, result: Any, made: Any, *, report: bool = True) -> None
 
 
 def _with_evidence(result: Any, reference: Any) -> Any:
-    import dataclasses
-
     return dataclasses.replace(
         result,
         prediction_artifacts=[reference.to_dict()],
@@ -136,9 +137,7 @@ def _kept(folder: Path, shift: float, guardrails: list[Any]) -> None:
     data = {"test": _frame(), "single": _frame(40, seed=1).assign(label=0)}
     frames = list(data.values())
     scorers = {"strong": Column(frames, "strong", shift), "weak": Column(frames, "weak", shift)}
-    slices = [
-        harness.EvalSlice(name, frame, strata_col="language") for name, frame in data.items()
-    ]
+    slices = [harness.EvalSlice(name, frame, strata_col="language") for name, frame in data.items()]
     spec = operating_points.OperatingPointSpec(
         name="at_max_f1", fit_slice="test", selectors=(MaxF1Selector(),), apply_slices=("single",)
     )
@@ -214,7 +213,8 @@ RUNS: dict[str, Callable[[Path], None]] = {
 
 
 def main(folder: Path) -> None:
-    """Write every run below a folder."""
+    """Write every run below a folder; the manifests do not name this machine's kernel."""
+    platform.platform = lambda *_args, **_more: "Linux"
     for name, make in RUNS.items():
         make(folder / name)
 

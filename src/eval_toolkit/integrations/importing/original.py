@@ -102,7 +102,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
         "tool_version": str(version),
         "run": str(results.get("run_id") or folder.name),
         "created": str(manifest.get("captured_at") or ""),
-        "settings": settings_of(results, _KEPT) | settings_of(manifest, _OF_MANIFEST),
+        "settings": settings_of(_brief(results), _KEPT) | settings_of(manifest, _OF_MANIFEST),
     }
     logs = []
     for task, model, block in _blocks(results, source):
@@ -162,9 +162,12 @@ def _stated(block: Mapping[str, Any]) -> tuple[list[Stated], dict[str, Grade]]:
             stated.append(_number(column, number, block.get(f"{name}_ci")))
         elif value is None:
             absent[column] = Grade.skipped(note)
-        elif isinstance(value, Mapping) and value.get("status") == "skipped":
-            if not name.endswith("_ci"):  # that of a metric which says so itself
-                absent[column] = Grade.skipped(str(value.get("reason", "")))
+        elif (
+            isinstance(value, Mapping)
+            and value.get("status") == "skipped"
+            and not name.endswith("_ci")  # that of a metric which says so itself
+        ):
+            absent[column] = Grade.skipped(str(value.get("reason", "")))
     return stated, absent
 
 
@@ -190,9 +193,7 @@ def _number(column: str, value: float, ci: Any) -> Stated:
     )
 
 
-def _folded(
-    results: Mapping[str, Any], source: Path
-) -> Iterator[tuple[str, str, list[Stated]]]:
+def _folded(results: Mapping[str, Any], source: Path) -> Iterator[tuple[str, str, list[Stated]]]:
     """Yield slice, scorer and the means over folds."""
     summary = as_mapping(results.get("fold_summary") or {}, f"{source}: fold_summary")
     for task, of_slice in summary.items():
@@ -252,6 +253,15 @@ def _samples(arrays: PredictionArrays) -> Iterator[LoggedSample]:
     for unit, label, score, group in rows:
         values = {"label": float(label), "score": float(score)}
         yield LoggedSample(unit_id=unit, values=values, target=int(label), group=group)
+
+
+def _brief(value: Any) -> Any:
+    """Return results without rows and without tracebacks, which name folders of a machine."""
+    if isinstance(value, list):
+        return [_brief(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _brief(one) for name, one in value.items() if name not in ("scores", "traceback")}
 
 
 def _count(value: Any) -> int | None:
