@@ -65,6 +65,14 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	.venv-peers/bin/python -m pip --quiet install --requirement benchmarks/peers/requirements.txt
 	touch $@
 
+# The first eval-toolkit asks for Python 3.13; its syntax needs 3.12.
+.venv-original/stamp: tests/interop/original/requirements.txt
+	@test -x .venv-original/bin/python || for python in python3.13 python3.14 "$$HOME"/.pyenv/versions/3.13.*/bin/python python3.12 $(PYTHON); do \
+		"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2> /dev/null && "$$python" -m venv .venv-original && break; done
+	@test -x .venv-original/bin/python || { echo "eval-toolkit 1.12 needs Python 3.13: install python3.13"; exit 1; }
+	.venv-original/bin/python -m pip --quiet install --ignore-requires-python --requirement tests/interop/original/requirements.txt
+	touch $@
+
 setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
 
 constraints: $(VENV)/dev.stamp ## constraints-hashed.txt anew, after a change of constraints.txt or of a dependency
@@ -145,7 +153,7 @@ coverage: $(VENV)/dev.stamp ## simulate coverage, type I errors and gates; rewri
 test-hf: .venv-hf/stamp model ## the transformers model, the embedded one against it, the PyTorch page (1.2 GB)
 	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf tests/docs/test_example_pages.py::test_pytorch_scorer
 
-test-interop: $(VENV)/dev.stamp .venv-peers/stamp ## lm-eval's task files and IFEval's checker against lm-eval itself
+test-interop: $(VENV)/dev.stamp .venv-peers/stamp .venv-original/stamp ## lm-eval's task files and IFEval's checker against lm-eval itself; files of eval-toolkit 1.12
 	CI=true $(BIN)/python -m pytest -q tests/interop tests/reference/test_ifeval_reference.py
 
 test-distributed: $(VENV)/distributed.stamp ## executors on a real Ray and a real Dask, started here

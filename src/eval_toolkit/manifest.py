@@ -149,7 +149,7 @@ class RunManifest(Displayed):
     versioned_objects: Mapping[str, str] = field(default_factory=dict)
     leakage_report: Any = None
     source_roles: Sequence[Mapping[str, Any]] = ()
-    guardrails: Mapping[str, Any] = field(default_factory=dict)
+    guardrails: Mapping[str, Any] | Sequence[Any] = field(default_factory=dict)
     prediction_artifacts: Sequence[Mapping[str, Any]] = ()
     contamination_flags: Mapping[str, str] = field(default_factory=dict)
     schema_version: str = MANIFEST_SCHEMA_VERSION
@@ -219,7 +219,7 @@ def build_manifest(
     leakage_report: Any = None,
     source_roles: Iterable[SourceRoleRecord | Mapping[str, Any]] | None = None,
     required_source_roles: Iterable[str] = (),
-    guardrails: Mapping[str, Any] | None = None,
+    guardrails: Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None = None,
     prediction_artifacts: Iterable[Any] | None = None,
     contamination_flags: Mapping[str, str] | None = None,
     wall_clock_seconds: float | None = None,
@@ -247,8 +247,8 @@ def build_manifest(
         A report or its dict.
     source_roles : iterable of SourceRoleRecord or mapping, optional
         What each source was used for; checked with ``required_source_roles``.
-    guardrails : mapping, optional
-        Rules the run kept to, by name; not empty if given.
+    guardrails : mapping, or sequence of str or mapping, optional
+        Rules the run kept to, by name or as a list; not empty if given.
     prediction_artifacts : iterable of PredictionArtifactRef or mapping, optional
         Stored predictions.
     contamination_flags : mapping, optional
@@ -352,13 +352,23 @@ def _roles(
     return [sanitize_for_json(record) for record in given]
 
 
-def _guardrails(guardrails: Mapping[str, Any] | None) -> dict[str, Any]:
+def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
     if guardrails is None:
         return {}
-    if not isinstance(guardrails, Mapping):
-        raise InvalidTypeError(f"`guardrails` must map names to rules, got {guardrails!r}")
+    if not isinstance(guardrails, (Mapping, list, tuple)):
+        raise InvalidTypeError(
+            f"`guardrails` must map names to rules or list rules, got {guardrails!r}"
+        )
     if not guardrails:
         raise InvalidInputError("`guardrails` is empty; leave it out or name at least one")
+    if not isinstance(guardrails, Mapping):
+        for rule in guardrails:
+            if not (isinstance(rule, (str, Mapping)) and rule and str(rule).strip()):
+                raise InvalidInputError(
+                    f"`guardrails` lists {rule!r}; a rule is a text or a mapping, and not empty"
+                )
+        listed: list[Any] = sanitize_for_json(guardrails)
+        return listed
     for name, rule in guardrails.items():
         if not str(name).strip() or rule is None or rule == "":
             raise InvalidInputError(f"`guardrails` has {name!r}: {rule!r}; both must say something")

@@ -1,3 +1,7 @@
-"""What pytest must not import here: a script for another environment."""
+"""What pytest must not import here: scripts for other environments; and the command line."""
 
-collect_ignore = ["expected.py"]
+from tests.cli.conftest import command
+
+__all__ = ["collect_ignore", "command"]
+
+collect_ignore = ["expected.py", "original"]

@@ -145,7 +145,7 @@ def test_git_is_asked_where_told(tmp_path):
         ({"required_source_roles": ["train"]}, InvalidInputError, "no source has the role 'train'"),
         ({"guardrails": {}}, InvalidInputError, "`guardrails` is empty; leave it out"),
         ({"guardrails": {"a": ""}}, InvalidInputError, "`guardrails` has 'a': ''; both must say"),
-        ({"guardrails": ["a"]}, InvalidTypeError, "`guardrails` must map names to rules"),
+        ({"guardrails": "no retuning"}, InvalidTypeError, "`guardrails` must map names to rules"),
         (
             {"contamination_flags": {"d": "clean"}},
             InvalidInputError,

@@ -271,7 +271,8 @@ def test_manifests_of_every_age(manifest):
     [
         ({**V2, "captured_at": "yesterday"}, "'yesterday' does not match"),
         ({**V2, "gpu_info": {"count": "two"}}, "'two' is not of type 'integer'"),
-        ({**V3, "guardrails": ["x"]}, "is not of type 'object'"),
+        ({**V3, "guardrails": [1]}, "is not of type 'string', 'object'"),
+        ({**V3, "guardrails": "x"}, "is not of type 'array', 'object'"),
         ({**V3, "contamination_flags": {"d": "clean"}}, "'clean' is not one of"),
         ({k: v for k, v in V3.items() if k != "contamination_flags"}, "'contamination_flags' is a"),
         ({**V3, "status": "complete"}, "is a required property"),

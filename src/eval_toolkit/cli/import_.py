@@ -65,8 +65,8 @@ def import_(
     """Read other tools' logs: statistics with intervals, and runs to compare, gate and report.
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
-    lighteval, HELM, eval-framework, astra-rl, garak, or a table of predictions (in the formats of
-    score; - for standard input). None of those tools is needed.
+    lighteval, HELM, eval-framework, astra-rl, garak, a run folder of eval-toolkit 1, or a table of
+    predictions (in the formats of score; - for standard input). None of those tools is needed.
 
     \b
     eval-toolkit import logs/ --out runs

@@ -373,7 +373,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
     if manifest.get("status") not in ("running", "complete"):
         raise ArtifactError(
             f"{folder}: the run is incomplete: {MANIFEST} says neither running nor complete; it "
-            "was not written by write_run"
+            "was not written by write_run. A run of eval-toolkit 1 becomes one of this edition with "
+            f"eval-toolkit import {folder} --out runs"
         )
     return manifest, data
 

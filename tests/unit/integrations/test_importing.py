@@ -61,7 +61,7 @@ class TestRecognising:
     def test_every_reader_has_its_names(self) -> None:
         assert [reader.NAME for reader in readers()] == [
             *("garak", "inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl"),
-            "predictions",
+            *("eval-toolkit", "predictions"),
         ]
 
     @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def _checked(
         "n_stated": one.n,
         "stated_stderr": one.stderr,
     }
-    if one.aggregation != "mean":
+    if one.aggregation != "mean" and not (one.itself and one.column in cells):
         return Checked(**about, verdict=f"as stated: made by {one.aggregation}, not a mean")
     cell = cells.get(one.column)
     if records is None or cell is None:
@@ -131,7 +131,7 @@ def _of_mean(one: Stated, log: Log, records: Records, cell: MetricResult, agrees
     told = one.n if one.n is not None else log.n_planned
     of = f" of {len(records)} of {told} samples" if _partial(one, log, records) else ""
     if agrees:
-        return f"same mean{of}"
+        return f"same {'value' if one.itself else 'mean'}{of}"
     by = f"differs by {abs(cell.value - one.value):.3g}" if cell.value is not None else "differs"
     return f"{by}{_as_zero(one, cell) or of}"
 

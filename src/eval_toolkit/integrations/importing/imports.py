@@ -296,7 +296,7 @@ def _with_columns(log: Log, rename: Mapping[str, str]) -> Log:
 def _read(log: Log) -> Read:
     """Measure and check a log."""
     if not log.samples:
-        if not log.stated:
+        if not log.stated and not log.absent:
             where = log.files[0] if log.files else log.tool
             raise InvalidInputError(f"{where}: {log.task}: neither samples nor results to import")
         checked, notes = check_log(log, None, {})
@@ -331,7 +331,7 @@ def _folders(
     heads = []
     for together in groups:
         log = reads[together[0]].log
-        heads.append(log if len(together) == 1 else replace(log, task=_together(log)))
+        heads.append(log if len(together) == 1 else replace(log, task=_together(log), run=""))
     folders = [out / name for name in folder_names(heads)]
     for folder in folders:
         if folder.exists() and not folder.is_dir():
@@ -343,4 +343,4 @@ def _folders(
 
 
 def _together(log: Log) -> str:
-    return Path(log.files[0]).stem if log.files else "results"
+    return log.run or (Path(log.files[0]).stem if log.files else "results")

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
+from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.messages import Message
 
@@ -98,6 +99,8 @@ class Stated:
     """Whether the column is this number, though no mean: no sample has a value of it."""
     stderr_name: str = ""
     """How the log says it made the standard error: "sample sd / sqrt(n)" and the like."""
+    interval: BootstrapCI | None = None
+    """As stated; None where the log has none."""
 
     def __post_init__(self) -> None:
         for what, number in (("standard error", self.stderr), ("number of samples", self.n)):
@@ -119,7 +122,7 @@ class Log(Displayed):
 
     tool: str
     """"inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl", "garak",
-    "predictions"."""
+    "eval-toolkit" (its first edition), "predictions"."""
     task: str
     """Becomes the slice."""
     model: str
@@ -127,6 +130,11 @@ class Log(Displayed):
     samples: Sequence[LoggedSample] = ()
     """Empty where the log holds results alone."""
     stated: Sequence[Stated] = ()
+    absent: Mapping[str, Grade] = field(default_factory=dict)
+    """Metrics that the log says it lacks, each with the reason."""
+    run: str = ""
+    """What the log calls the run, where it holds several tasks or models; it begins the name of
+    the folder."""
     kind: Literal["task", "rollout", "rows"] = "task"
     tool_version: str = ""
     files: Sequence[str] = ()

@@ -22,6 +22,7 @@ _MODULES = (
     "helm",
     "eval_framework",
     "astra_rl",
+    "original",
     "predictions",
 )
 """In this order: garak's entries may look like other logs, and the last takes any table."""
@@ -33,6 +34,7 @@ TOOLS = (
     "eval-framework outputs",
     "astra-rl outputs",
     "garak *.report.jsonl",
+    "run folders of eval-toolkit 1",
     "tables of predictions (CSV, TSV, JSONL, JSON, Parquet, Excel)",
 )
 """What can be read, in words."""

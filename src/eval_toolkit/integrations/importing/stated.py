@@ -121,6 +121,8 @@ def stated_cells(
 
 def _interval(one: Stated, n: int | None, binary: bool) -> tuple[BootstrapCI | None, str]:
     """Return the interval of a stated number, or None and why there is none."""
+    if one.interval is not None:
+        return one.interval, ""
     if binary or _is_share(one.column):
         scale = 100.0 if 1.0 < one.value <= 100.0 else 1.0  # in percent
         share, error = one.value / scale, (one.stderr or 0.0) / scale

@@ -49,7 +49,12 @@ class Read:
             for name, one in zip(cell_names(log.stated), log.stated, strict=True)
             if one.aggregation == "mean" and one.column in known
         }
-        return measured | {name: cell for name, cell in told.items() if name not in known}
+        lacks = {
+            name: MetricResult(None, grade.status, grade.reason)
+            for name, grade in log.absent.items()
+        }
+        stated = {name: cell for name, cell in told.items() if name not in known}
+        return lacks | measured | stated
 
 
 def folder_names(logs: Sequence[Log]) -> list[str]:
@@ -63,8 +68,8 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
     taken: dict[str, int] = {}
     names = []
     for log in logs:
-        told = f"{log.task}-{log.model}"
-        if log.kind == "rows" and log.files:
+        told = "-".join(filter(None, (log.run, log.task, log.model)))
+        if log.kind == "rows" and log.files and not log.run:
             told = f"{Path(log.files[0]).stem}-{log.model}"
         name = _UNSAFE.sub("_", told).strip("._")[:_LONGEST_NAME]
         name = name.encode()[:_MOST_BYTES].decode(errors="ignore") or "imported"
@@ -144,12 +149,11 @@ class ImportedKind(Kind[Sequence[Read]]):
         if records is None or read.card is None:
             return Graded(subjects={}, cards={}, by_slice=_stated(attempts), n_errors=0)
         cells = by_slice(log, records, read.card)
-        if log.kind != "rows":
-            cells[log.task]["by_scorer"][log.model] |= {
-                name: cell.to_dict()
-                for name, cell in read.cells.items()
-                if name not in read.card or cell is not read.card[name]
-            }
+        cells[log.task]["by_scorer"][log.model] |= {
+            name: cell.to_dict()
+            for name, cell in read.cells.items()
+            if name not in read.card or cell is not read.card[name]
+        }
         counts = _counts(log, records)
         subject = (log.task, log.model)
         return Graded(
