@@ -32,6 +32,22 @@ def test_no_private_module_is_imported_across_packages(limits: Any) -> None:
     assert limits.private_imports() == []
 
 
+def test_no_modules_import_one_another(limits: Any) -> None:
+    assert limits.import_cycles() == []
+
+
+def test_a_cycle_is_seen_where_imports_run_with_the_module(limits: Any) -> None:
+    texts = {
+        "p": "",
+        "p.a": "from p import b",
+        "p.b": "import p.c",
+        "p.c": "try:\n    from p.a import name\nexcept ImportError:\n    pass",
+        "p.later": "def run():\n    from p.typed import x",
+        "p.typed": "if TYPE_CHECKING:\n    from p.later import y\nimport p.later",
+    }
+    assert limits.cycles(limits.import_graph(texts)) == [["p.a", "p.b", "p.c"]]
+
+
 def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:
     """Importing the module would put it in the place of the name, which is loaded when it is used."""
     found = []
