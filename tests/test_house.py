@@ -1,10 +1,9 @@
-"""The house stays in order: few names, six layers on one map, no private module used from outside."""
+"""The house stays in order: few names, no private module used from outside."""
 
 import ast
 import importlib.util
 import json
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,20 @@ def test_no_private_module_is_imported_across_packages(limits: Any) -> None:
     assert limits.private_imports() == []
 
 
-def test_the_map_of_contributors_has_every_package_in_the_order_of_the_contract() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contract, *_ = project["tool"]["importlinter"]["contracts"]
-    layers = [name for line in contract["layers"] for name in re.split(r"\W+", line)]
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("```")[1]
-    rows = [re.sub(r"\([^)]*\)", "", line).split("  ") for line in text.strip().splitlines()]
-    named = [
-        word.strip() for row in rows for word in row[1:] if word.strip() in {*layers, "schemas"}
-    ]
-    assert set(named) == {*layers, "schemas"}
-    floor = {name: at for at, row in enumerate(rows) for word in row[1:] if (name := word.strip())}
-    assert [floor[name] for name in layers] == sorted(floor[name] for name in layers)
+def test_no_modules_import_one_another(limits: Any) -> None:
+    assert limits.import_cycles() == []
+
+
+def test_a_cycle_is_seen_where_imports_run_with_the_module(limits: Any) -> None:
+    texts = {
+        "p": "",
+        "p.a": "from p import b",
+        "p.b": "import p.c",
+        "p.c": "try:\n    from p.a import name\nexcept ImportError:\n    pass",
+        "p.later": "def run():\n    from p.typed import x",
+        "p.typed": "if TYPE_CHECKING:\n    from p.later import y\nimport p.later",
+    }
+    assert limits.cycles(limits.import_graph(texts)) == [["p.a", "p.b", "p.c"]]
 
 
 def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:

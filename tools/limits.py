@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -58,6 +58,7 @@ LIMITS = {
     "names in the package": 32,
     "names in dir(eval_toolkit)": 130,
     "private modules imported across packages": 0,
+    "import cycles": 0,
     "lines in src": 122_000,
     "score FILE --by: functions": 240,
     "score FILE --by: packages": 14,
@@ -108,6 +109,80 @@ def private_imports() -> list[str]:
             if other not in (home, "_internal") and any(part.startswith("_") for part in inner):
                 found.append(f"{path.relative_to(SRC)}: {module}")
     return found
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a module of the package."""
+    parts = path.relative_to(SRC.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_at_once(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that run with a module: none in functions, none for type checkers alone."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return for every module the modules it needs while it is imported.
+
+    Parameters
+    ----------
+    texts : mapping of str to str
+        Sources by the name of their module. Of ``from package import name`` the name is needed where
+        it is a module, else the package; packages above a module are not counted.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, text in texts.items():
+        needed: set[str] = set()
+        for node in imported_at_once(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                needed |= {alias.name for alias in node.names}
+                continue
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                needed.add(inner if inner in texts else str(node.module))
+        graph[module] = needed & texts.keys() - {module}
+    return graph
+
+
+def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the sets of modules that import one another, by Tarjan's algorithm."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(module: str) -> None:
+        number[module] = low[module] = len(number)
+        stack.append(module)
+        for other in sorted(graph[module]):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                low[module] = min(low[module], low[other])
+        if low[module] == number[module]:
+            at = stack.index(module)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return sorted(found)
+
+
+def import_cycles() -> list[list[str]]:
+    """Return the import cycles of the package, inside packages and across them."""
+    return cycles(import_graph({module_name(path): text for path, text in sources()}))
 
 
 def walk(arguments: tuple[str, ...]) -> tuple[int, int]:
@@ -165,6 +240,7 @@ def measured(with_walks: bool) -> dict[str, int]:
             "names in dir(eval_toolkit)": len(dir(eval_toolkit)),
             f"functions with more than {MANY} parameters": len(with_many_parameters()),
             "private modules imported across packages": len(private_imports()),
+            "import cycles": len(import_cycles()),
             "lines in src": sum(len(text.splitlines()) for _, text in sources()),
         }
     )

@@ -1,4 +1,4 @@
-"""The manifest of a run: what it takes to know it again and to run it again."""
+"""The manifest of a run: configuration, seeds, versions and data hashes."""
 
 import platform
 from collections import Counter

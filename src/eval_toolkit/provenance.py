@@ -1,4 +1,4 @@
-"""Where a run comes from: code, files, machine; and nothing that must stay secret."""
+"""Provenance of a run: git state, file hashes, hardware and versions, without secrets."""
 
 import os
 import platform

@@ -1,1 +1,1 @@
-"""What every package stands on and no user imports: files, tables, validation, display, kernels."""
+"""Private helpers of every package: files, tables, validation, display, sandbox, kernels."""

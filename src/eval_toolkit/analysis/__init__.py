@@ -1,4 +1,4 @@
-"""Questions asked of stored predictions and runs, answered without running anything again.
+"""Analyses of stored predictions and runs: differences, comparisons, leaderboards, drift.
 
 Any metric under any interval (`bootstrap_metric_from_predictions`), candidate against baseline
 (`paired_diff_from_prediction_refs`), the rows behind a region of the curve (`rows_at`), whether a

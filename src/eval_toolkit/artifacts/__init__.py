@@ -1,4 +1,4 @@
-"""What is stored: metric cells, predictions and references to them, strict JSON and its schemas.
+"""Stored artifacts: metric cells, prediction files and references, strict JSON and its schemas.
 
 A prediction file is data with an identity: `write_predictions` returns a `PredictionArtifactRef`
 with its hash and row count, and `load_predictions` checks both before it gives the numbers out.

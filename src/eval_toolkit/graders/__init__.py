@@ -1,4 +1,6 @@
-"""Graders: a response and its reference to numbers. Pure, so that stored responses can be graded again.
+"""Graders and judges: a response and its reference in, numbers out.
+
+Most are pure functions, so that stored responses can be graded again.
 
 A grader has a ``name``, a ``version`` that changes when its numbers may, and ``grade(response)``,
 which returns a number or a `Grade` per column. ``columns()`` says how each column is to be read, and

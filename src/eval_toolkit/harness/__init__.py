@@ -1,4 +1,4 @@
-"""Rows in, results out: every scorer on every slice, or fold by fold, with honest intervals.
+"""Evaluation of rows: every scorer on every slice or fold, with intervals.
 
 `evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold;
 `score_predictions` takes predictions that are there already. `save_run` stores what the first two

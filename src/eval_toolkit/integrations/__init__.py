@@ -1,1 +1,1 @@
-"""Where the toolkit meets other tools: their logs, their files, their runners."""
+"""Bridges to other tools: importers, exporters, pytest, scikit-learn, MLflow, executors."""

@@ -1,4 +1,4 @@
-"""Leakage: rows that should not be where they are, found, named and dropped.
+"""Leakage checks: rows shared between splits are found, reported and dropped.
 
 A check looks at named splits and returns a `LeakageFinding`; built-in checks have stable codes
 (`LEAKAGE_CODES`), each explained in ``docs/leakage``.

@@ -1,4 +1,4 @@
-"""Names to objects, for the command line and for configuration files.
+"""Objects by name, for the command line and configuration files.
 
 A name is one of ours, one that an installed package offers as an entry point of the group
 ``eval_toolkit.<kind>``, or ``package.module:object``, which the user may type and a file may not

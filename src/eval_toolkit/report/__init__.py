@@ -1,4 +1,4 @@
-"""Reports for people: one HTML file per run or comparison, self-contained, light and dark."""
+"""HTML reports of runs and comparisons, charts, and the local viewer."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Adversarial conversations: a tester talks to a target, turn by turn, and scorers look on.
+"""Red-team conversations: a tester talks to a target, and scorers rate the replies.
 
 `System` says who takes part, `TreeSampler` and `ASTSampler` roll out seed prompts, `run_rollouts`
 measures and stores, `Evaluator` takes metrics of one's own. Attacks are in `rollouts.attacks`, scorers

@@ -1,4 +1,4 @@
-"""The run: one driver for every kind of evaluation, one folder, written whole and read back.
+"""Runs: one driver for every kind of evaluation, and one folder format on disk.
 
 The cells of a run are its `Results`, and each has an address: ``metric @ part / system``.
 """

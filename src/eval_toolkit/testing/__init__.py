@@ -1,4 +1,4 @@
-"""Contract suites for people who write plugins.
+"""Contract tests for authors of plugins.
 
 Each function ``check_<kind>`` runs the rules that the rest of the package relies on and raises
 `ContractError` at the first that an object breaks. `contract_checks` returns the same rules one by
