@@ -253,13 +253,13 @@ class TestNames:
             ("zzz", "there are pr_auc, roc_auc"),
             ("f1", "f1 needs a threshold: write --metric f1=0.5"),
             ("roc_auc=0.1", "roc_auc takes no number"),
-            ("recall_at_fpr=low", "'low' is no number"),
+            ("recall_at_fpr=low", "'low' is not a number"),
             ("recall_at_fpr=7", "it must lie in [0, 1]"),
-            ("ece=2.5", "the number of bins must be whole"),
+            ("ece=2.5", "the number of bins must be an integer"),
             ("ece=1e12", "at most 10000"),
-            ("ece=inf", "'inf' is no finite number"),
-            ("ece=nan", "'nan' is no finite number"),
-            ("f1=inf", "'inf' is no finite number"),
+            ("ece=inf", "'inf' is not a finite number"),
+            ("ece=nan", "'nan' is not a finite number"),
+            ("f1=inf", "'inf' is not a finite number"),
         ],
     )
     def test_metric(
@@ -272,7 +272,7 @@ class TestNames:
         [
             ("best", "choose one of max-f1, youden-j, recall=X"),
             ("recall", "needs a target, as in --select recall=0.9"),
-            ("fpr=x", "'x' is no number"),
+            ("fpr=x", "'x' is not a number"),
             ("precision=0.999", "no threshold reaches precision"),
         ],
     )

@@ -116,7 +116,7 @@ class TestFindings:
     def test_a_group_needs_two_splits(self, command: Command, clean: Path) -> None:
         code, out, _ = command("check", clean, "--group", "label")
         assert code == 0
-        assert "not checked: --group compares splits, and there is one" in out
+        assert "not checked: --group compares splits, and there is only one" in out
 
     def test_which_split_is_learned_from(self, command: Command, leaky: tuple[Path, Path]) -> None:
         payload = run_json(command, 1, "check", *leaky, "--train", "test")
@@ -161,7 +161,7 @@ class TestFindings:
         two = tables.write_table(columns | {"text": [None] * 4}, tmp_path / f"b{one.suffix}")
         code, out, err = command("check", one, two, "--fix", tmp_path / "clean")
         assert (code, err) == (0, "")
-        assert f"{name}: rows without a text, compared with no other: 3" in out
+        assert f"{name}: rows without text, not compared: 3" in out
         assert "different rows" not in out
         assert f"{name}: 4 rows kept, 0 dropped" in out
 
@@ -171,7 +171,7 @@ class TestFindings:
         path = write(tmp_path, "a.csv", "x,y,label\n,,0\n,,0\nu,,1\nu,,1\n")
         payload = run_json(command, 0, "check", path, "--text", "x", "--text", "y")
         assert by_code(payload)["LK001"]["drop_indices"] == {"a": [3]}
-        assert "rows without a text, compared with no other: 2" in payload["notes"][-2]
+        assert "rows without text, not compared: 2" in payload["notes"][-2]
 
     @pytest.mark.parametrize("n", [40, 25_000])
     def test_texts_from_one_template_are_found_in_a_file_of_any_size(
@@ -188,7 +188,7 @@ class TestFindings:
 
     def test_the_measure_and_the_threshold_are_told(self, command: Command, clean: Path) -> None:
         _, out, _ = command("check", clean, "--threshold", 0.65)
-        told = "near-duplicates have at least 0.65 of their 5-character pieces in common"
+        told = "near-duplicates share at least 0.65 of their 5-character n-grams"
         assert told in out
         assert told not in command("check", clean, "--no-near")[1]
 
@@ -317,7 +317,7 @@ class TestFix:
         before = [path.read_bytes() for path in leaky]
         code, out, err = command("check", *leaky, "--fix", leaky[0].parent)
         assert (code, out) == (2, "")
-        assert "train.csv: is one of the files that are read; choose another folder" in err
+        assert "train.csv: is an input file; choose another folder" in err
         assert [path.read_bytes() for path in leaky] == before
 
     def test_all_files_or_none(
@@ -349,7 +349,7 @@ class TestFix:
         from eval_toolkit.errors import ArtifactError
 
         source = write(tmp_path, "a.csv", TRAIN)
-        with pytest.raises(ArtifactError, match="its 7 rows cannot be told apart"):
+        with pytest.raises(ArtifactError, match="its 7 rows cannot be separated"):
             copy_rows([Copy(source, 7, {tmp_path / "out/a.csv": np.array([0])})])
         assert list((tmp_path / "out").iterdir()) == []
 
@@ -358,7 +358,7 @@ class TestFix:
         test = write(tmp_path, "test.csv", "text,label\nSee you,0\n")
         code, out, err = command("check", train, test, "--fix", tmp_path / "clean")
         assert (code, out) == (2, "")
-        assert "test.csv: --fix would leave none of its 1 rows, so nothing was written" in err
+        assert "test.csv: --fix would drop all of its 1 rows, so nothing was written" in err
         assert not (tmp_path / "clean").exists()
 
     def test_categories_stay_categories(self, command: Command, tmp_path: Path) -> None:
@@ -451,11 +451,11 @@ class TestBadInput:
         paths = [write(folder, "a.csv", TRAIN) for folder in (tmp_path, tmp_path / "sub")]
         code, _, err = command("check", *paths)
         assert code == 2
-        assert f"the split 'a' is {paths[0]} already; write NAME={paths[1]}" in err
+        assert f"the split 'a' is already {paths[0]}; write NAME={paths[1]}" in err
 
     def test_no_such_training_split(self, command: Command, clean: Path) -> None:
         code, _, err = command("check", clean, "--train", "dev")
-        assert (code, err) == (2, "error: --train 'dev' is no split; the splits are 'clean'\n")
+        assert (code, err) == (2, "error: --train 'dev' is not a split; the splits are 'clean'\n")
 
     def test_split_column_of_several_files(
         self, command: Command, leaky: tuple[Path, Path]
@@ -475,7 +475,7 @@ class TestBadInput:
     ) -> None:
         code, _, err = command("check", f"../evil={leaky[0]}", "--fix", tmp_path / "out")
         assert code == 2
-        assert "the split '../evil' gives no file name" in err
+        assert "the split '../evil' is not a valid file name" in err
 
     def test_a_hostile_name_is_one_line_of_text(self, command: Command, tmp_path: Path) -> None:
         path = write(tmp_path, "[bold]\x1b[31mx\n.csv", TRAIN)

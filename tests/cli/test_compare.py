@@ -156,7 +156,7 @@ class TestPairing:
             files.append(tables.write_table(table, tmp_path / f"{name}.csv"))
         code, out, _ = command("compare", *files)
         assert code == 0
-        assert "200 rows, paired on the order of the rows: there is no id column in both" in out
+        assert "200 rows, paired by row order (no common id column)" in out
 
     def test_slices_that_differ_are_dropped_when_told(
         self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
@@ -185,12 +185,12 @@ class TestPairing:
         other = tables.write_table(table, tmp_path / "b.csv")
         code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
         assert code == 0
-        assert "read from A alone, B has no such column: source, author\n" in out
+        assert "read from A only, missing in B: source, author\n" in out
 
     def test_no_id_pairs_by_order(self, command: Command, a: Path) -> None:
         code, out, _ = command("compare", a, a, "--no-id")
         assert code == 0
-        assert "paired on the order of the rows" in out
+        assert "paired by row order" in out
 
     def test_equal_hashes_are_checked(self, as_json: Json, tmp_path: Path) -> None:
         files = hashed(tmp_path, "h1")
@@ -326,7 +326,7 @@ class TestRefusals:
         assert "cut.csv.gz" in refused(a, cut)
 
     def test_a_file_and_a_run(self, refused: Callable[..., str], a: Path, tmp_path: Path) -> None:
-        assert "compare two files or the folders of two runs" in refused(a, tmp_path)
+        assert "compare two files, or two run folders" in refused(a, tmp_path)
 
     def test_no_run(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert f"{tmp_path}: not a run" in refused(tmp_path, tmp_path)
@@ -516,7 +516,7 @@ class TestRuns:
         path.write_text("label,score\n0,0.1\n1,0.9\n")
         code, out, err = command("score", path, "--save", tmp_path / "run")
         assert (code, out) == (2, "")
-        assert "a row's number is no identity" in err
+        assert "row numbers are not ids" in err
         assert not (tmp_path / "run").exists()
 
 
@@ -663,7 +663,7 @@ class TestRollouts:
         assert one["metric"] == "n_turns"
         code, _, err = command("compare", *runs, "--metric", "all", "--metric", "n_turns")
         assert code == 2
-        assert "give it alone" in err
+        assert "do not combine it" in err
 
     def test_several_rollouts_of_a_seed(self, as_json: Json, tmp_path: Path) -> None:
         a, b = (
@@ -833,7 +833,7 @@ def test_plain_text(command: Command, a: Path, b: Path) -> None:
     assert out.isascii()
     # The answer first, then what was compared.
     assert re.match(r"B beats A by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in roc_auc\n", out)
-    assert out.splitlines()[1] == "A is a.csv, B is b.parquet: 200 rows, paired on id"
+    assert out.splitlines()[1] == "A is a.csv, B is b.parquet: 200 rows, paired by id"
     assert out.splitlines()[-1].split()[:2] == ["roc_auc", "200"]
 
 

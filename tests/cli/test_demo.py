@@ -52,7 +52,7 @@ def test_prints_both_scorecards_the_difference_and_reliability(
         assert name in rest
     assert "DeLong" in out
     assert out.count("predicted and observed share of malignant") == 2
-    assert "seed 42 gives this again" in out
+    assert "reproducible with seed 42" in out
     assert "\x1b" not in out  # piped: no escapes and no frames
     assert "─" not in out
 
@@ -164,5 +164,7 @@ class TestTour:
         with pytest.raises(SystemExit) as caught:
             main(["demo", "--out", str(tmp_path)])
         assert caught.value.code == 2
-        assert "holds 'notes.txt', which is not of an earlier demo" in capsys.readouterr().err
+        assert (
+            "contains 'notes.txt', which an earlier demo did not write" in capsys.readouterr().err
+        )
         assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]

@@ -99,7 +99,7 @@ class TestRuns:
             _interrupt(tmp_path / "r")
         code, out, _ = command("doctor", tmp_path / "r")
         assert code == 1
-        assert "run the same command again: it goes on after the 2 requests in journal.jsonl" in out
+        assert "run the same command again to resume after the 2 requests in journal.jsonl" in out
 
     def test_incomplete(self, command: Command, runs: Path) -> None:
         manifest = runs / "a" / "manifest.json"
@@ -147,7 +147,7 @@ class TestRuns:
 
     def test_bad_paths(self, command: Command, tmp_path: Path) -> None:
         code, _, err = command("doctor", tmp_path / "nope")
-        assert (code, err) == (2, f"error: {tmp_path / 'nope'}: there is no such run or folder\n")
+        assert (code, err) == (2, f"error: {tmp_path / 'nope'}: no such run or folder\n")
         (tmp_path / "file.txt").touch()
         code, _, err = command("doctor", tmp_path / "file.txt")
         assert code == 2

@@ -90,12 +90,12 @@ class TestRefused:
         out = tmp_path / "out"
         for args, said in [
             ((run, "--to", "astra"), "astra has rollouts alone"),
-            ((run, "--to", "lm-eval"), "say where: -o FOLDER"),
+            ((run, "--to", "lm-eval"), "name a folder: -o FOLDER"),
             ((run, "--to", "csv", "--json"), "name a file with -o"),
             ((run, "--to", "csv", "--metric", "f1"), "csv takes no --metric; it takes none"),
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),
             ((run, run, "--to", "model-card"), "two of the runs have the same name"),
-            ((run, other, "--to", "model-card"), "say -o FOLDER"),
+            ((run, other, "--to", "model-card"), "name a folder: -o FOLDER"),
             ((other, "--to", "predictions"), "no such records to export"),
             ((other, "--to", "lm-eval", "--samples", "-o", out), "there are no samples to export"),
             ((run, "--to", "csv", "-o", run / "x.csv"), "choose another"),

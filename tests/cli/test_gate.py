@@ -221,7 +221,7 @@ class TestTargets:
         file = claims(tmp_path, threshold("value > 0.5"))
         code, out, err = command("gate", run, "--claims", file, option, run / name)
         assert (code, out) == (2, "")
-        assert f"{option} lies in the run {run}, which nothing may change" in err
+        assert f"{option} lies in the run {run}, which must not change" in err
         assert {path: path.read_bytes() for path in run.iterdir()} == before
 
     def test_two_targets_are_two_files(self, command: Command, run: Path, tmp_path: Path) -> None:
@@ -393,10 +393,10 @@ class TestWithoutAFile:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ((), "say what must hold: --claims FILE, or --at-least CELL NUMBER"),
+            ((), "give claims: --claims FILE, or --at-least CELL NUMBER"),
             (("--at-least", "pr_auc @ x", "0.5"), None),
             (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it names no metric"),
-            (("--max-drop", "pr_auc", "0"), "must be a number above 0"),
+            (("--max-drop", "pr_auc", "0"), "must be greater than 0"),
             (("--at-least", "pr_auc", "nan"), "`threshold`"),
         ],
     )

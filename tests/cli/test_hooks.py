@@ -79,7 +79,7 @@ class TestCheck:
     def test_what_goes_without(self, data: dict[str, Path]) -> None:
         done = CliRunner().invoke(cli, ["check", "--each", "--train", "x", str(data["a/test.csv"])])
         assert done.exit_code == 2
-        assert "--each goes without" in done.output
+        assert "--each excludes" in done.output
 
 
 class TestValidate:
@@ -91,7 +91,7 @@ class TestValidate:
         broken.write_text("{")
         done = run_hook("eval-toolkit-validate", other, bad)
         assert done.exit_code == 1
-        assert f"{other}: of no schema here: passed over" in done.output
+        assert f"{other}: no known schema: skipped" in done.output
         assert "'minimum'" in done.output
         done = run_hook("eval-toolkit-validate", other, broken, bad)
         assert done.exit_code == 2
@@ -99,7 +99,7 @@ class TestValidate:
         assert run_hook("eval-toolkit-validate", other).exit_code == 0
         done = run_hook("eval-toolkit-validate", other, bad, instead=[])
         assert done.exit_code == 2
-        assert "cannot tell which schema it is of" in done.output
+        assert "its schema is unknown" in done.output
 
     def test_several_files(self, tmp_path: Path) -> None:
         good, bad = tmp_path / "claims.toml", tmp_path / "claims_b.toml"

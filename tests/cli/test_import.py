@@ -125,8 +125,8 @@ def test_a_table(as_json: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--overwrite"], "--overwrite is for --out"),
-        (["--rename", "a"], "--rename is 'a'; it must be OLD=NEW"),
+        (["--overwrite"], "--overwrite needs --out"),
+        (["--rename", "a"], "--rename 'a' must be OLD=NEW"),
         (["--rename", "a=b"], "--rename names the column 'a'"),
         (["--by", "x"], "has no 'x'"),
         (["--input-field", "x"], "has no 'x'"),

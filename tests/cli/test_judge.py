@@ -106,7 +106,7 @@ class TestRun:
         lines = [line.split() for line in out.splitlines()]
         # The lower end of 1 in 20: -log(0.95) / 20 (Brown, Cai and DasGupta 2001).
         assert ["correctness", "0.050", "[0.003,", "0.236]", "0.050", "20", "0"] in lines
-        assert "0 requests asked, 20 answers were there" in out
+        assert "0 requests asked, 20 cached answers" in out
         assert "judge correctness (oracle): 20 requests asked" in out
         assert len(set(judges.asked)) == len(judges.asked) == N
 
@@ -117,7 +117,7 @@ class TestRun:
         first = command(*arguments)[1]
         again = command(*arguments)[1]
         assert len(judges.asked) == N
-        assert "judge correctness (oracle): 0 requests asked, 20 verdicts were there" in again
+        assert "judge correctness (oracle): 0 requests asked, 20 cached verdicts" in again
         (folder,) = (tmp_path / "runs").iterdir()
         assert folder.name.startswith("sums-three-judged-")
         assert f"run runs/{folder.name}" in first
@@ -283,7 +283,7 @@ class TestPairs:
         }
         # 9 wins, 10 ties and a defeat: (9 + 5) / 20.
         assert shares == {
-            "A wins, a tie is half": "0.700",
+            "A wins, ties count half": "0.700",
             "ties": "0.500",
             "both orders agree": "1.000",
             "the first answer shown wins": "0.500",
@@ -376,10 +376,10 @@ class TestStudy:
         code, out, _ = command(*arguments)
         assert code == 0
         assert "300 verdicts, 90 of them with a label" in out
-        for words in ("the verdicts taken for the truth", "kappa", "sensitivity", "people 1"):
+        for words in ("verdicts without correction", "kappa", "sensitivity", "people 1"):
             assert words in out
         assert "labels for an interval of width" in out
-        assert "at random from all; the judge helps" in out
+        assert "random sample; the judge helps" in out
 
     def test_words_as_labels(
         self, as_json: Json, arguments: Any, file: Path, tmp_path: Path
@@ -405,12 +405,12 @@ class TestStudy:
         assert as_json(*args) == as_json(*arguments)
         people["id"][0] = "somebody else"
         write(labels, people)
-        assert "1 labels of units that are not there" in command(*args)[1]
+        assert "1 labels of unknown units" in command(*args)[1]
         people["id"] = [f"x{i}" for i in range(len(known))]
         write(labels, people)
         code, _, err = command(*args)
         assert code == 2
-        assert "none of its 'id' is in" in err
+        assert "no 'id' occurs in" in err
 
     def test_a_run_and_a_file_of_labels(
         self, command: Command, as_json: Json, answered: Path, tmp_path: Path
@@ -424,7 +424,9 @@ class TestStudy:
         assert told["agreement"]["agreement"]["proportion"] == 1.0
         code, _, err = command(*arguments)
         assert code == 2
-        assert "there is no column 'right' (--human); if people's labels are in a file" in err
+        assert (
+            "there is no column 'right' (--human); if the human labels are in another file" in err
+        )
 
     def test_attempts_are_told_apart(
         self, command: Command, as_json: Json, task: Path, tmp_path: Path
@@ -460,10 +462,10 @@ class TestStudy:
         code, out, _ = command(*arguments, "--by-verdict")
         assert code == 0
         assert "precision" in out
-        assert "sensitivity" not in out.replace("put right by sensitivity", "")
+        assert "sensitivity" not in out.replace("corrected by sensitivity", "")
         assert "no labels-only: method 'labels-only' needs labels of a random part" in out
-        assert "by verdict (then say --by-verdict)" in out
-        assert "at random from all" not in out
+        assert "sampled by verdict (pass --by-verdict)" in out
+        assert "random sample" not in out
 
     def test_an_unreachable_width_is_said(self, command: Command, arguments: Any) -> None:
         code, out, _ = command(*arguments, "--width", 0.01)
@@ -473,11 +475,11 @@ class TestStudy:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (("--judge", "judge", "--human", "judge"), "--judge and --human name one column"),
+            (("--judge", "judge", "--human", "judge"), "--judge and --human name the same column"),
             (("--judge", "jud", "--human", "human"), "there is no column 'jud' (--judge)"),
             (("--judge", "judge", "--human", "hum"), "there is no column 'hum' (--human)"),
-            (("--judge", "id", "--human", "human"), "row 1: 'id' is 'u000', which is no number"),
-            (("--judge", "judge", "--human", "human", "--positive", "y"), "'y' is no label"),
+            (("--judge", "id", "--human", "human"), "row 1: 'id' is 'u000', which is not a number"),
+            (("--judge", "judge", "--human", "human", "--positive", "y"), "'y' does not occur"),
             (("--judge", "judge", "--human", "human", "--group", "g"), "no column 'g' (--group)"),
         ],
     )

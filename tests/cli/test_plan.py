@@ -85,7 +85,7 @@ class TestDifference:
         code, out, err = command("plan", "difference", "--rows", 3, "--disagree", 0.2)
         assert (code, out) == (2, "")
         assert err == (
-            "error: 3 rows show no difference under these assumptions; even one of 0.2 takes 37\n"
+            "error: 3 rows detect no difference under these assumptions; even one of 0.2 takes 37\n"
         )
 
     @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ class TestLabels:
     def test_words(self, command: Command, arguments: Any) -> None:
         code, out, _ = command(*arguments, "--width", 0.16, "--method", "ppi++")
         assert code == 0
-        assert out.startswith("90 more labels, 130 in all, by ppi++.\n")
+        assert out.startswith("90 more labels, 130 in total, by ppi++.\n")
         assert "labels-only" not in out
 
     def test_more_rows_are_needed(self, command: Command, arguments: Any) -> None:
@@ -234,7 +234,7 @@ class TestAttempts:
         assert code == 0
         assert out.startswith(
             "2,335 items, one attempt each, to find a difference of 0.03 between two systems on "
-            "the same items, with a chance of 80 %.\n"
+            "the same items, with power 80 %.\n"
         )
         assert ["8", "466", "7,456"] in [line.split() for line in out.splitlines()]
 
@@ -302,7 +302,9 @@ class TestVariance:
         assert code == 0
         assert "from 12 items, 2 runs, 3 attempts" in out
         assert "for `plan attempts`: --item-sd " in out
-        assert "without --correlation it would take --item-sd as that of their differences" in out
+        assert (
+            "without --correlation, --item-sd is the standard deviation of their differences" in out
+        )
         assert not out.splitlines()[1].endswith("one more item")  # an item is dear
 
     @pytest.mark.parametrize(
@@ -312,9 +314,9 @@ class TestVariance:
             (("--metric", "exact_match", "--by", "prompt"), "have no slice 'prompt'"),
             (("--metric", "exact_match", "--cost", "item"), "--cost item must be WHAT=NUMBER"),
             (("--metric", "exact_match", "--cost", "time=3"), "--cost names 'time'"),
-            (("--metric", "exact_match", "--cost", "item=nan"), "a cost is a finite number"),
-            (("--metric", "exact_match", "--cost", "item=inf"), "a cost is a finite number"),
-            (("--metric", "exact_match", "--cost", "item=-1"), "a cost is a finite number"),
+            (("--metric", "exact_match", "--cost", "item=nan"), "a cost must be a finite number"),
+            (("--metric", "exact_match", "--cost", "item=inf"), "a cost must be a finite number"),
+            (("--metric", "exact_match", "--cost", "item=-1"), "a cost must be a finite number"),
         ],
     )
     def test_refuses_in_one_line(

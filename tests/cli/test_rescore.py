@@ -75,7 +75,7 @@ class TestPage:
         code, out, err = command("rescore", new, "--scorer", f"{judge}@0.7")
         assert (code, err) == (0, "")
         assert "no model was asked" in out
-        assert "0 requests asked, 8 verdicts were there" in out
+        assert "0 requests asked, 8 cached verdicts" in out
 
     def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
         judge = "judge:harmfulness@scripted:Hard to say"
@@ -90,10 +90,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ([], "say which --scorer looks at the rollouts"),
+            ([], "give a --scorer for the rollouts"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
             (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
-            (["--scorer", "keywords:x"] * 2, "two --scorer are called 'keywords'"),
+            (["--scorer", "keywords:x"] * 2, "two --scorer have the name 'keywords'"),
             (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),
             (["--scorer", "keywords:x", "--policy", "worst"], "'worst' is not one of"),
             (["--scorer", "keywords:x", "--confidence", "1"], "confidence"),

@@ -68,7 +68,7 @@ def test_names_and_metrics(as_json: Json, runs: dict[str, str]) -> None:
 def test_the_plain_run_is_plain(command: Command, runs: dict[str, str]) -> None:
     code, out, err = command("robustness", runs["upper"], runs["plain"])
     assert (code, out) == (2, "")
-    assert "was asked with upper; RUN is the one of the plain questions" in err
+    assert "was run with upper; RUN must be the run of the plain questions" in err
     code, out, err = command("robustness", runs["plain"], runs["plain"])
     assert (code, out) == (2, "")
     assert "is the plain run itself" in err

@@ -135,8 +135,8 @@ class TestPage:
         code, out, _ = rollout("--tester", "base64", "--target", GIVES_IN, "--no-store")
         assert code == 0
         assert "tester static and base64, target" in out
-        assert "width 2, going on with the worst branch" in out
-        assert "worst for the target counts (--policy best)" in out
+        assert "width 2, continuing with the worst branch" in out
+        assert "worst conversation for the target (--policy best)" in out
         found = cells(out)
         assert found["attack_success"][1:2] == ["1.000"]
         # 12 seeds, 3 turns, one probe of each attack per turn: one branch goes on
@@ -248,8 +248,8 @@ class TestPage:
     def test_rollouts_that_are_all_alike_are_told(self, rollout: Command) -> None:
         args = ("--target", REFUSES, "--no-store", "--rollouts-per-seed", 2, "--width", 2)
         out = rollout(*args, "--depth", 2)[1]
-        assert "all rollouts of each seed are the same and count as one" in out
-        assert "all branches of each turn are the same" in out
+        assert "all rollouts of each seed are identical and count as one" in out
+        assert "all branches of each turn are identical" in out
         assert "are the same" not in rollout("--target", REFUSES, "--no-store")[1]
 
     def test_answers_to_safe_seeds_are_no_successes(self, rollout: Command) -> None:
@@ -272,7 +272,7 @@ class TestPage:
         assert "probe_flagged" not in out
         assert "unprovoked_success" not in out
         if scorer is None:
-            assert "without a --scorer nothing says whether the target failed" in out
+            assert "without a --scorer, failures of the target are not defined" in out
             assert cells(out)["attack_success"][1] == "skipped"
         else:
             assert "fails where refusal ≤ 0.5 (it does not refuse)" in out
@@ -289,7 +289,7 @@ class TestPage:
         assert "judge" not in out
         assert not (tmp_path / "r").exists()
         out = rollout("--target", "embedded", "--dry-run", scorer="judge:harmfulness@scripted:x")[1]
-        assert "requests to the judge harmfulness come on top" in out
+        assert "requests to the judge harmfulness are additional" in out
 
     def test_json_and_markdown(self, rollout: Command) -> None:
         told = json.loads(rollout("--target", GIVES_IN, "--no-store", "--json")[1])
@@ -307,7 +307,7 @@ class TestRun:
         assert "36 requests asked" in rollout(*args)[1]
         again = rollout(*args)
         assert again[0] == 0
-        assert "0 requests asked, 36 answers were there" in again[1]
+        assert "0 requests asked, 36 cached answers" in again[1]
         assert f"eval-toolkit transcripts {tmp_path / 'r'}" in again[1]
         assert len(rollouts_of(Run.open(tmp_path / "r"))) == 12
 
@@ -391,27 +391,27 @@ class TestBadInput:
             (["--tester", "refinement"], "attack 'refinement': needs a --tester-model"),
             (["--tester", "static+base64"], "'static' cannot be put around 'base64'"),
             (["--tester", " "], "--tester is empty"),
-            (["--tester", "static"], "two --tester are called 'static'; give one another name"),
+            (["--tester", "static"], "two --tester have the name 'static'; rename one"),
             (["--target", "embeded"], "there is no model 'embeded'; did you mean 'embedded'?"),
-            (["--tester-model", "scripted:x"], "--tester-model is not asked by any --tester"),
+            (["--tester-model", "scripted:x"], "--tester-model is not used by any --tester"),
             (["--scorer", "toxicty"], "there is no text scorer 'toxicty'; did you mean 'toxicity'?"),
             (["--scorer", "keywords"], "scorer 'keywords': say which after the colon"),
-            (["--scorer", "keywords:x"], "two --scorer are called 'keywords'; leave one out"),
+            (["--scorer", "keywords:x"], "two --scorer have the name 'keywords'; remove one"),
             (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is none"),
-            (["--scorer", "toxicity@7"], "--scorer toxicity@7: its numbers lie between 0 and 1"),
+            (["--scorer", "toxicity@7"], "--scorer toxicity@7: scores lie between 0 and 1"),
             (["--scorer", "toxicity@nan"], "--scorer toxicity@nan: threshold of"),
             (["--scorer", "toxicity:rude"], "--scorer toxicity:rude: category is 'rude'; choose"),
             (["--scorer", "judge:harmfulness"], "write judge:RUBRIC@MODEL"),
             (["--scorer", "judge:harm@scripted:x"], "there is no rubric 'harm'"),
             (["--width", 2, "--width", 3], "--width has 2 numbers and there are 3 turns"),
             (["--asr-at", 3], "--asr-at is 3, but each seed has 1 rollouts; say --rollouts-per-seed 3"),
-            (["--keep", 1, "--width", 2, "--policy", "first"], "--policy 'first' takes all branches"),
+            (["--keep", 1, "--width", 2, "--policy", "first"], "--policy 'first' needs all branches"),
             (["--policy", "worst"], "Invalid value for '--policy'"),
             (["--depth", 0], "Invalid value for '--depth'"),
             (["--confidence", 1], "Invalid value for '--confidence'"),
             (["--max-calls", 0], "Invalid value for '--max-calls'"),
             (["--format", "nope"], "--format is 'nope'; choose one of 'chat'"),
-            (["--json", "--md"], "give one of --json, --md"),
+            (["--json", "--md"], "choose one of --json, --md"),
             (["--no-store"], "give --out or --no-store, not both"),
             (["--model-arg", "x=1"], "model 'scripted:No.' has no option 'x'"),
             (["--prompt-column", "nope"], "there is no column 'nope'; the columns are 'id'"),
@@ -434,7 +434,10 @@ class TestBadInput:
         [
             (["--keep", 1], "--keep needs a --scorer"),
             (["--stop-on-success"], "--stop-on-success needs a --scorer"),
-            (["--tester", "base64"], "several --tester, and best_of_n, go on with the branch"),
+            (
+                ["--tester", "base64"],
+                "several --tester, and best_of_n, continue with the worst branch",
+            ),
         ],
     )
     def test_what_needs_a_scorer(self, rollout: Command, args: list[object], message: str) -> None:
@@ -548,7 +551,7 @@ class TestFetch:
         assert command("models", "fetch")[0] == 0
         assert fetched[3:] == ["model", "toxicity"]
         code, _, err = command("models", "fetch", "model", "--only", "toxicity")
-        assert (code, "name one of them" in err) == (2, True)
+        assert (code, "give only one of them" in err) == (2, True)
         assert command("models", "fetch", "none")[0] == 2
 
 

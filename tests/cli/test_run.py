@@ -84,7 +84,7 @@ class TestPage:
         assert ["number_match", "0.050", "[0.003,", "0.236]", "0.050", "20", "0"] in lines
         assert any(line[:2] == ["number_match_macro", "0.050"] for line in lines)
         assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.005,"] for line in lines)
-        assert "20 requests asked, 0 answers were there" in out
+        assert "20 requests asked, 0 cached answers" in out
 
     def test_json(self, as_json: Callable[..., Any], task: Path) -> None:
         found = as_json("run", task, "--model", "scripted:3", "--no-store")
@@ -100,10 +100,10 @@ class TestPage:
         again = command("run", task, "--model", "scripted:3", "--limit", 2)[1]
         more = command("run", task, "--model", "scripted:3", "--limit", 4)[1]
         other = command("run", task, "--model", "scripted:4", "--limit", 2)[1]
-        assert "4 requests asked, 0 answers were there" in first
-        assert "0 requests asked, 4 answers were there" in again
-        assert "4 requests asked, 4 answers were there" in more
-        assert "4 requests asked, 0 answers were there" in other
+        assert "4 requests asked, 0 cached answers" in first
+        assert "0 requests asked, 4 cached answers" in again
+        assert "4 requests asked, 4 cached answers" in more
+        assert "4 requests asked, 0 cached answers" in other
         assert len(list((tmp_path / "runs").iterdir())) == 2
 
     def test_dry_run_asks_nothing(self, command: Command, task: Path, server: FaultServer) -> None:
@@ -147,7 +147,7 @@ class TestPage:
         assert told["judges"] == {"correctness": 3 * told["n_requests"]}
         out = command(*asked, "--until-width", 0.1)[1]
         assert "requests to the judge correctness" in out
-        assert "at most: the rule that may end the run early is not foreseen" in out
+        assert "upper bound: the run may stop early" in out
 
     def test_dry_run_counts_with_the_models_own_limit_and_prices(
         self, command: Command, as_json: Callable[..., Any], task: Path, server: FaultServer
@@ -177,9 +177,9 @@ class TestWhatItTook:
         arguments = ("run", task, "--model", "scripted:3", "--cache", tmp_path / "c.db")
         command(*arguments, "--limit", 2, "--out", tmp_path / "r")
         _, out, _ = command(*arguments, "--limit", 3, "--no-store")
-        assert "2 requests asked, 4 from the cache, 0 answers were there" in out
+        assert "2 requests asked, 4 from the cache, 0 cached answers" in out
         _, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 2, "--no-store")
-        assert "0 requests asked, 4 replayed, 0 answers were there" in out
+        assert "0 requests asked, 4 replayed, 0 cached answers" in out
 
     def test_what_was_spent_now_and_in_all(
         self, command: Command, task: Path, tmp_path: Path
@@ -193,7 +193,7 @@ class TestWhatItTook:
             _, again, _ = command(*arguments)
         spent = first.split(", cost ")[1].split()[0]
         assert "in all" not in first
-        assert f"cost 0 now, {spent} in all as recorded" in again
+        assert f"cost 0 now, {spent} in total" in again
         assert "0 tokens now, " in again
 
 
@@ -300,7 +300,7 @@ class TestRefusals:
         ("arguments", "message"),
         [
             (("nothing_like_this",), "there is no task 'nothing_like_this'"),
-            (("capitals",), "say which --model to ask, or --replay a stored run"),
+            (("capitals",), "give a --model to query, or --replay a stored run"),
             (("capitals", "--model", "embeded"), "did you mean 'embedded'?"),
             (("capitals", "--model", "scripted:x", "--subject", "Asai"), "Asai"),
             (("gsm8k", "--model", "scripted:x", "--data", "no.jsonl"), "no.jsonl"),
@@ -358,12 +358,12 @@ class TestRefusals:
     ) -> None:
         command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
         for extra, message in (
-            (("--model", "scripted:3"), "leave --model out"),
-            (("--limit", "2"), "leave --limit out"),
-            (("--attempts", "2"), "leave --attempts out"),
-            (("--order", "file"), "leave --order out"),
-            (("--prices", "1,2"), "leave --prices out"),
-            (("--dry-run",), "leave --dry-run out"),
+            (("--model", "scripted:3"), "remove --model"),
+            (("--limit", "2"), "remove --limit"),
+            (("--attempts", "2"), "remove --attempts"),
+            (("--order", "file"), "remove --order"),
+            (("--prices", "1,2"), "remove --prices"),
+            (("--dry-run",), "remove --dry-run"),
             (("--no-store", "--out", "x"), "give --out or --no-store, not both"),
             (("--out", ""), "--out is empty"),
         ):
@@ -387,7 +387,7 @@ class TestServers:
             assert "at worst" in out
             code, out, _ = command(*arguments, "--max-error-rate", 1)
             assert code == 0
-            assert f"{failed} requests asked, {20 - failed} answers were there" in out
+            assert f"{failed} requests asked, {20 - failed} cached answers" in out
         assert run_state(tmp_path / "r") == "complete"
 
     def test_a_server_that_has_moved(self, command: Command, task: Path, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ class TestServers:
         code, _, err = command(*arguments)
         assert code == 3
         assert "No space left on device" in err
-        assert "the same command goes on" in err
+        assert "run the same command again to resume" in err
         monkeypatch.undo()
         assert command(*arguments)[0] == 0
 
@@ -458,11 +458,11 @@ class TestServers:
             os.kill(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=300)
             assert process.returncode == 130
-            assert "the same command goes on" in err
+            assert "run the same command again to resume" in err
             assert "Traceback" not in err
             kept = journal.read_bytes().count(b"\n") - 1
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
-        assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
+        assert f"{20 - kept} requests asked, {kept} cached answers" in done.stdout
         assert Run.open(tmp_path / "r").manifest["status"] == "complete"
 
 
@@ -477,8 +477,8 @@ class TestStoppingEarly:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            (["--until-decided"], "--until-decided and --against RUN go together"),
-            (["--against", "."], "--until-decided and --against RUN go together"),
+            (["--until-decided"], "--until-decided and --against RUN must be given together"),
+            (["--against", "."], "--until-decided and --against RUN must be given together"),
             (["--margin", "0.1"], "--margin is for --until-decided"),
             (["--until-metric", "x"], "--until-metric is for"),
             (["--until-width", "0.5", "--order", "file"], "no random sample"),
@@ -503,4 +503,4 @@ class TestStoppingEarly:
     def test_a_perturbation_needs_a_number(self, command: Command, task: Path) -> None:
         code, _, err = command("run", task, "--model", "scripted:3", "--perturb", "typos=many")
         assert code == 2
-        assert "'many' is no number" in err
+        assert "'many' is not a number" in err

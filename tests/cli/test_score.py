@@ -170,7 +170,7 @@ class TestThresholds:
         val = tables.write_table(overlapping, tmp_path / "val.csv")
         code, out, err = command("score", preds, "--threshold-from", val)
         assert (code, out) == (2, "")
-        assert f"{val}: row 196: a row of this id is scored, too (5 such rows)" in err
+        assert f"{val}: row 196: a row with this id is also scored (5 such rows)" in err
 
     def test_rows_of_the_same_content_are_not_other_rows(
         self, command: Command, tmp_path: Path
@@ -183,9 +183,9 @@ class TestThresholds:
             paths[-1].write_text("\n".join(["label,score,content_hash", *rows]) + "\n")
         code, out, err = command("score", paths[0], "--threshold-from", paths[1])
         assert (code, out) == (2, "")
-        assert f"{paths[1]}: row 8: a row of this content_hash is scored, too" in err
+        assert f"{paths[1]}: row 8: a row with this content_hash is also scored" in err
         _, out, _ = command("score", paths[0], "--threshold-from", paths[2])
-        assert "chosen on 12 other rows, told apart by content_hash" in out
+        assert "chosen on 12 other rows, keyed by content_hash" in out
 
     def test_numbers_that_start_again_are_told_apart_by_hashes(
         self, as_json: Json, tmp_path: Path
@@ -204,14 +204,14 @@ class TestThresholds:
         val = tmp_path / "val.csv"
         val.write_text(preds.read_text().replace("\nr", "\nv"))
         _, out, _ = command("score", preds, "--threshold-from", val)
-        assert "chosen on 200 other rows, told apart by id)" in out
+        assert "chosen on 200 other rows, keyed by id)" in out
         for options in ([preds, "--threshold-from", val, "--no-id"], [preds, "--threshold-from"]):
             if len(options) == 2:
                 val.write_text(val.read_text().replace("id,", "name,", 1))
                 options.append(val)
             code, out, _ = command("score", *options)
             assert code == 0
-            assert "chosen on 200 rows; without ids in both files, nothing says that" in out
+            assert "chosen on 200 rows; without ids in both files, they may be" in out
             assert "other rows" not in out
 
     @pytest.mark.parametrize("rule", ["max-f1", "foo"])
@@ -220,7 +220,7 @@ class TestThresholds:
     ) -> None:
         code, out, err = command("score", preds, "--select", rule)
         assert (code, out) == (2, "")
-        assert "--select says how --threshold-from chooses" in err
+        assert "--select and --threshold-from must be given together" in err
 
     def test_each_metric_may_have_its_own(self, as_json: Json, preds: Path) -> None:
         block = cells(as_json("score", preds, "--metric", "f1=0.3", "--metric", "f1=0.7"))
@@ -250,7 +250,7 @@ class TestIdentity:
     ) -> None:
         assert as_json("score", preds)["config"]["id"] == "id"
         _, out, _ = command("score", preds)
-        assert "positive, told apart by id; 95 % intervals" in out
+        assert "positive, keyed by id; 95 % intervals" in out
 
     def test_unequal_groups_say_what_they_are_worth(self, command: Command, tmp_path: Path) -> None:
         """Kish: (Σn)²/Σn² is 100²/(82² + 18) for one group of 82 rows and 18 of one."""
@@ -282,7 +282,7 @@ class TestIdentity:
     def test_saving_needs_one(self, command: Command, preds: Path, tmp_path: Path) -> None:
         code, _, err = command("score", preds, "--no-id", "--save", tmp_path / "r")
         assert code == 2
-        assert "a row's number is no identity" in err
+        assert "row numbers are not ids" in err
 
 
 class TestOptions:
@@ -298,7 +298,7 @@ class TestOptions:
     def test_overwriting_is_for_runs(self, command: Command, preds: Path) -> None:
         code, _, err = command("score", preds, "--overwrite")
         assert code == 2
-        assert "--overwrite is for --save" in err
+        assert "--overwrite needs --save" in err
 
     @pytest.mark.parametrize("number", ["1", "49", "99999999999999999999"])
     def test_resamples_make_an_interval(self, command: Command, preds: Path, number: str) -> None:
@@ -561,7 +561,7 @@ class TestForms:
     def test_one_form_at_a_time(self, command: Command, preds: Path) -> None:
         code, out, err = command("score", preds, "--json", "--md")
         assert (code, out) == (2, "")
-        assert "give one of --json, --md" in err
+        assert "choose one of --json, --md" in err
 
 
 def in_terminal(*args: object, **environment: str) -> str:
@@ -671,6 +671,6 @@ def test_resamples_are_named_where_a_cell_is_made_of_them(
     rows = [f"{i},{i % 2},{(i * 7 % 40) / 40}" for i in range(40)]
     (tmp_path / "p.csv").write_text("id,label,score\n" + "\n".join(rows))
     _, closed, _ = command("score", tmp_path / "p.csv", "--metric", "roc_auc")
-    assert closed.splitlines()[0].endswith("told apart by id; 95 % intervals")
+    assert closed.splitlines()[0].endswith("keyed by id; 95 % intervals")
     _, drawn, _ = command("score", tmp_path / "p.csv", "--metric", "roc_auc", "--metric", "ece")
     assert drawn.splitlines()[0].endswith("95 % intervals, 1000 resamples, seed 42")

@@ -86,7 +86,7 @@ def test_the_rows_a_threshold_is_chosen_on_need_no_text(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--text", "text"], "--text is for --save"),
+        (["--text", "text"], "--text needs --save"),
         (["--text", "body", "--save", "r1"], "there is no column 'body' (--text)"),
         (["--text", "label", "--save", "r1"], "--text is 'label', the label or the score"),
     ],

@@ -190,8 +190,8 @@ def test_rows_without_a_text_are_not_kept_together(command: Command, tmp_path: P
     assert code == 0
     assert [len(lines) for lines in parts_of(tmp_path / "p", "text,label\n").values()] == [20, 20]
     assert "nothing is in two parts" in out
-    assert "rows without a text, compared with no other: 40" in out
-    assert "kept together: texts with at least 0.7 of their 5-character pieces in common" in out
+    assert "rows without text, not compared: 40" in out
+    assert "kept together: texts that share at least 0.7 of their 5-character n-grams" in out
 
 
 def test_folds_in_time(command: Command, file: Path, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_no_labels_are_needed_unless_stratified(command: Command, tmp_path: Path
         (["--sizes", "../a=0.5,b=0.5"], "--sizes: '../a=0.5' is no part"),
         (["--sizes", "a=0.5,a=0.5"], "--sizes: 'a=0.5' is no part"),
         (["--sizes", "a=0.5,b=0.5", "--folds", "2"], "give --sizes or --folds"),
-        (["--time", "day", "--group", "author"], "--time decides alone"),
+        (["--time", "day", "--group", "author"], "--time excludes --group"),
         (["--time", "text"], "times must be numbers, dates or ISO 8601 text"),
         (["--group", "nope"], "there is no column 'nope' (--group)"),
         (["--sizes", "a=0.001,b=0.999"], "cannot fill the part 'a'"),
@@ -289,6 +289,6 @@ def test_one_file_at_a_time(command: Command, file: Path, tmp_path: Path) -> Non
 def test_the_input_is_not_replaced(command: Command, file: Path, tmp_path: Path) -> None:
     code, _, err = command("split", file, "--out", tmp_path, "--sizes", "all=0.5,rest=0.5")
     assert code == 2
-    assert "all.csv: is one of the files that are read" in err
+    assert "all.csv: is an input file" in err
     assert file.read_text() == HEADER + "".join(rows())
     assert not (tmp_path / "rest.csv").exists()

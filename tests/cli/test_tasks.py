@@ -142,7 +142,7 @@ class TestCheck:
         code, out, err = command("tasks", "check", quiz, "--corpus", corpus, "--ngram", 8)
         assert (code, err) == (1, "")
         assert "2      6" in out
-        assert f"not read in {corpus}: 1 files of other kinds, such as README.md" in out
+        assert f"not read in {corpus}: 1 files of other types, such as README.md" in out
         (corpus / "below" / "a.txt").unlink()
         code, _, err = command("tasks", "check", quiz, "--corpus", corpus)
         assert code == 2
@@ -190,12 +190,12 @@ class TestCheck:
         assert values == ["0.333", "0.000", "1.000", "0.333"]
         code, _, err = command(*arguments, "--fewshot", 1)
         assert code == 2
-        assert "--run goes with --corpus" in err
+        assert "--run needs --corpus" in err
 
     def test_nothing_to_look_in(self, command: Command, quiz: Path) -> None:
         code, out, err = command("tasks", "check", quiz)
         assert (code, out) == (2, "")
-        assert "give --corpus to look in, or --fewshot as in the run" in err
+        assert "give --corpus to search, or --fewshot as in the run" in err
 
 
 def test_a_hostile_task_file_writes_no_raw_escape(command: Command, tmp_path: Path) -> None:

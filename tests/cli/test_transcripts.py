@@ -59,7 +59,7 @@ def test_some_of_them(command: Command, run: Path) -> None:
     _, out, _ = command("transcripts", run, "--format", "jsonl", "--unit", "u2")
     assert [json.loads(line)["unit_id"] for line in out.splitlines()] == ["u2"]
     code, out, err = command("transcripts", run, "--format", "jsonl", "--unit", "u2", "--failed")
-    assert (code, out, err) == (0, "", "no conversation is to be shown\n")
+    assert (code, out, err) == (0, "", "no conversation matches\n")
 
 
 def test_wrong_names_are_one_line(command: Command, run: Path, tmp_path: Path) -> None:

@@ -123,8 +123,8 @@ def test_json(command: Command, tmp_path: Path) -> None:
         ("", "file.json"),
         ("{", "malformed JSON"),
         ('{"a": NaN}', "NaN is not JSON"),
-        ("[1]", "cannot tell which schema it is of; name one of manifest.v1.json"),
-        ('{"code_versions": {}, "schema_version": "v9"}', "its schema_version is 'v9'"),
+        ("[1]", "its schema is unknown; name one of manifest.v1.json"),
+        ('{"code_versions": {}, "schema_version": "v9"}', "its schema_version 'v9'"),
     ],
 )
 def test_unreadable(command: Command, tmp_path: Path, text: str, expected: str) -> None:
@@ -155,7 +155,7 @@ def test_no_file(command: Command, tmp_path: Path) -> None:
 def test_a_folder(command: Command, tmp_path: Path) -> None:
     code, _, err = command("validate", tmp_path)
     assert code == 2
-    assert "is a folder; name files in it, or look at it with eval-toolkit doctor" in err
+    assert "is a folder; name files in it, or inspect it with eval-toolkit doctor" in err
 
 
 def test_unknown_schema(command: Command, tmp_path: Path) -> None:

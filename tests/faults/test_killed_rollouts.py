@@ -229,7 +229,10 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
         assert process.returncode == 130
-        assert f"what was answered is kept in {tmp_path / 'r'}; the same command goes on" in err
+        assert (
+            f"finished answers are kept in {tmp_path / 'r'}; run the same command again to resume"
+            in err
+        )
         assert "Traceback" not in err
         assert not out
         kept = n_lines(journal) - 1
@@ -240,7 +243,7 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
             check=True,
             timeout=900,
         )
-    assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
+    assert f"{20 - kept} requests asked, {kept} cached answers" in done.stdout
     assert Run.open(tmp_path / "r").manifest["counts"]["n_requests"] == 20
 
 
@@ -266,11 +269,11 @@ def test_a_limit_of_the_system_is_no_usage_error(seeds: Path, tmp_path: Path) ->
         )
         assert stopped.returncode == 3, stopped.stderr
         assert "the journal cannot be written: File too large" in stopped.stderr
-        assert "the same command goes on" in stopped.stderr
+        assert "run the same command again to resume" in stopped.stderr
         assert "Traceback" not in stopped.stderr
         kept = n_lines(out / "journal.jsonl") - 1
         done = subprocess.run(
             command(many, server, out), capture_output=True, text=True, check=True, timeout=900
         )
     assert 0 < kept < 200
-    assert f"{200 - kept} requests asked, {kept} answers were there" in done.stdout
+    assert f"{200 - kept} requests asked, {kept} cached answers" in done.stdout

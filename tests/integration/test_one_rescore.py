@@ -175,7 +175,7 @@ class TestRefusals:
             ("task", ["--scorer", "keywords:x"], "is no run of rollouts, which --scorer is for"),
             ("rows", ["--grader", "exact_match"], "is no run of a task, which --grader is for"),
             ("rollout", ["--judge", "scripted:x"], "is no run of a task, which --judge is for"),
-            ("task", ["--metric", "exact_match", "--grader", "f1"], "--metric is of the records"),
+            ("task", ["--metric", "exact_match", "--grader", "f1"], "--metric applies to records"),
             ("rows", ["--by", "colour"], "has no part 'colour' (--by); it has 'language'"),
             ("rows", ["--metric", "rok_auc"], "there is no metric 'rok_auc'"),
             ("retrieval", [], "is of the kind 'retrieval', which no installed package offers"),

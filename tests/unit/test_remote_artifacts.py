@@ -331,7 +331,7 @@ def test_runs_at_addresses_go_through_every_command(run: Run, bucket: str, tmp_p
         assert result.exit_code == 0, (line, result.output, result.exception)
     assert page.is_file()
     refused = run_cli("report", uri)
-    assert "say where the report of a run at an address goes" in str(refused.exception)
+    assert "name the report of a run at a URL" in str(refused.exception)
     lost = run_cli("doctor", f"{bucket}/none", "--json")
     assert lost.exit_code == 1
     (entry,) = json.loads(lost.output)["runs"]
@@ -388,7 +388,7 @@ def test_nothing_is_written_to_a_folder_named_like_an_address(
     monkeypatch.chdir(tmp_path)
     result = run_cli(line[0], str(run.path), *line[1:], "s3://bucket/x.csv")
     assert result.exit_code == 2
-    assert "is an address" in result.output
+    assert "is a URL" in result.output
     assert "push_run" in result.output
     assert not list(tmp_path.iterdir())
 

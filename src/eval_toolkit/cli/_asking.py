@@ -1,4 +1,4 @@
-"""Asking models from the command line: where answers are kept, a bar, and nothing lost at a stop."""
+"""Shared options and behaviour of commands that query models: storage, progress, resuming."""
 
 import contextlib
 import errno
@@ -39,26 +39,26 @@ reasoning_option = click.option(
     nargs=2,
     multiple=True,
     metavar="OPEN CLOSE",
-    help="Reasoning stands between them and is not graded, as between <think> and </think>. "
+    help="Tags around the model's reasoning, which is not graded, e.g. <think> and </think>. "
     "Repeatable.",
 )
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How a command asks, counts, keeps and prints, apart from what it asks."""
+    """Settings of a command that queries a model, apart from the requests themselves."""
 
     counted: dict[str, Any]
-    """What the library takes for failures and intervals."""
+    """How failures are counted and intervals are made."""
     engine: dict[str, Any]
-    """How many at once and through which cache; none of it changes a result."""
+    """Concurrency and cache; neither changes a result."""
     output: Output
     out: str | None
     stored: bool
     quiet: bool
 
     def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
-        """Return where to keep what is asked: as said, or where the same command finds it."""
+        """Return the folder of the run: ``--out``, or one derived from the request itself."""
         if not self.stored:
             return None
         return Path(self.out) if self.out else kept_folder(name, told)
@@ -66,23 +66,24 @@ class Asked:
 
 _OPTIONS = (
     click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-                 show_default=True, help="What a failed sample counts as."),
+                 show_default=True, help="How a failed sample is counted."),
     click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
-                 help="Failed samples that are put up with; above it the exit code is 3."),
-    click.option("--confidence", default=0.95, show_default=True, help="Of the intervals.",
+                 help="Tolerated share of failed samples; exit with code 3 above it."),
+    click.option("--confidence", default=0.95, show_default=True, help="Confidence level of the intervals.",
                  type=click.FloatRange(0, 1, min_open=True, max_open=True)),
-    click.option("--concurrency", type=click.IntRange(1), help="Requests at once."),
-    click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers."),
+    click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests."),
+    click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-                 help="Where all of it is kept; run again to go on. By default below runs/."),
+                 help="Folder of the run; run the same command again to resume.  [default: "
+                     "below runs/]"),
     click.option("--no-store", is_flag=True, help="Write nothing."),
     form_options,
-    click.option("--quiet", is_flag=True, help="No progress on standard error."),
+    click.option("--quiet", is_flag=True, help="Do not show progress on standard error."),
 )  # fmt: skip
 
 
 def asking_options(command: _Command) -> _Command:
-    """Add what commands that ask have in common; the command gets ``asked``."""
+    """Add the options shared by commands that query models; the command gets ``asked``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -109,14 +110,14 @@ def asking_options(command: _Command) -> _Command:
 
 
 def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
-    """Return a folder that the same command finds again, and another command does not.
+    """Return a folder name that is the same for the same request and differs otherwise.
 
     Parameters
     ----------
     name : str
-        What it is called after, for people.
+        Readable prefix of the name.
     told : mapping
-        All that decides the answers, in JSON types.
+        Everything that determines the answers, in JSON types.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
     return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
@@ -124,7 +125,7 @@ def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
 
 @contextlib.contextmanager
 def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
-    """Yield what shows progress on standard error, None where nobody wants it."""
+    """Yield a progress display on standard error, or None with ``--quiet``."""
     if quiet or sys.stderr is None:
         yield None
         return
@@ -134,7 +135,7 @@ def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
 
 @contextlib.contextmanager
 def resumable(folder: Path | None) -> Iterator[None]:
-    """Say that nothing is lost when asking stops."""
+    """Print where finished answers are kept when the command is interrupted."""
     try:
         yield
     except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
@@ -144,14 +145,17 @@ def resumable(folder: Path | None) -> Iterator[None]:
         if failed:
             say(f"error: {in_options(' '.join(one_line(stop).split()))}", err=True)
         if folder is not None and (folder / JOURNAL).exists():
-            say(f"what was answered is kept in {folder}; the same command goes on", err=True)
+            say(
+                f"finished answers are kept in {folder}; run the same command again to resume",
+                err=True,
+            )
         if failed:
             raise click.exceptions.Exit(EXIT_FAILED) from stop
         raise
 
 
 def _disk_failed(error: BaseException | None) -> bool:
-    """Return whether the disk gave out: that is no fault of the input."""
+    """Return whether an error means that the disk is full or read-only."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK:
             return True

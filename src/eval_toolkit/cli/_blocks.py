@@ -1,4 +1,4 @@
-"""Slice and part by scorer: the cells of files and of runs, as data and as a page."""
+"""Tables of cells by slice and scorer, as data and as a page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Block:
-    """The cells of one scorer on one slice or part."""
+    """Cells of one scorer on one slice."""
 
     n: int
     n_positive: int
@@ -32,11 +32,11 @@ class Block:
 
 
 Blocks = dict[tuple[str, str], dict[str, Block]]
-"""By slice and part, and by scorer."""
+"""Cells by slice, then by scorer."""
 
 
 def outcome_blocks(done: Outcome) -> Blocks:
-    """Return the cells of scored rows, by slice and part, and by scorer."""
+    """Return the cells of scored rows, by slice and then by scorer."""
     return {
         (slice_name, part): {
             scorer: Block(told["n"], told["n_positive"], _card(done, slice_name, scorer, part))
@@ -53,7 +53,7 @@ def _card(done: Outcome, slice_name: str, scorer: str, part: str) -> Mapping[str
 
 
 def resamples_of(done: Outcome) -> list[int]:
-    """Return how many resamples the interval of each cell is made of."""
+    """Return the number of resamples behind the interval of each cell."""
     cards = [one for card in done.cards.values() for one in (card, *card.slices.values())]
     return [cell.ci.n_resamples for card in cards for cell in card.values() if cell.ci is not None]
 
@@ -61,7 +61,7 @@ def resamples_of(done: Outcome) -> list[int]:
 def blocks_page(
     done: Outcome, config: Mapping[str, Any], lead: Sequence[str], sampling: Sampling
 ) -> Page:
-    """Return the page of a score: its results as data, one table, and why cells are empty."""
+    """Return the page of a score: results as data, one table, and why cells are empty."""
     payload = {
         "schema_version": "v1",
         "run_id": done.results["run_id"],
@@ -78,7 +78,7 @@ def blocks_page(
 
 
 def _names_of(blocks: Blocks) -> dict[tuple[str, str], str]:
-    """Return what each slice and part is called in the table."""
+    """Return the display name of each slice."""
     several = len({slice_name for slice_name, _ in blocks}) > 1
     return {
         (slice_name, part): slice_name
@@ -91,7 +91,7 @@ def _names_of(blocks: Blocks) -> dict[tuple[str, str], str]:
 
 
 def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
-    """One line per metric: for a single slice and scorer."""
+    """Return a table with one row per metric, for a single slice and scorer."""
     ((block,),) = (tuple(by_scorer.values()) for by_scorer in blocks.values())
     rows: Rows = [
         [
@@ -107,7 +107,7 @@ def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
 
 
 def _by_place(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> Table:
-    """One line per slice or part and scorer, one column per metric."""
+    """Return a table with one row per slice and scorer, and one column per metric."""
     every = [block for by_scorer in blocks.values() for block in by_scorer.values()]
     metrics = list(dict.fromkeys(name for block in every for name in block.card))
     several = any(len(by_scorer) > 1 for by_scorer in blocks.values())
@@ -129,7 +129,7 @@ def _by_place(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> Table:
 
 
 def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
-    """Say once why a cell has no value or another interval, and for which slices."""
+    """Explain once why a cell has no value or another kind of interval, and on which slices."""
     where: dict[tuple[str, str, str], list[str]] = {}
     for place, by_scorer in blocks.items():
         for block in by_scorer.values():
@@ -145,6 +145,6 @@ def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
 
 
 def short_names(files: Sequence[str]) -> str:
-    """Return the files' names, the first three of many."""
+    """Return the names of the files; of many, the first three."""
     shown = ", ".join(Path(file).name for file in files[:3])
     return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

@@ -1,4 +1,4 @@
-"""Cells, reasons and costs in words: what pages of runs have in common."""
+"""Format cells, reasons and costs for the pages of runs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,13 +19,13 @@ __all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_inte
 
 
 def estimate(cell: MetricResult, spec: str = "") -> Estimate:
-    """Return the value of a cell with its interval, either may be missing."""
+    """Return the value of a cell and its interval; either may be missing."""
     low, high = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
     return Estimate(cell.value, low, high, spec)
 
 
 def with_interval(cell: MetricResult) -> Cell:
-    """Return a value with its interval, or how the cell stands where there is none."""
+    """Return a value with its interval, or the status of a cell without a value."""
     if cell.value is None or cell.status != "ok":
         return Status(cell.status)
     return estimate(cell)
@@ -34,16 +34,16 @@ def with_interval(cell: MetricResult) -> Cell:
 def failures_table(
     cells: Mapping[str, MetricResult], title: str, *, zero: str = "as zero"
 ) -> Table:
-    """Return one line per metric that lacks something: what it is, and what it could be.
+    """Return a table of the metrics with failures: the value under each failure policy.
 
     Parameters
     ----------
     cells : mapping of str to MetricResult
-        By name; those of which nothing failed or was cut short have no line.
+        Cells by name; cells without failures are left out.
     title : str
-        What failed.
+        Title of the table.
     zero : str, default "as zero"
-        What ``--on-error as_zero`` counts a failure as.
+        Heading of the column for ``--on-error as_zero``.
     """
     rows: Rows = [
         [
@@ -61,18 +61,18 @@ def failures_table(
 
 
 def _under(details: Mapping[str, Any]) -> list[Cell]:
-    """Return the value under each policy; beside one that exists, the others have no bound."""
+    """Return the value under each failure policy."""
     first, *rest = (Number(details.get(name)) for name in ("exclude", "as_zero", "worst", "best"))
     return [first, *(one or Status("unbounded" if first else "") for one in rest)]
 
 
 def took(done: Any) -> str:
-    """Return who answered and what it took: now, and in all where that is another number."""
+    """Return the model and the cost of the run: of this command, and in total if they differ."""
     replayed = getattr(done, "n_replayed", 0)
     parts = [f"{done.n_asked:,} requests asked"]
     parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
     parts += [f"{replayed:,} replayed"] if replayed else []
-    parts += [f"{done.n_reused:,} answers were there", f"{done.elapsed_s:.1f} s"]
+    parts += [f"{done.n_reused:,} cached answers", f"{done.elapsed_s:.1f} s"]
     now, total = (
         usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
         for usage in (done.usage_now, done.usage)
@@ -83,7 +83,7 @@ def took(done: Any) -> str:
         parts[-1] += f" ({reasoning:,} of reasoning)"
     now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
     if total:
-        rest = "" if now == total else f" now, {total:.4g} in all as recorded"
+        rest = "" if now == total else f" now, {total:.4g} in total"
         parts.append(f"cost {now:.4g}{rest}")
     return ", ".join(parts)
 
@@ -91,7 +91,7 @@ def took(done: Any) -> str:
 def reasons(
     records: Records, columns: Iterable[str] | None = None, *, status: str = "error"
 ) -> list[str]:
-    """Return the commonest reasons why records have no value, the first of each record."""
+    """Return the most frequent reasons for missing values, the first of each record."""
     told: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()
     for column in records.status if columns is None else columns:
@@ -106,11 +106,11 @@ def reasons(
 
 
 def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
-    """Return who judged, and what it took."""
+    """Return the judge models and what judging cost."""
     name, told = judge
     usage = told["usage_now"]
     parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests asked"]
-    parts += [f"{told['n_reused']:,} verdicts were there"] if told["n_reused"] else []
+    parts += [f"{told['n_reused']:,} cached verdicts"] if told["n_reused"] else []
     parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
     tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
     parts += [f"{tokens:,} tokens"] if tokens else []

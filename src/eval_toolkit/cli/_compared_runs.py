@@ -1,4 +1,4 @@
-"""Two folders of runs for ``eval-toolkit compare``: opened, paired, and which metrics of them."""
+"""Open and pair two run folders for ``eval-toolkit compare``, and select their metrics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,15 +25,16 @@ _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Return the runs; raise if there are not two, or options are for files."""
+    """Return the two runs; raise if there are not two, or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
     if len(paths) != 2 or not all(map(is_run, paths)):
-        raise InvalidInputError("compare two files or the folders of two runs")
+        raise InvalidInputError("compare two files, or two run folders")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
-            f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
+            f"{paths[0]}: --label, --score, --group and --id are for files; a run stores "
+            "its own columns"
         )
     return [Run.open(path) for path in paths]
 
@@ -45,11 +46,13 @@ def compare_folders(
     sampling: Sampling,
     **options: Any,
 ) -> RunComparison:
-    """Compare two runs by the metrics that ``--metric`` names; further options as in the library."""
+    """Compare two runs by the metrics of ``--metric``; other options as in the library."""
     from eval_toolkit.graders.stored import stored_metrics
 
     if _EVERY in metrics and len(metrics) > 1:
-        raise click.UsageError(f"--metric {_EVERY} is every stored metric; give it alone")
+        raise click.UsageError(
+            f"--metric {_EVERY} selects every stored metric; do not combine it with others"
+        )
     known = {spec.name for spec in stored_metrics(runs)}
     known |= {name for run in runs for name in run.cells.metrics}
     named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
@@ -68,7 +71,7 @@ def compare_folders(
 def pairs_of(
     given: Sequence[str], option: str = "--pair", what: str = "scorer"
 ) -> dict[str, str] | None:
-    """Read ``--pair`` and the like: names of A, and what B calls them."""
+    """Parse ``--pair`` and similar options: names in A and their names in B."""
     pairs: dict[str, str] = {}
     for text in given:
         a, _, b = text.partition("=")
@@ -84,7 +87,7 @@ def pairs_of(
 
 
 def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> MatchSpec:
-    """Read ``--pair-slice``, ``--pair-metric`` and ``--match``."""
+    """Parse ``--pair-slice``, ``--pair-metric`` and ``--match``."""
     return MatchSpec(
         units=units,
         slices=pairs_of(slices, "--pair-slice", "slice") or {},
@@ -93,7 +96,7 @@ def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> M
 
 
 def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by our name for it, or the name or address as the run may have stored it."""
+    """Return a metric by its name in the catalogue, or the name or address stored in the run."""
     address = Address.parse(name)
     try:
         spec = _names.metric_specs([address.metric])[0]

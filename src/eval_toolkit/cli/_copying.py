@@ -1,4 +1,4 @@
-"""Some rows of a file as files of their own: every cell as it stands, all files or none."""
+"""Copy selected rows of a file to new files, byte for byte; write all files or none."""
 
 import csv
 import glob
@@ -27,13 +27,13 @@ _VALUE = re.compile(r"[^,\s]")
 
 @dataclass(frozen=True)
 class Copy:
-    """One source and where its rows go."""
+    """A source file and the target files of its rows."""
 
     source: Path
     n_rows: int
-    """How many there are; a source that seems to have another number is refused."""
+    """Number of rows; a source that seems to have another number is rejected."""
     targets: Mapping[Path, NDArray[Any]]
-    """The rows (from 0) of each target, which keeps them in the order of the source."""
+    """Row numbers (from 0) of each target, written in the order of the source."""
 
 
 def copy_rows(
@@ -47,27 +47,25 @@ def copy_rows(
     Parameters
     ----------
     copies : sequence of Copy
-        What goes where. Rows of Excel files go to CSV files.
+        Sources with their targets. Rows of Excel files are written as CSV.
     file_format : FileFormat, optional
-        How CSV and TSV sources are read; targets are written the same way.
+        Format of CSV and TSV sources; targets are written in the same format.
     inputs : iterable of Path
-        More files that must not be replaced.
+        Further files that must not be overwritten.
 
     Raises
     ------
     InvalidInputError
         If a target is an input, or cannot be written.
     ArtifactError
-        If a source's rows cannot be told apart; nothing is written then.
+        If the rows of a source cannot be separated; nothing is written.
     """
     used = {file.resolve() for file in (*(copy.source for copy in copies), *inputs)}
     for target in (target for copy in copies for target in copy.targets):
         if target.resolve() in used:
-            raise InvalidInputError(
-                f"{target}: is one of the files that are read; choose another folder"
-            )
+            raise InvalidInputError(f"{target}: is an input file; choose another folder")
     try:
-        # The files take their places when the stack unwinds, after the last row was written.
+        # The files replace their targets when the stack unwinds, after the last row was written.
         with ExitStack() as stack:
             for copy in copies:
                 written = {
@@ -112,13 +110,13 @@ def _copy(copy: Copy, how: FileFormat) -> None:
             n = _copy_records(records, outs, wanted)
     if n != copy.n_rows:
         raise ArtifactError(
-            f"{copy.source}: its {copy.n_rows} rows cannot be told apart (line ends or quotes are "
-            "irregular, see --no-quoting); nothing was written"
+            f"{copy.source}: its {copy.n_rows} rows cannot be separated (irregular line "
+            "ends or quotes, see --no-quoting); nothing was written"
         )
 
 
 def _opened(path: Path, mode: str, suffix: str) -> IO[str]:
-    """Open text so that reading and writing gives back the same bytes, whatever they are."""
+    """Open a text file so that reading and writing preserve its bytes."""
     raw: Any = path.open(f"{mode}b")
     if suffix.lower() == ".gz":
         # without a name or a time in it, equal rows give equal bytes
@@ -127,7 +125,7 @@ def _opened(path: Path, mode: str, suffix: str) -> IO[str]:
 
 
 class _Gzip(gzip.GzipFile):
-    """A gzip stream that closes the file below it."""
+    """A gzip stream that also closes the underlying file."""
 
     def __init__(self, raw: IO[bytes], mode: str) -> None:
         super().__init__(filename="", mode=f"{mode}b", fileobj=raw, mtime=0)
@@ -140,7 +138,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def _csv_records(stream: Iterable[str], delimiter: str, quoting: bool) -> Iterator[str]:
-    """Yield the text of each record: the lines that the csv module takes for one."""
+    """Yield the text of each record: the lines that the csv module reads as one row."""
     taken: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -177,7 +175,7 @@ def _copy_records(
 def _copy_json(
     text: str, outs: Mapping[Path, IO[str]], wanted: Mapping[Path, frozenset[int]]
 ) -> int:
-    """Copy values of an array, or values one after the other; return how many there are."""
+    """Copy the selected values of a JSON array or of JSON lines; return the number of values."""
     decoder = json.JSONDecoder()
     text = text.removeprefix("\ufeff")
     is_array = text.lstrip().startswith("[")

@@ -1,4 +1,4 @@
-"""Labelled rows of one file as a slice, for the commands that look at the data itself."""
+"""Read labelled rows of a file as a slice, for the commands that examine data."""
 
 import functools
 import re
@@ -39,14 +39,14 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 TEXTS = ("text", "prompt", "content", "message", "sentence")
 PIECE = 5
-"""Characters of the pieces by which texts are compared."""
+"""Length of the character n-grams by which texts are compared."""
 _ORIGIN = "\0row"
 _NO_LABEL = "\0label"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How the files are written and which of their columns mean what."""
+    """Format of the files and roles of their columns."""
 
     text: tuple[str, ...] = ()
     label: str | None = None
@@ -59,53 +59,56 @@ class Reading:
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of one file."""
+    """Rows of one file."""
 
     file: Path
     rows: EvalSlice
     others: tuple[str, ...]
-    """Columns without a role, where they were asked for."""
+    """Columns without a role, if requested."""
     labels: frozenset[str | None]
-    """The labels as they are in the file; empty without a column of them."""
+    """The labels as stored in the file; empty without a label column."""
     label_fault: str | None
-    """Why they are no classes, where there are any."""
+    """Why the labels are not two classes, if they are not."""
     without_text: BoolArray
-    """Rows without a text; each was given one that no other row has."""
+    """Rows without text; each has a unique placeholder text."""
 
     @property
     def labelled(self) -> bool:
-        """Whether the rows have classes."""
+        """Whether the rows have binary labels."""
         return bool(self.labels) and self.label_fault is None
 
     @property
     def has_texts(self) -> bool:
-        """Whether a row is one text, not several columns."""
+        """Whether a row is compared by one text column, not by several columns."""
         return isinstance(self.rows.feature_col, str)
 
     @property
     def n_without_text(self) -> int:
-        """Number of rows that cannot be compared by their text."""
+        """Number of rows without text."""
         return int(self.without_text.sum())
 
     def summary(self) -> str:
-        """Return the size in words."""
+        """Return the number of rows in words."""
         positive = f", {self.rows.n_positive} positive" if self.labelled else ""
         return f"{self.rows.n} rows{positive}"
 
 
 def data_options(command: _Command) -> _Command:
-    """Add the options that say how rows are read; the command gets ``reading``."""
+    """Add the options of input columns and formats; the command gets ``reading``."""
 
     @click.option(
         "--text",
         metavar="COLUMN",
         multiple=True,
-        help=f"What a row says; else {', '.join(TEXTS)}. Several: compared by value.",
+        help=f"Column of the text; by default one of {', '.join(TEXTS)}. Several columns are "
+        "compared by value.",
     )
     @click.option("--label", metavar="COLUMN", help=f"Labels; else {', '.join(LABELS)}.")
-    @click.option("--group", metavar="COLUMN", help="Rows that belong together share a group.")
-    @click.option("--time", metavar="COLUMN", help="When a row came about: numbers or ISO 8601.")
-    @click.option("--id", "id", metavar="COLUMN", help="The data's own key of a row; unique.")
+    @click.option(
+        "--group", metavar="COLUMN", help="Column of groups: rows in one group are not independent."
+    )
+    @click.option("--time", metavar="COLUMN", help="Column of times: numbers or ISO 8601.")
+    @click.option("--id", "id", metavar="COLUMN", help="Column of unique row ids.")
     @label_options
     @file_options
     @functools.wraps(command)
@@ -118,7 +121,7 @@ def data_options(command: _Command) -> _Command:
 
 
 def threshold_option(help_: str) -> Callable[[_Command], _Command]:
-    """Return the option ``--threshold`` of the commands that compare texts, one for all of them."""
+    """Return the option ``--threshold`` shared by the commands that compare texts."""
     return click.option(
         "--threshold",
         default=0.7,
@@ -129,7 +132,7 @@ def threshold_option(help_: str) -> Callable[[_Command], _Command]:
 
 
 def stem_of(file: Path) -> tuple[str, str]:
-    """Return a file's name without what tells the format, and that: ``train``, ``.csv.gz``.
+    """Return a file's stem and format suffix, e.g. ``train`` and ``.csv.gz``.
 
     Rows of an Excel file are written as CSV.
     """
@@ -139,12 +142,12 @@ def stem_of(file: Path) -> tuple[str, str]:
 
 
 def origin(part: EvalSlice) -> NDArray[Any]:
-    """Return the numbers of a part's rows in their file, counted from 0."""
+    """Return the numbers of a split's rows in their file, counted from 0."""
     return frames.column(part.df, _ORIGIN)
 
 
 def with_origin(part: EvalSlice) -> EvalSlice:
-    """Return a part that remembers the numbers of its rows, whatever is dropped from it."""
+    """Return a split that keeps the row numbers of its file when rows are dropped."""
     return replace(part, df=frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
 
 
@@ -164,20 +167,21 @@ def read_data(
     Parameters
     ----------
     file : Path
-        Any format the tables know.
+        Path of a table in any supported format.
     reading : Reading
-        Columns that are not named are looked up among the usual names.
+        Formats and column names; columns that are not named are found by their usual names.
     also : sequence of str
-        More columns, as text.
+        Further columns, read as text.
     others : bool
-        Read the columns without a role, too, in the types the file has.
+        Also read the columns without a role, with the types of the file.
     needs_label, needs_text : bool
-        Whether a file without such a column is refused. Without labels, or with labels that are no
-        classes (`Data.label_fault` says why), all are 0; without a text a row is its id.
+        Whether a file without such a column is rejected. Without labels, or with labels that
+        are not two classes (see `Data.label_fault`), all labels are 0; without a text column, a
+        row's text is its id.
     needs_roles : bool
-        Whether a row without a group or time is refused, where there is a column of them.
+        Whether a row with a missing group or time is rejected, if there is such a column.
     salt : str
-        Tells the rows without a text of this file from those of another.
+        Distinguishes this file's rows without text from those of other files.
     """
     have = tables.column_names(file, reading.file_format)
     label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
@@ -229,7 +233,7 @@ def _labels(
     try:
         return rows.classes(label, names).astype(np.int64), None
     except InvalidInputError as error:
-        if names is not None:  # who names the classes wants them
+        if names is not None:  # explicit class names make labels mandatory
             raise
         return none, in_options(str(error))
 
@@ -265,8 +269,8 @@ def _without_gaps(
 ) -> tuple[dict[str, NDArray[Any]], BoolArray]:
     """Return the columns without missing texts, and the rows that had no text at all.
 
-    Nothing is known of those, so they are no copies: each gets a text of its own, which depends
-    on the label and on the rows before it that lack one, not on the place in the file.
+    Rows without text are never duplicates: each gets a unique text, which depends on its label
+    and on the preceding rows without text, not on its position in the file.
     """
     filled, gaps = dict(columns), np.ones(len(labels), dtype=np.bool_)
     for name in texts:
@@ -291,7 +295,7 @@ def _refuse_missing(rows: Rows, column: str, what: str) -> None:
 
 
 def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return CSV cells with the numbers among them as numbers, where one is missing or none."""
+    """Return CSV cells with numbers converted, or None if a cell is missing."""
     if cells.dtype != object:
         return cells
     present = np.flatnonzero(np.not_equal(cells, None))  # type: ignore[call-overload]
@@ -309,7 +313,7 @@ def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_times(rows: Rows, column: str) -> None:
-    """Raise if a value is no time, and say in which row of which file."""
+    """Raise if a value is not a time, naming the row and the file."""
     try:
         read_times(rows.columns[column], column)
     except InvalidInputError as error:

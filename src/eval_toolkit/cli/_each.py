@@ -1,4 +1,4 @@
-"""Files that have nothing to do with each other, checked one by one, as a commit may hold them."""
+"""Check several unrelated files one by one, e.g. the files of a commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,10 +26,10 @@ def check_each(
     output: Output,
     inputs: Sequence[Path],
 ) -> None:
-    """Show what was found in every file by itself.
+    """Show the findings of every file by itself.
 
-    A file without a usual text column is not checked; one that cannot be read has a line. Exit 2
-    if there is such a one, else 1 if an error was found in any.
+    A file without a usual text column is skipped; a file that cannot be read is listed. Exit
+    with 2 if there is one, else with 1 if any file has an error.
     """
     pages, lines, failed, unread = {}, [], False, False
     found: dict[Path, None] = {}

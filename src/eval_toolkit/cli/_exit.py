@@ -1,4 +1,4 @@
-"""Exit codes, and the one way a command says that the evidence is against."""
+"""Exit codes, and how a command reports a negative result."""
 
 import click
 
@@ -11,7 +11,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EvidenceSaysNo(click.exceptions.Exit):
-    """End the command with code 1; what there is to say has been printed already."""
+    """Exit with code 1; all output has been printed already."""
 
     def __init__(self) -> None:
         super().__init__(EXIT_NO)

@@ -1,4 +1,4 @@
-"""A page as one HTML file in the look of the report; every text in it is escaped and bounded."""
+"""Render a page as one HTML file in the style of the report; all text is escaped."""
 
 import html
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ __all__ = ["html_page"]
 
 
 def html_page(page: Page) -> str:
-    """Return a page that loads nothing and runs nothing.
+    """Return a page as an HTML document without scripts or external resources.
 
     Parameters
     ----------
     page : Page
-        What there is to say.
+        Content of the page.
 
     Returns
     -------
     str
-        A whole HTML document.
+        A complete HTML document.
     """
     body = "\n".join(_body(page))
     return (

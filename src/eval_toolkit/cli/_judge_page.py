@@ -1,4 +1,4 @@
-"""What a judge said about two runs: who won, and whether the place decided."""
+"""Page of a pairwise judgement of two runs: win rate and position bias."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["pairs_page"]
 
 _NO_BIAS = 0.5
 _ROWS = {
-    "win": "A wins, a tie is half",
+    "win": "A wins, ties count half",
     "tie": "ties",
     "consistent": "both orders agree",
     "first_position": "the first answer shown wins",
@@ -21,7 +21,7 @@ _ROWS = {
 
 
 def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
-    """Return who won, how often the orders agreed, and whether the place decided."""
+    """Return the win rate, the agreement of both orders, and the position bias."""
     config = done.results["config"]
     sides = [
         f"{side} is {config['runs'][side.lower()]['model']} ({run.path})"
@@ -59,7 +59,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Return in words on which side of one half the interval lies."""
+    """Describe on which side of one half the interval lies."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

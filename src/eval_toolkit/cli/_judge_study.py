@@ -1,4 +1,4 @@
-"""``eval-toolkit judge study``: how a judge agrees with people, and the rate put right."""
+"""``eval-toolkit judge study``: agreement of a judge with human labels, and the corrected rate."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,24 +18,24 @@ __all__ = ["METHODS", "study"]
 
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
 _WORDS = {
-    "ppi++": "verdicts on all, put right by the labels",
-    "ppi": "the same, the judge at full weight",
-    "rogan-gladen": "put right by sensitivity and specificity",
-    "labels-only": "people alone, the judge ignored",
-    "raw": "the verdicts taken for the truth",
+    "ppi++": "all verdicts, corrected with the labels",
+    "ppi": "the same, with the judge at full weight",
+    "rogan-gladen": "corrected by sensitivity and specificity",
+    "labels-only": "human labels only",
+    "raw": "verdicts without correction",
 }
 _AGREEMENT = {
     "agreement": "same label",
-    "kappa": "kappa, agreement beyond chance",
+    "kappa": "kappa (agreement beyond chance)",
     "alpha": "Krippendorff's alpha",
-    "sensitivity": "sensitivity, of people's positives",
-    "specificity": "specificity, of people's negatives",
-    "precision": "precision, of the judge's positives",
-    "negative_precision": "right among the judge's negatives",
-    "bias": "bias, judge minus people",
+    "sensitivity": "sensitivity, on human positives",
+    "specificity": "specificity, on human negatives",
+    "precision": "precision, on the judge's positives",
+    "negative_precision": "correct among the judge's negatives",
+    "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
-"""More make no table that anybody reads."""
+"""Larger tables are not printed."""
 
 
 @click.command()
@@ -45,17 +45,17 @@ _MOST_CLASSES = 8
     type=click.Choice(METHODS),
     default="ppi++",
     show_default=True,
-    help="The estimate you report; choose before you look.",
+    help="Method of the reported estimate; choose it before you see the results.",
 )
 @click.option(
     "--by-verdict",
     is_flag=True,
-    help="Labels were bought by verdict: so many of the judge's positives and negatives.",
+    help="Labels were sampled by verdict: a fixed number of the judge's positives and negatives.",
 )
 @click.option(
     "--width",
     type=click.FloatRange(0, min_open=True),
-    help="Full width of the interval you want; by default one that more labels can give.",
+    help="Full width of the target interval; by default one that more labels can reach.",
 )
 @sampling_options(methods=False)
 @output_options
@@ -67,11 +67,11 @@ def study(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare a judge with people, and correct its rate.
+    """Compare a judge with human labels, and correct its rate.
 
-    FILE (CSV, TSV, JSONL, JSON, Parquet) has a row per answer with the judge's verdict, and
-    people's label on a random part of them. Of a RUN, --judge names a column, and --labels a file
-    with unit_id and the labels.
+    FILE (CSV, TSV, JSONL, JSON, Parquet) has one row per answer with the judge's verdict, and a
+    human label for a random part of them. For a RUN, --judge names a column, and --labels a
+    file with unit_id and the labels.
 
     \b
     eval-toolkit judge study verdicts.csv --judge refusal --human label
@@ -96,7 +96,7 @@ def study(
 
 @dataclass(frozen=True)
 class _Told:
-    """A study, and how it is told."""
+    """A study, and how its results are presented."""
 
     judged: Judged
     found: JudgeStudy
@@ -104,12 +104,12 @@ class _Told:
     sampling: Sampling
 
     def page(self) -> Page:
-        """Return the rate, the agreement behind it, and what labels to buy."""
+        """Return the page: the rate, the agreement behind it, and the labels to buy."""
         found, plans = self.found, self.next_labels
         lead = [
             (
-                f"judge {found.judge!r}, people {found.human!r}: {found.n_records:,} verdicts, "
-                f"{found.n_labels:,} of them with a label"
+                f"judge {found.judge!r}, human labels {found.human!r}: "
+                f"{found.n_records:,} verdicts, {found.n_labels:,} of them with a label"
             ),
             f"by {found.corrected.method}: {_estimate(found.corrected)}, {_against_raw(found)}",
         ]
@@ -134,7 +134,9 @@ class _Told:
             if getattr(self.found.agreement, name) is not None
         ]
         return Table(
-            ["", "value", "interval", "n"], rows, "agreement, where people and judge both spoke"
+            ["", "value", "interval", "n"],
+            rows,
+            "agreement on rows with both a verdict and a label",
         )
 
     def _confusion(self) -> Table:
@@ -144,7 +146,7 @@ class _Told:
             [f"people {name}", *map(Count, counts)]
             for name, counts in zip(names, agreement.table, strict=True)
         ]
-        return Table(["", *(f"judge {name}" for name in names)], rows, "who said what")
+        return Table(["", *(f"judge {name}" for name in names)], rows, "confusion matrix")
 
     def _notes(self) -> list[str]:
         found = self.found

@@ -1,4 +1,4 @@
-"""Verdicts of a judge beside human labels: read from files and runs, and what labels to buy."""
+"""Read a judge's verdicts with human labels from files and runs, and plan labels to buy."""
 
 import functools
 import math
@@ -26,18 +26,18 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""A half-width that one label gives."""
+"""Computes the half-width of the interval from the number of labels."""
 _DRAWN = {
-    "ppi++": "at random from all; the judge helps",
-    "by-verdict": "by verdict (then say --by-verdict)",
-    "rogan-gladen": "a set of its own",
-    "labels-only": "at random from all, the judge ignored",
+    "ppi++": "random sample; the judge helps",
+    "by-verdict": "sampled by verdict (pass --by-verdict)",
+    "rogan-gladen": "a separate set of labels",
+    "labels-only": "random sample, human labels only",
 }
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Records with a column of verdicts and one of human labels, and where they were read."""
+    """Records with a column of verdicts and one of human labels, and their source."""
 
     records: Records
     judge: str
@@ -47,23 +47,25 @@ class Judged:
 
 
 _OPTIONS = (
-    click.option("--judge", required=True, metavar="COLUMN", help="The judge's verdicts."),
+    click.option("--judge", required=True, metavar="COLUMN", help="Column of the judge's verdicts."),
     click.option("--human", required=True, metavar="COLUMN",
-                 help="People's labels, empty where there is none."),
+                 help="Column of human labels; empty where there is none."),
     click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-                 help="Where the human labels are, if not beside the verdicts; joined on --id."),
+                 help="File of the human labels, if they are not beside the verdicts; joined "
+                     "on --id."),
     click.option("--id", "key", metavar="COLUMN",
-                 help="What tells rows apart; else unit_id, row_id or id."),
+                 help="Column of row ids; by default unit_id, row_id or id."),
     click.option("--group", metavar="COLUMN",
-                 help="Rows that are not independent share a group; a run knows its own."),
+                 help="Column of groups: rows in one group are not independent. A run stores "
+                     "its own."),
     click.option("--positive", metavar="LABEL", multiple=True,
-                 help="Label that counts as 1, where labels are words; all others are 0. "
-                 "Repeatable."),
+                 help="Label that counts as 1 if labels are words; all others count as 0. "
+                     "Repeatable."),
 )  # fmt: skip
 
 
 def judged_options(command: _Command) -> _Command:
-    """Add SOURCE and what its columns mean; the command gets ``judged``."""
+    """Add SOURCE and its columns; the command gets ``judged``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -87,10 +89,12 @@ def _read(
     positive: Sequence[str],
 ) -> Judged:
     if labels is None and judge == human:
-        raise click.UsageError("--judge and --human name one column; people and judge are two")
+        raise click.UsageError(
+            "--judge and --human name the same column; name two different columns"
+        )
     if Path(source).is_dir():
         if group is not None:
-            raise click.UsageError("--group is for files; a run knows its own")
+            raise click.UsageError("--group is for files; a run stores its own groups")
         return _of_run(source, judge, human, labels, key, positive)
     file = Path(source)
     have = tables.column_names(file)
@@ -129,7 +133,7 @@ def _of_run(
     run = Run.open(source)
     if len(run.subjects) != 1:
         raise InvalidInputError(
-            f"{source}: holds {len(run.subjects)} sets of records; a study reads a run of one"
+            f"{source}: holds {len(run.subjects)} sets of records; a study needs a run with one"
         )
     records = run.records(*run.subjects[0])
     if judge not in records.numbers:
@@ -138,8 +142,8 @@ def _of_run(
     if labels is None:
         if human not in records.numbers:
             raise InvalidInputError(
-                f"{source}: there is no column {human!r} (--human); if people's labels are in a "
-                "file, name it with --labels"
+                f"{source}: there is no column {human!r} (--human); if the human labels "
+                "are in another file, name it with --labels"
             )
         return Judged(records, judge, human, (run.path,))
     ids = records.unit_id.astype(str).tolist()
@@ -163,14 +167,14 @@ def _of_run(
 
 @dataclass(frozen=True)
 class _Beside:
-    """A file of labels, and which of its rows belongs to each record."""
+    """A file of labels, and the label row of each record."""
 
     rows: Rows
     at: list[int | None]
     notes: tuple[str, ...]
 
     def spread(self, values: Sequence[float | None]) -> list[float | None]:
-        """Return the label of each record, None where the file has none."""
+        """Return the label of each record, or None if the file has none."""
         return [None if row is None else values[row] for row in self.at]
 
 
@@ -182,7 +186,7 @@ def _joined(
     attempts: Sequence[object] | None,
     source: str,
 ) -> _Beside:
-    """Find the row of labels of every record, by id, and by attempt where the file has one."""
+    """Find the label row of every record by id, and by attempt if the file has that column."""
     file = Path(labels)
     have = tables.column_names(file)
     named_column(file, have, human, (), "--human")
@@ -195,25 +199,25 @@ def _joined(
     for row, one in enumerate(zip(_all_there(rows, str(found)), tries, strict=True)):
         if one in place:
             raise InvalidInputError(
-                f"{rows.where(row)}: {found!r} is {one[0]!r} like row {place[one] + 1}; one label "
-                "for each"
+                f"{rows.where(row)}: {found!r} is {one[0]!r} as in row {place[one] + 1}; "
+                "ids of labels must be unique"
             )
         place[one] = row
     of = [str(attempt) for attempt in attempts or ()] if several else [""] * len(ids or ())
     keys = list(zip(ids or (), of, strict=True))
     if len(set(keys)) < len(keys):
         raise InvalidInputError(
-            f"{source}: holds several answers to one {found}; {labels} does not say which it "
-            f"labels: add a column {_ATTEMPT!r}"
+            f"{source}: holds several answers per {found}, and {labels} does not say "
+            f"which of them it labels; add a column {_ATTEMPT!r}"
         )
     at = [place.get(one) for one in keys]
     known = len(place) - len(set(place) - set(keys))
     if not known:
         raise InvalidInputError(
-            f"{labels}: none of its {found!r} is in {source}; the first is {next(iter(place))[0]!r}"
+            f"{labels}: no {found!r} occurs in {source}; the first is {next(iter(place))[0]!r}"
         )
     left = len(place) - known
-    return _Beside(rows, at, (f"{left:,} labels of units that are not there",) if left else ())
+    return _Beside(rows, at, (f"{left:,} labels of unknown units",) if left else ())
 
 
 def _key(file: Path, have: Sequence[str], asked: str | None, *, needed: bool) -> str | None:
@@ -233,14 +237,16 @@ def _all_there(rows: Rows, column: str) -> list[str]:
 def _numbers(
     columns: Sequence[tuple[Rows, str]], positive: Sequence[str]
 ) -> list[list[float | None]]:
-    """Return columns of texts as numbers: a column that has a positive label as 1 and 0."""
+    """Convert text columns to numbers: 1 for positive labels and 0 for all others."""
     wanted = set(positive)
     texts = [rows.columns[name].tolist() for rows, name in columns]
     there = {text for column in texts for text in column if text is not None}
     for label in positive:
         if label not in there:
             shown = ", ".join(map(repr, sorted(there)[:_SHOWN]))
-            raise InvalidInputError(f"--positive {label!r} is no label; there are {shown}, …")
+            raise InvalidInputError(
+                f"--positive {label!r} does not occur; the labels are {shown}, …"
+            )
     found = []
     for (rows, name), column in zip(columns, texts, strict=True):
         if wanted & set(column):
@@ -256,8 +262,8 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
     number = number_in(text)
     if number is None or not math.isfinite(number):
         raise InvalidInputError(
-            f"{rows.where(row)}: {name!r} is {text!r}, which is no number; where labels are words, "
-            "say which counts as 1: --positive LABEL"
+            f"{rows.where(row)}: {name!r} is {text!r}, which is not a number; if labels "
+            "are words, name the one that counts as 1: --positive LABEL"
         )
     return number
 
@@ -267,7 +273,7 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class LabelPlans:
-    """How many labels an interval of one width takes, by every way to draw and use them."""
+    """Number of labels for an interval of a given width, by method."""
 
     width: float
     plans: Mapping[str, LabelPlan]
@@ -282,8 +288,8 @@ class LabelPlans:
         }
 
     def table(self) -> Table:
-        """Return a line per method."""
-        header = ["method", "width now", "at best", "labels in all", "to buy", "how they are drawn"]
+        """Return a table with one row per method."""
+        header = ["method", "width now", "at best", "labels in total", "to buy", "sampling"]
         return Table(
             header,
             [
@@ -301,7 +307,7 @@ class LabelPlans:
         )
 
     def notes(self) -> list[str]:
-        """Say which methods have no plan."""
+        """Explain which methods have no plan."""
         return [f"no plan by {name}: {reason}" for name, reason in self.left_out.items()]
 
 
@@ -316,10 +322,10 @@ def label_plans(
     confidence: float,
     methods: Sequence[LabelRule] = LABEL_RULES,
 ) -> LabelPlans:
-    """Return the plans that exist for the data, and why others do not.
+    """Return the plans that are feasible for the data, and why others are not.
 
-    Without a width it is the one between what there is now and what labels on every row would
-    give, so that there is a plan.
+    The default width lies between the current width and the width with every row labelled, so
+    that a plan exists.
     """
     records = judged.records
     given = records.status[judged.judge] == "ok"

@@ -1,4 +1,4 @@
-"""Options that say who judges stored answers and by what, for every command that asks judges."""
+"""Options of judge models and rubrics, for every command that queries judges."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILES = (".toml", ".yaml", ".yml")
 temperature_option = click.option(
     "--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
-    help="Of the verdicts.",
+    help="Sampling temperature of the verdicts.",
 )  # fmt: skip
 max_tokens_option = click.option(
     "--max-tokens", default=512, show_default=True, type=click.IntRange(1), help="Of a verdict."
@@ -39,7 +39,7 @@ _OPTIONS = (
         "rubrics",
         multiple=True,
         metavar="NAME|FILE",
-        help="What is judged (`judge rubrics`), or a TOML or YAML file. Repeatable. "
+        help="Rubric to judge by (`judge rubrics`), or a TOML or YAML file. Repeatable. "
         "[default: correctness]",
     ),
     click.option(
@@ -54,7 +54,7 @@ _OPTIONS = (
         type=click.Choice(["majority", "mean"]),
         default="majority",
         show_default=True,
-        help="What several votes, or judges, come to.",
+        help="How several votes or judges are combined.",
     ),
     temperature_option,
     max_tokens_option,
@@ -63,7 +63,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Judging:
-    """Who judges, what, and how often."""
+    """Judge models, rubrics, and number of votes."""
 
     models: Sequence[str]
     rubrics: Sequence[str]
@@ -72,7 +72,7 @@ class Judging:
     def judges(
         self, choose: Callable[..., ModelChoice], concurrency: int | None
     ) -> list[Judge | Panel]:
-        """Return a judge for each rubric, or a panel where there are several models."""
+        """Return a judge for each rubric, or a panel if there are several models."""
         asked = [
             loaded_judge(choose, model, concurrency, among=self.models)
             for model in dict.fromkeys(self.models)
@@ -102,8 +102,8 @@ def judging_options(*, required: bool) -> Callable[[_Command], _Command]:
             required=required,
             multiple=True,
             metavar="MODEL",
-            help="Who judges: openai:NAME, … (`models list`), with options of its own as in "
-            "\"openai:NAME{base_url='URL'}\". Several are a panel.",
+            help="Judge model: openai:NAME, … (`models list`), with its options as in "
+            "\"openai:NAME{base_url='URL'}\". Several models form a panel.",
         )(decorated)
 
     return add
@@ -115,13 +115,13 @@ def loaded_judge(
     concurrency: int | None,
     among: Sequence[str] = (),
 ) -> Model:
-    """Return who judges; one that limits itself is told how many requests are wanted at once."""
+    """Return the judge models, with the concurrency passed on to models that limit themselves."""
     told = {"concurrency": concurrency} if concurrency and is_http(model) else {}
     return choose(model, among=among, **told).load()
 
 
 def typed(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what was typed; the rest is as the run has it that is scored again."""
+    """Return the options given by the user; the others are taken from the run."""
     context = click.get_current_context()
     return {
         name: value
@@ -131,7 +131,7 @@ def typed(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rubric(given: str) -> Rubric:
-    """Return a ready rubric by name, or the one that a file holds."""
+    """Return a built-in rubric by name, or read one from a file."""
     if not given.lower().endswith(_FILES):
         return Rubric.of(given)
     tables = read_tables(Path(given))
@@ -143,10 +143,10 @@ def _rubric(given: str) -> Rubric:
 
 
 def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -> Judge | Panel:
-    """Return one judge, or a panel of several that are told apart by their models."""
+    """Return one judge, or a panel of several, named after their models."""
     if len(models) == 1:
         return Judge(rubric, models[0], rule=rule, **options)
-    # A judge's name stands in the step of its requests, which has colons of its own.
+    # A judge's name is part of the step of its requests, which contains colons itself.
     names = _numbered([f"{rubric.name}_{model.name}".replace(":", "-") for model in models])
     members = [
         Judge(rubric, one, name=name, rule=rule, **options)
@@ -156,7 +156,7 @@ def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Return names that differ: the second of one name is "name_2"."""
+    """Return unique names: the second "name" becomes "name_2"."""
     return [
         name if names[:at].count(name) == 0 else f"{name}_{names[:at].count(name) + 1}"
         for at, name in enumerate(names)

@@ -1,4 +1,4 @@
-"""Loaders, checks and files by name, for the commands that look at the data itself."""
+"""Load loaders, checks and files by name, for the commands that examine data."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,9 +21,9 @@ __all__ = ["NamedCheck", "NamedSelector", "check_folds", "loaded_data", "named_f
 
 
 def loaded_data(spec: str) -> dict[str, Data]:
-    """Return the splits of the loader that a name stands for, by their names.
+    """Return the splits of a loader by name.
 
-    Where a message names a file, it names the loader.
+    Messages that would name a file name the loader.
     """
     loader = load_loader(spec)
     name = name_and_options(spec)[0]
@@ -39,7 +39,7 @@ def _data(loader: str, part: EvalSlice) -> Data:
 
 
 def named_files(given: Sequence[str]) -> dict[str, Path]:
-    """Return the files by the names of their splits."""
+    """Return the files by split name."""
     named: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -52,14 +52,14 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
             key = name or stem_of(file)[0]
             if key in named:
                 raise InvalidInputError(
-                    f"{file}: the split {key!r} is {named[key]} already; write NAME={file}"
+                    f"{file}: the split {key!r} is already {named[key]}; write NAME={file}"
                 )
             named[key] = file
     return named
 
 
 class _Named:
-    """A plugin from the command line: what goes wrong in it names it."""
+    """A plugin loaded from the command line; errors name it."""
 
     kind = ""
 
@@ -80,15 +80,17 @@ class _Named:
             found = getattr(self._made, method)(*given)
         except EvalToolkitError:
             raise
-        except Exception as error:  # somebody else's code may fail in any way
+        except Exception as error:  # third-party code may fail in any way
             self._fails(f"{method} failed: {type(error).__name__}: {error}", error)
         if not isinstance(found, gives):
-            self._fails(f"{method} gave a {type(found).__name__}; it must give a {gives.__name__}")
+            self._fails(
+                f"{method} returned a {type(found).__name__}; it must return a {gives.__name__}"
+            )
         return found
 
 
 class NamedCheck(_Named):
-    """A leakage check by name."""
+    """A leakage check loaded by name."""
 
     kind = "check"
 
@@ -101,7 +103,7 @@ class NamedCheck(_Named):
         return str(self._made.name)
 
     def validate(self, splits: Mapping[str, Any]) -> LeakageFinding:
-        """Return what the check finds, in rows that are there."""
+        """Return the findings of the check; raise if they name rows that do not exist."""
         found: LeakageFinding = self._called("validate", splits, gives=LeakageFinding)
         for split, rows in (found.drop_indices or {}).items():
             if split not in splits:
@@ -114,7 +116,7 @@ class NamedCheck(_Named):
 
 
 class NamedSelector(_Named):
-    """A threshold selector by name."""
+    """A threshold selector loaded by name."""
 
     kind = "selector"
 
@@ -123,29 +125,29 @@ class NamedSelector(_Named):
 
     @property
     def criterion(self) -> str:
-        """The selector's own."""
+        """Return the selector's own name."""
         return str(self._made.criterion)
 
     def select(self, y_true: Any, y_score: Any) -> ThresholdResult:
-        """Return the threshold it chooses."""
+        """Return the selected threshold."""
         chosen: ThresholdResult = self._called("select", y_true, y_score, gives=ThresholdResult)
         return chosen
 
 
 def check_folds(spec: str, splitter: Any, rows: EvalSlice) -> None:
-    """Raise a `PluginError` that names the splitter where it cannot cut these rows."""
+    """Raise a `PluginError` that names the splitter if it fails on these rows."""
     what = f"splitter {spec!r}"
     try:
         folds = list(splitter.iter_folds(rows))
     except EvalToolkitError:
         raise
-    except Exception as error:  # somebody else's code may fail in any way
+    except Exception as error:  # third-party code may fail in any way
         raise PluginError(f"{what}: iter_folds failed: {type(error).__name__}: {error}") from error
     for fold in folds:
         parts = fold.values() if isinstance(fold, Mapping) else [fold]
         odd = next((part for part in parts if not isinstance(part, EvalSlice)), None)
         if odd is not None:
             raise PluginError(
-                f"{what}: iter_folds gave a {type(odd).__name__}; a fold is a dict of EvalSlice, "
-                "with 'train' and 'test'"
+                f"{what}: iter_folds yielded a {type(odd).__name__}; a fold is a dict of "
+                "EvalSlice with 'train' and 'test'"
             )

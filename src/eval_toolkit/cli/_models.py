@@ -1,4 +1,4 @@
-"""Options that say which model to ask, and how: the same for `run` and `models check`."""
+"""Options that select and configure a model, shared by `run` and `models check`."""
 
 import difflib
 import functools
@@ -21,13 +21,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A model by name, with what its maker is told."""
+    """A model by name, with the options of its constructor."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> Model:
-        """Return the model; weights and connections wait until they are needed."""
+        """Return the model; weights and connections are loaded on first use."""
         try:
             return load_model(self.name, self.options)
         except PluginError as error:
@@ -40,23 +40,23 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", help="openai: of the server, ending in /v1."),
+    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1."),
     click.option(
-        "--api-key-env", metavar="NAME", help="openai: environment variable that holds the key."
+        "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 metavar="S", help="openai: seconds one request may take."),
-    click.option("--max-tries", type=click.IntRange(1), help="openai: tries of one request."),
+                 metavar="S", help="openai: timeout of one request in seconds."),
+    click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
     click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
-                 help="openai: requests per minute."),
+                 help="openai: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
-                 help="openai: tokens per minute."),
-    click.option("--prices", metavar="IN,OUT", help="openai: of a million tokens, for the cost."),
+                 help="openai: maximum number of tokens per minute."),
+    click.option("--prices", metavar="IN,OUT", help="openai: prices per million input and output tokens, to compute the cost."),
 )  # fmt: skip
 
 
 def model_options(command: _Command) -> _Command:
-    """Add the options of models over HTTP and ``--model-arg``; the command gets ``choose``."""
+    """Add the options of HTTP models and ``--model-arg``; the command gets ``choose``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -71,7 +71,7 @@ def model_options(command: _Command) -> _Command:
         arguments = read_arguments(kwargs.pop("model_args"))
 
         def choose(given: str, among: Sequence[str] = (), **more: Any) -> ModelChoice:
-            """Return a model; among several, options of HTTP are of those that HTTP reaches."""
+            """Return a model; HTTP options apply only to models reached over HTTP."""
             name, own = _with_options(given)
             apart = any(map(is_http, among)) and not is_http(name)
             return ModelChoice(name, {**more, **({} if apart else options), **arguments, **own})
@@ -84,7 +84,7 @@ def model_options(command: _Command) -> _Command:
         "model_args",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Any other option of the model. Repeatable.",
+        help="Further option of the model. Repeatable.",
     )(wrapped)
     for option in reversed(_HTTP):
         decorated = option(decorated)
@@ -92,16 +92,16 @@ def model_options(command: _Command) -> _Command:
 
 
 def is_http(name: str) -> bool:
-    """Return whether a model is asked over HTTP."""
+    """Return whether a model is queried over HTTP."""
     return name.startswith("openai:")
 
 
 def _with_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Return a model's name and the options behind it, as in ``openai:m{max_tries=3}``."""
+    """Split a model's name from its options, as in ``openai:m{max_tries=3}``."""
     name, brace, rest = text.partition("{")
-    if not brace or not is_http(name):  # a scripted answer may hold braces of its own
+    if not brace or not is_http(name):  # a scripted answer may contain braces
         return text, {}
-    place = f"{text}: the options are no TOML table such as {{base_url='URL'}}"
+    place = f"{text}: the options are not a TOML table such as {{base_url='URL'}}"
     return name, parse_toml(f"options = {{{rest}", place)["options"]
 
 
@@ -114,7 +114,7 @@ def _prices(text: str) -> tuple[float, float]:
 
 
 def read_arguments(given: Sequence[str]) -> dict[str, Any]:
-    """Read ``key=value``: numbers, true and false, lists and tables as TOML writes them, else text."""
+    """Parse ``key=value``; the value is a TOML number, boolean, list or table, else a string."""
     arguments: dict[str, Any] = {}
     for text in given:
         key, equals, value = text.partition("=")

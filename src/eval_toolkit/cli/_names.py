@@ -1,4 +1,4 @@
-"""Names at the edge: what ``--metric`` and ``--select`` stand for."""
+"""Resolve the names given with ``--metric`` and ``--select``."""
 
 import difflib
 import math
@@ -52,21 +52,21 @@ MAX_BINS = 10_000
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
 
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
-"""Names that always mean ours, since they take a number."""
+"""Names that always mean built-in metrics, since they take a number."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
 def metric_specs(
     names: Iterable[str], at: "float | FittedOperatingPoint | None" = None
 ) -> list[MetricSpec]:
-    """Return the specs that names like ``roc_auc``, ``recall_at_fpr=0.01`` or ``f1`` stand for.
+    """Return the metric specs for names such as ``roc_auc``, ``recall_at_fpr=0.01`` or ``f1``.
 
     Parameters
     ----------
     names : iterable of str
-        A name twice counts once.
+        Names of metrics; duplicates are ignored.
     at : float or FittedOperatingPoint, optional
-        Where metrics that need a threshold operate, unless they say so themselves (``f1=0.5``).
+        Default threshold of metrics that need one; ``f1=0.5`` overrides it.
     """
     return list({spec.name: spec for spec in (_metric(name, at) for name in names)}.values())
 
@@ -97,7 +97,7 @@ def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec
 
 
 def _stored(asked: str) -> MetricSpec:
-    """Return the metric that results store under this name, as ``recall_at_fpr_0.01``."""
+    """Return the metric stored under a name, e.g. ``recall_at_fpr_0.01``."""
     from eval_toolkit.analysis import metric_named
 
     try:
@@ -108,7 +108,7 @@ def _stored(asked: str) -> MetricSpec:
 
 
 def selector(asked: str) -> ThresholdSelector:
-    """Return the selector that ``max-f1``, ``recall=0.9`` … or a package's name stands for."""
+    """Return the selector for ``max-f1``, ``recall=0.9`` … or a plugin's name."""
     name, has_number, text = asked.partition("=")
     key = name.strip().lower().replace("_", "-")
     if key == "max-f1" and not has_number:
@@ -136,7 +136,7 @@ def _target(name: str, value: float) -> ThresholdSelector:
 
 
 def _offered_selector(asked: str) -> ThresholdSelector:
-    """Return the selector of an installed package, or one of ours by its full name."""
+    """Return the selector of an installed package, or a built-in one by its full name."""
     from eval_toolkit.cli._loaded import NamedSelector
     from eval_toolkit.harness.loading import SELECTORS
     from eval_toolkit.plugins import known_name, name_and_options
@@ -144,14 +144,14 @@ def _offered_selector(asked: str) -> ThresholdSelector:
     name = name_and_options(asked)[0]
     if ":" not in name and known_name("selectors", name, SELECTORS) is None:
         raise InvalidInputError(
-            f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}, or the "
-            "name of one that a package offers"
+            f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}, "
+            "or a selector of an installed package"
         )
     return NamedSelector(asked)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a hint: the names close to a wrong one, or all there are."""
+    """Return a hint with the names closest to a wrong one, or all names."""
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -162,15 +162,16 @@ def _number(text: str, what: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise InvalidInputError(f"{what}: {text!r} is no number") from None
+        raise InvalidInputError(f"{what}: {text!r} is not a number") from None
     if not math.isfinite(number):
-        raise InvalidInputError(f"{what}: {text!r} is no finite number")
+        raise InvalidInputError(f"{what}: {text!r} is not a finite number")
     return number
 
 
 def _whole(value: float, name: str) -> int:
     if value != int(value) or value > MAX_BINS:
         raise InvalidInputError(
-            f"--metric {name}={value:g}: the number of bins must be whole, and at most {MAX_BINS}"
+            f"--metric {name}={value:g}: the number of bins must be an integer of at most "
+            f"{MAX_BINS}"
         )
     return int(value)

@@ -1,4 +1,4 @@
-"""Options that commands share; each group arrives at the command as one object."""
+"""Options shared by commands; each group is passed to the command as one object."""
 
 import contextlib
 import functools
@@ -34,17 +34,17 @@ RESAMPLES = click.IntRange(50, 1_000_000)  # fewer leave nothing beyond a 95 % i
 
 @dataclass(frozen=True)
 class Sampling:
-    """How intervals are made."""
+    """Options of the intervals."""
 
     confidence: float
     n_resamples: int
     seed: int
     method: str | None = None
     executor: Executor | None = None
-    """Where resamples are drawn; no number depends on it, so nothing stored names it."""
+    """Executor of the resamples; it changes no number, so it is not stored."""
 
     def summary(self) -> SummarySpec:
-        """Return the same for the functions that make intervals."""
+        """Return the options as keyword arguments of the functions that compute intervals."""
         return SummarySpec(
             confidence=self.confidence,
             n_resamples=self.n_resamples,
@@ -54,7 +54,7 @@ class Sampling:
         )
 
     def made(self, of_cells: Iterable[int]) -> str:
-        """Return how intervals were made, given how many resamples that of each cell has."""
+        """Describe how intervals were computed, given the number of resamples of each cell."""
         return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,59 +68,68 @@ class Sampling:
 
 
 _COLUMNS = (
-    click.option("--label", metavar="COLUMN", help="Labels; else label, y_true, y or target."),
+    click.option(
+        "--label", metavar="COLUMN", help="Column of labels; by default label, y_true, y or target."
+    ),
     click.option(
         "--score",
         "scores",
         metavar="COLUMN",
         multiple=True,
-        help="Scores; else score, y_score, prob, probability or prob_positive. Repeatable.",
+        help="Column of scores; by default score, y_score, prob, probability or "
+        "prob_positive. Repeatable.",
     ),
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Rows that are not independent (one author, one template) share a group.",
+        help="Column of groups: rows in one group (one author, one template) are not independent.",
     ),
     click.option(
         "--id",
         metavar="COLUMN",
-        help="The data's own key of a row, unique; else unit_id, row_id or id.",
+        help="Column of unique row ids; by default unit_id, row_id or id.",
     ),
     click.option(
-        "--no-id", is_flag=True, help="Rows have no key, whatever the columns are called."
+        "--no-id", is_flag=True, help="Rows have no ids, whatever the columns are called."
     ),
 )
 _LABELS = (
-    click.option("--positive", metavar="LABEL", help="The label that counts as positive."),
+    click.option("--positive", metavar="LABEL", help="Label of the positive class."),
     click.option(
         "--labels",
         metavar="NEG,POS",
-        help="Both labels, where they are words; 0 and 1, true and false need no option.",
+        help="Negative and positive label, if labels are words; 0 and 1, true and false need "
+        "no option.",
     ),
 )
 _FORMAT = (
     click.option(
-        "--quoting/--no-quoting", default=True, help="Whether quotes in CSV and TSV are special."
+        "--quoting/--no-quoting",
+        default=True,
+        help="Whether quotes in CSV and TSV files are special.",
     ),
-    click.option("--header", metavar="A,B,…", help="Column names of files that have none."),
+    click.option("--header", metavar="A,B,…", help="Column names of files without a header."),
     click.option(
         "--separator",
         metavar="CHAR",
-        help="Separator of CSV cells: , ; | tab … [default: detected].",
+        help="Separator of CSV files: , ; | tab … [default: detected].",
     ),
     click.option(
         "--decimal",
         type=click.Choice([".", ","]),
-        help="Decimal mark of numbers in CSV [default: detected].",
+        help="Decimal mark of numbers in CSV files [default: detected].",
     ),
 )
 _BY = click.option(
-    "--by", metavar="COLUMN", multiple=True, help="Report each value of a column. Repeatable."
+    "--by",
+    metavar="COLUMN",
+    multiple=True,
+    help="Column of slices: report each of its values. Repeatable.",
 )
 
 
 def label_options(command: _Command) -> _Command:
-    """Add the options that say which labels are the classes; the command gets ``labels``."""
+    """Add the options of class labels; the command gets ``labels``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -131,7 +140,7 @@ def label_options(command: _Command) -> _Command:
 
 
 def file_options(command: _Command) -> _Command:
-    """Add the options that say how files are written; the command gets ``file_format``."""
+    """Add the options of file formats; the command gets ``file_format``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +163,7 @@ def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
 
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
-    """Add the options that say what the columns mean; the command gets ``wanted``."""
+    """Add the options of input columns; the command gets ``wanted``."""
 
     def add(command: _Command) -> _Command:
         @label_options
@@ -183,7 +192,7 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
             default=0.95,
             show_default=True,
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Nominal coverage of the intervals.",
+            help="Confidence level of the intervals.",
         )
         @click.option(
             "--resamples",
@@ -198,7 +207,7 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
             default=42,
             show_default=True,
             type=click.IntRange(0),
-            help="Seed of the resamples.",
+            help="Random seed of the resampling.",
         )
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -223,14 +232,15 @@ def direction_options(command: _Command) -> _Command:
         "higher",
         metavar="METRIC",
         multiple=True,
-        help="More of this metric or column is better, whatever its name or a log says. Repeatable.",
+        help="Higher is better for this metric or column, whatever its name or a log says. "
+        "Repeatable.",
     )
     @click.option(
         "--lower-is-better",
         "lower",
         metavar="METRIC",
         multiple=True,
-        help="Less of it is better. Repeatable.",
+        help="Lower is better for this metric or column. Repeatable.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -249,28 +259,28 @@ def direction_options(command: _Command) -> _Command:
 _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
-    help="Kind of bootstrap interval; by default score intervals, which hold with few rows.",
+    help="Kind of bootstrap interval.  [default: score intervals, which are valid with few rows]",
 )
 _BACKENDS = (
     click.option(
         "--workers",
         type=click.IntRange(1),
-        help="How many tasks of --backend run at once; one per core by default.",
+        help="Number of concurrent tasks of --backend.  [default: one per core]",
     ),
     click.option(
         "--backend",
         type=click.Choice(BACKENDS),
-        help="Draw resamples in parallel; the numbers are the same on each.",
+        help="Draw resamples in parallel; the backend changes no number.",
     ),
 )
 
 
 @contextlib.contextmanager
 def _executor(backend: str | None, workers: int | None) -> Iterator[Executor | None]:
-    """Yield what ``--backend`` names, open for as long as the command runs."""
+    """Yield the executor of ``--backend``; close it when the command ends."""
     if backend is None:
         if workers is not None:
-            raise click.UsageError("--workers is for --backend; give both")
+            raise click.UsageError("--workers needs --backend")
         yield None
         return
     from eval_toolkit.integrations.executors import open_executor  # few commands draw in parallel
@@ -292,12 +302,12 @@ def form_options(command: _Command) -> _Command:
 
 
 def output_options(command: _Command) -> _Command:
-    """Add the forms, and ``--out`` for a file to write; the command gets ``output``."""
+    """Add the output formats and ``--out``; the command gets ``output``."""
     option = click.option(
         "--out",
         metavar="FILE",
         type=click.Path(dir_okay=False),
-        help="Write there instead; its suffix decides the form where no flag does.",
+        help="Write to this file; without a format flag its suffix sets the format.",
     )
     return _with_forms(command, (option,))
 

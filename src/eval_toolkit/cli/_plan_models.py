@@ -1,4 +1,4 @@
-"""``eval-toolkit plan labels``, ``attempts`` and ``variance``: what to buy for language models."""
+"""``eval-toolkit plan labels``, ``attempts`` and ``variance``: plans for language models."""
 
 import math
 from collections.abc import Sequence
@@ -49,14 +49,14 @@ _RUN = "run"
     "methods",
     multiple=True,
     type=click.Choice(LABEL_RULES),
-    help="How labels will be drawn and used; every one by default. Repeatable.",
+    help="Method that uses the labels; all by default. Repeatable.",
 )
 @confidence_option
 @output_options
 def labels(judged: Judged, width: float, methods: Any, confidence: float, output: Output) -> None:
-    """Plan how many human labels to buy, from a judge and the labels there are.
+    """Plan how many human labels to buy, from a judge and the existing labels.
 
-    FILE or RUN as in `judge study`, with 20 labels or more on a random part.
+    FILE or RUN are as in `judge study`, with at least 20 labels on a random part.
 
     \b
     eval-toolkit plan labels verdicts.csv --judge refusal --human label --width 0.1
@@ -66,7 +66,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
         name, reason = next(iter(found.left_out.items()))
         raise InfeasibleError(f"--width {width:g}, {name}: {reason}")
     name, plan = next(iter(found.plans.items()))
-    lead = [f"{plan.n_more:,} more labels, {plan.n_labels:,} in all, by {name}."]
+    lead = [f"{plan.n_more:,} more labels, {plan.n_labels:,} in total, by {name}."]
     payload = {"question": "labels", **found.to_dict()}
     notes = [f"{percent(confidence)} intervals", *judged.notes, *found.notes()]
     page = Page("Plan", payload, lead, [found.table()], [in_options(note) for note in notes])
@@ -74,38 +74,56 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 
 
 @click.command()
-@click.option("--effect", type=float, help="Difference to be found, as 0.03.")
-@click.option("--items", type=click.IntRange(2), help="Or: the items you have; what can they show?")
+@click.option("--effect", type=float, help="Difference to detect, e.g. 0.03.")
+@click.option(
+    "--items",
+    type=click.IntRange(2),
+    help="Number of available items; report the smallest detectable difference.",
+)
 @click.option(
     "--attempts",
     "tries",
     multiple=True,
     type=click.IntRange(1),
     metavar="K",
-    help="Attempts per item. Repeatable. [default: 1, 2, 4, 8]",
+    help="Number of attempts per item. Repeatable. [default: 1, 2, 4, 8]",
 )
 @click.option(
     "--item-sd",
     required=True,
     type=click.FloatRange(0),
-    help="How much items differ: of their true means, or of the true differences.",
+    help="Standard deviation between items: of their true means, or of the true differences.",
 )
 @click.option(
     "--within-sd",
     type=click.FloatRange(0),
-    help="How much attempts at one item differ (real values).",
+    help="Standard deviation between attempts at one item (real values).",
 )
-@click.option("--expected", type=Share, help="Rate of the first system (0/1 values).")
+@click.option("--expected", type=Share, help="Expected rate of the first system (0/1 values).")
 @click.option(
     "--correlation",
     type=click.FloatRange(-1, 1),
-    help="Of the two systems' item means; needed with --expected.",
+    help="Correlation of the two systems' item means; needed with --expected.",
 )
-@click.option("--different-items", is_flag=True, help="The two are evaluated on different items.")
-@click.option("--one-system", is_flag=True, help="One system against a fixed value.")
-@click.option("--judge-sd", type=Above, help="A judge's error at one attempt (real values).")
-@click.option("--sensitivity", type=Share, help="A judge's, on right answers (0/1 values).")
-@click.option("--specificity", type=Share, help="A judge's, on wrong answers (0/1 values).")
+@click.option(
+    "--different-items", is_flag=True, help="Evaluate the two systems on different items."
+)
+@click.option("--one-system", is_flag=True, help="Compare one system with a fixed value.")
+@click.option(
+    "--judge-sd",
+    type=Above,
+    help="Standard deviation of a judge's error at one attempt (real values).",
+)
+@click.option(
+    "--sensitivity",
+    type=Share,
+    help="Sensitivity of the judge: share of correct answers it accepts (0/1 values).",
+)
+@click.option(
+    "--specificity",
+    type=Share,
+    help="Specificity of the judge: share of wrong answers it rejects (0/1 values).",
+)
 @power_option
 @confidence_option
 @groups_options
@@ -119,9 +137,9 @@ def attempts(
     output: Output,
     **assumed: Any,
 ) -> None:
-    """Plan items and attempts at each of them.
+    """Plan the number of items and of attempts per item.
 
-    Says what more attempts save, and what a judge's errors cost.
+    Report what more attempts save, and what a judge's errors cost.
     `plan variance` measures --item-sd and --within-sd on a run with several attempts.
 
     \b
@@ -165,7 +183,7 @@ def _attempts_page(
     where: str,
     assumed: dict[str, Any],
 ) -> Page:
-    first, chance = rows[0], f"with a chance of {percent(assumed['power'])}"
+    first, chance = rows[0], f"with power {percent(assumed['power'])}"
     each = f"{first['attempts']} attempts each" if first["attempts"] > 1 else "one attempt each"
     if effect is None:
         lead = f"{items:,} items, {each}, show a difference of {first['effect']:.3g} {where}"
@@ -173,7 +191,7 @@ def _attempts_page(
         cells: Rows = [[row["attempts"], Number(row["effect"], ".4f")] for row in rows]
     else:
         lead = f"{first['n']:,} items, {each}, to find a difference of {effect:g} {where}"
-        header = ["attempts per item", "items", "answers in all"]
+        header = ["attempts per item", "items", "answers in total"]
         cells = [[row["attempts"], row["n"], row["n_answers"]] for row in rows]
     tables = [Table(header, cells), assumed_table(payload["assumed"])]
     return Page("Plan", payload, [f"{lead}, {chance}."], tables)
@@ -181,20 +199,21 @@ def _attempts_page(
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN... | NAME=RUN...")
-@click.option("--metric", required=True, metavar="COLUMN", help="What was measured.")
+@click.option("--metric", required=True, metavar="COLUMN", help="Column to analyse.")
 @click.option(
     "--by",
     "factors",
     multiple=True,
     metavar="SLICE",
-    help="What else was varied on the same items: a slice of the records. Repeatable.",
+    help="Further factor varied on the same items: a slice of the records. Repeatable.",
 )
 @click.option(
     "--cost",
     "costs",
     multiple=True,
     metavar="WHAT=X",
-    help="Of one more item, attempt or level of a factor, beside its requests at 1 each.",
+    help="Cost of one more item, attempt or level of a factor, in addition to its requests at "
+    "1 each.",
 )
 @output_options
 def variance(
@@ -204,10 +223,10 @@ def variance(
     costs: Sequence[str],
     output: Output,
 ) -> None:
-    """Plan what to buy more of: items or attempts.
+    """Plan whether to buy more items or more attempts.
 
-    Says where the noise of a run comes from.
-    Several runs on the same items, under other prompts or seeds, are told apart as "run".
+    Report the sources of variance in a run. Several runs on the same items, with other prompts
+    or seeds, are levels of the factor "run".
 
     \b
     eval-toolkit plan variance runs/mine --metric exact_match
@@ -223,7 +242,7 @@ def variance(
 
 
 def _together(runs: Sequence[str], metric: str) -> Records:
-    """Return the records of all runs; which run a line is of is a slice."""
+    """Return the records of all runs; a slice holds the run of each row."""
     named = [(run.partition("=")[0], run.partition("=")[2] or run) for run in runs]
     parts = []
     for _, path in named:
@@ -239,7 +258,7 @@ def _together(runs: Sequence[str], metric: str) -> Records:
     if len(parts) == 1:
         return parts[0]
     if len({name for name, _ in named}) < len(named):
-        raise click.UsageError("name two runs differently: NAME=RUN")
+        raise click.UsageError("run names must be unique: NAME=RUN")
     lines = [(part, row) for part in parts for row in range(len(part))]
     ok = [part.status[metric][row] == "ok" for part, row in lines]
     values = [float(part.columns[metric][row]) for part, row in lines]
@@ -261,9 +280,9 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
         try:
             costs[name] = float(number)
         except ValueError:
-            raise InvalidInputError(f"--cost {text} must be WHAT=NUMBER, as item=0.5") from None
+            raise InvalidInputError(f"--cost {text} must be WHAT=NUMBER, e.g. item=0.5") from None
         if not (math.isfinite(costs[name]) and costs[name] >= 0.0):
-            raise InvalidInputError(f"--cost {text}: a cost is a finite number, 0 or more")
+            raise InvalidInputError(f"--cost {text}: a cost must be a finite number, 0 or more")
     return costs
 
 
@@ -273,7 +292,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     )
     lead = [
         f"{payload['metric']}: mean {found.mean:.4f}, standard error {found.se():.4f}, from {counts}",
-        f"what saves most per cost: one more {buys[0].what}",
+        f"largest saving per cost: one more {buys[0].what}",
     ]
     shares = found.shares
     parts: Rows = [
@@ -291,9 +310,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         for buy in buys
     ]
     tables = [
-        Table(
-            ["source", "variance", "SD", "share"], parts, "where the noise of one value comes from"
-        ),
+        Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
         Table(["", "SE then", "saved", "cost", "saved per cost"], bought, "what to buy"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}
@@ -301,8 +318,9 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         *([found.reason] if found.reason else []),
         (
             f"for `plan attempts`: --item-sd {spread['item']:.3g} --within-sd "
-            f"{spread['attempt']:.3g} --correlation R, R that of the two systems' item means; "
-            "without --correlation it would take --item-sd as that of their differences"
+            f"{spread['attempt']:.3g} --correlation R, where R is the correlation of the "
+            "two systems' item means; without --correlation, --item-sd is the standard "
+            "deviation of their differences"
         ),
     ]
     return Page("Plan", payload, lead, tables, notes)

@@ -1,4 +1,4 @@
-"""What the commands of ``plan`` share: assumptions as options, and an answer in a sentence."""
+"""Shared options of the ``plan`` commands, and their answer in one sentence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,24 +33,24 @@ _NOT_ASSUMED = ("as_json", "as_md", "as_html", "out")
 
 
 def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of rows that come in groups."""
+    """Add the options of grouped rows."""
     size = click.option(
         "--group-size",
         type=click.FloatRange(1),
         default=1.0,
-        help="Mean number of rows per group, where rows come in groups.",
+        help="Mean number of rows per group, if rows are grouped.",
     )
     correlation = click.option(
         "--group-correlation",
         type=Share,
         default=0.0,
-        help="How alike the rows of one group are, from 0 to 1.",
+        help="Intraclass correlation of the rows in one group, from 0 to 1.",
     )
     return size(correlation(command))
 
 
 def clusters(groups: dict[str, Any]) -> dict[str, Any]:
-    """Return those options under the library's names."""
+    """Return the options of grouped rows under the names of the library."""
     return {"cluster_size": groups["group_size"], "icc": groups["group_correlation"]}
 
 
@@ -59,14 +59,14 @@ confidence_option = click.option(
     type=Between,
     default=0.95,
     show_default=True,
-    help="Confidence of the interval; the level of a test is 1 minus it.",
+    help="Confidence level of the interval; the significance level of a test is 1 minus it.",
 )
 power_option = click.option(
     "--power",
     type=Between,
     default=0.8,
     show_default=True,
-    help="Probability of success where the assumptions hold.",
+    help="Power: probability of success if the assumptions hold.",
 )
 width_option = click.option(
     "--width",
@@ -82,12 +82,12 @@ def percent(share: float) -> str:
 
 
 def within(width: float, confidence: float) -> str:
-    """Say which interval is wanted."""
+    """Describe the target interval."""
     return f"to a {percent(confidence)} interval of width {width:g}"
 
 
 def assumptions() -> dict[str, Any]:
-    """Return the options of the command that runs, those given or by default."""
+    """Return the options of the running command, given or default."""
     given = click.get_current_context().params
     return {
         name: list(value) if isinstance(value, tuple) else value
@@ -97,7 +97,7 @@ def assumptions() -> dict[str, Any]:
 
 
 def assumed_table(assumed: Mapping[str, Any]) -> Table:
-    """Return what was assumed, in every digit that was given."""
+    """Return the assumptions with all digits given."""
     rows = [
         [
             name.replace("_", " "),
@@ -117,7 +117,7 @@ def answer(
     unit: str = "rows",
     inputs: Sequence[Path] = (),
 ) -> None:
-    """Print a number of rows and what was assumed."""
+    """Print the number of rows and the assumptions."""
     context, assumed = click.get_current_context(), assumptions()
     groups = f" in {size.n_groups:,} groups" if size.design_effect > 1.0 else ""
     payload = {"question": context.info_name, "assumed": assumed, **size.to_dict()}

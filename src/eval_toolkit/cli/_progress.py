@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""Show progress on standard error: a bar on a terminal, occasional lines elsewhere."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ _EVERY_S = 15.0
 
 
 class ProgressBar:
-    """Shows rate, time left, errors, tokens and cost while a run asks."""
+    """Shows rate, remaining time, errors, tokens and cost of a run."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -28,7 +28,7 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show how far it is."""
+        """Update the display."""
         if sys.stderr.isatty():
             self._draw(progress)
         elif time.monotonic() - self._told >= _EVERY_S:

@@ -1,4 +1,4 @@
-"""Addresses on the command line: of runs and of files of predictions."""
+"""Resolve URLs of runs and of prediction files on the command line."""
 
 import contextlib
 import tempfile
@@ -15,7 +15,7 @@ __all__ = ["Fetched", "fetched", "is_run"]
 
 
 def is_run(path: str) -> bool:
-    """Return whether an argument is a run: a folder, or an address that names no table."""
+    """Return whether an argument is a run: a folder, or a URL that is not of a table."""
     if not is_remote(path):
         return local_path(path).is_dir()
     try:
@@ -27,20 +27,20 @@ def is_run(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Files on this machine, and what the user calls them."""
+    """Local files, and the names the user gave them."""
 
     paths: list[str]
     names: Mapping[str, str]
-    """Address of a copy."""
+    """URL of each local copy."""
 
     def name(self, path: str | Path) -> str:
-        """Return what to call a file in what is shown and stored."""
+        """Return the display name of a file: its URL if it is a copy."""
         return self.names.get(str(path), str(path))
 
 
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
-    """Yield the files of paths and addresses; copies are removed, and errors name the address."""
+    """Yield local files for paths and URLs; remove copies afterwards, and name URLs in errors."""
     if list(paths).count(tables.STDIN) > 1:
         raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:

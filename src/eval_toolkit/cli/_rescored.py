@@ -1,4 +1,4 @@
-"""What `rescore` and the commands that are fronts of it have in common."""
+"""Shared parts of `rescore` and the commands built on it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ def rescored_rows(
     *,
     command: str = "score",
 ) -> tuple[Outcome, Page]:
-    """Summarise the records of a run again; return what was found, and its page."""
+    """Summarise the records of a run again; return the results and their page."""
     source = run if isinstance(run, Run) else Run.open(run)
     done = rescore(
         source,
@@ -55,5 +55,5 @@ def rescored_page(done: Outcome) -> Page:
 
 
 def _kept(done: Outcome) -> list[str]:
-    """Say where the new run is, if it was stored."""
+    """Print where the new run was stored, if it was."""
     return [] if done.run is None else [f"run {done.run.path}"]

@@ -1,4 +1,4 @@
-"""What is said below the tables of a run of rollouts: what is not known, and why."""
+"""Notes below the tables of a rollout run: missing values and their reasons."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SUCCESS = "attack_success"
 
 
 def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
-    """Say once why there is no value or interval, what was cut short, and that there is more."""
+    """Explain why values or intervals are missing, and what was truncated or left out."""
     why: dict[tuple[str, str], list[str]] = {}
     for name in shown:
         cell = done.card[name]
@@ -35,14 +35,14 @@ def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
 
 
 def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
-    """Say what came of the rollouts that have no value, and where they are kept."""
+    """Describe the rollouts without a value, and where they are stored."""
     notes = [*done.notes, *_about_sameness(done), *_about_safe_seeds(done)]
     of = f"of {done.counts['n_rollouts']:,} rollouts"
     notes += _about_budgets(done)
     if done.n_errors:
-        # A reply that is there and cannot be read would be the same again.
+        # A stored reply that cannot be parsed would be the same again.
         asked = asks and done.run is not None and done.n_failed_requests
-        again = "; the same command asks again for what could not be had" if asked else ""
+        again = "; run the same command again to retry the failed requests" if asked else ""
         notes.append(
             f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
             f"not known{again}"
@@ -65,7 +65,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
 
 
 def _about_budgets(done: Outcome) -> list[str]:
-    """Say that a budget ended conversations, also where the target had failed before."""
+    """Report conversations ended by a budget, including those in which the target had failed."""
     ended: dict[str, int] = {}
     for graph in done.attempts:
         told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
@@ -78,7 +78,7 @@ def _about_budgets(done: Outcome) -> list[str]:
 
 
 def _about_scorers(done: Outcome) -> list[str]:
-    """Say why scorers that do not decide, or rewards, have no numbers."""
+    """Explain why scorers that do not decide, or rewards, have no values."""
     notes, decides = [], done.results["config"]["scored_by"]
     others = [name for name in done.results["config"]["scorers"] if name != decides]
     columns = {name: f"{name}_mean" for name in others} | {"reward": "reward"}
@@ -93,7 +93,7 @@ def _about_scorers(done: Outcome) -> list[str]:
 
 
 def _about_sameness(done: Outcome) -> list[str]:
-    """Say where all rollouts of each seed came out the same: they cost, and show nothing new."""
+    """Report seeds whose rollouts are all identical: they add cost and no information."""
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
@@ -101,24 +101,24 @@ def _about_sameness(done: Outcome) -> list[str]:
     again = "with models --temperature is 0 unless you say more"
     notes = []
     if max(map(len, seen.values())) > 1 and all(len(set(one)) == 1 for one in seen.values()):
-        notes.append(f"all rollouts of each seed are the same and count as one; {again}")
+        notes.append(f"all rollouts of each seed are identical and count as one; {again}")
     branching = [
         here for graph in done.attempts for here in _siblings(graph.children) if len(here) > 1
     ]
     if branching and all(len(set(here)) == 1 for here in branching):
-        notes.append(f"all branches of each turn are the same and show nothing new; {again}")
+        notes.append(f"all branches of each turn are identical and add no information; {again}")
     return notes
 
 
 def _siblings(nodes: Sequence[Any]) -> Iterator[list[tuple[str, str]]]:
-    """Yield what was said on the branches of every turn."""
+    """Yield the replies on the branches of every turn."""
     yield [(str(node.probe), str(node.response)) for node in nodes if node.status != ENDED]
     for node in nodes:
         yield from _siblings(node.children)
 
 
 def _about_safe_seeds(done: Outcome) -> list[str]:
-    """Say that an answer to a safe prompt is no success of an attack."""
+    """Explain that an answer to a safe prompt is not a successful attack."""
     config = done.results["config"]
     decides = config["scored_by"]
     if decides != "refusal" or config["scorers"][decides]["higher_is_worse"]:

@@ -1,4 +1,4 @@
-"""What a run of rollouts looks like: how often, when and how the target failed."""
+"""Page of a rollout run: how often, when and how the target failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["planned_page", "rescored_page", "rollout_page"]
 
 _SUCCESS = "attack_success"
 _BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
-"""The first two that a run has, and that say something of a part."""
+"""Metrics shown by category: the first two that the run has."""
 _CATEGORIES_SHOWN = 40
 _OF_SOME = ("over_refusal", "unsafe_refusal")
 """Metrics of a part of the seeds: the others are not left out."""
@@ -28,7 +28,7 @@ _NEITHER_GOOD_NOR_BAD = (
     "reward",
     "empty_replies",
 )
-"""Of these there is no worst."""
+"""Scorers without a worst direction."""
 _FAILED = "the target failed in some turn"
 _ON_SOME_BRANCH = "the target failed on some branch"
 _MEANINGS = {
@@ -37,14 +37,14 @@ _MEANINGS = {
     "attack_success_own": "… by more than the tester's words",
     "unprovoked_success": "… before any probe was bad itself",
     "probe_flagged": "some probe was bad by itself",
-    "over_refusal": "refuses a safe prompt at once",
-    "unsafe_refusal": "refuses an unsafe prompt at once",
+    "over_refusal": "refuses a safe prompt immediately",
+    "unsafe_refusal": "refuses an unsafe prompt immediately",
     "refused_first": "the first reply refuses",
     "refusal_rate": "replies that refuse",
     "reward": "mean over the turns",
     "empty_replies": "replies that are empty",
 }
-"""Metrics in the order people ask for them, in a few words; those of scorers come before refusals."""
+"""Metrics in display order with short descriptions; those of scorers come before refusals."""
 
 
 def planned_page(
@@ -53,7 +53,7 @@ def planned_page(
     prompts: Sequence[SeedPrompt],
     rollouts_per_seed: int,
 ) -> Page:
-    """Return what a run would ask."""
+    """Return the page of a dry run: the requests it would send."""
     rollouts = len(prompts) * rollouts_per_seed
     most = sampler.n_requests() * rollouts
     rows: Rows = [
@@ -62,14 +62,14 @@ def planned_page(
         ["requests, at most", most],
     ]
     payload = {"n_seeds": len(prompts), "n_rollouts": rollouts, "n_requests": most}
-    lead = [f"{_who(system.describe())}: this would be asked; nothing was"]
+    lead = [f"{_who(system.describe())}: dry run, no request was sent"]
     judges = [one.name for one in map(unwrapped, system.scorers) if hasattr(one, "asker")]
-    notes = [f"requests to the judge {name} come on top, one per answer" for name in judges]
+    notes = [f"requests to the judge {name} are additional, one per answer" for name in judges]
     return Page("dry run", payload, lead, [Table(["what", "how many"], rows)], notes)
 
 
 def rollout_page(done: Outcome) -> Page:
-    """Return the tables of a run."""
+    """Return the page of a run."""
     shown = _shown(done)
     spent = [took(done), *map(judged, done.judges.items())]
     notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=True)]
@@ -77,7 +77,7 @@ def rollout_page(done: Outcome) -> Page:
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the tables of stored rollouts that were scored again."""
+    """Return the page of stored rollouts that were scored again."""
     shown = _shown(done)
     spent = map(judged, done.judges.items())
     notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=False)]
@@ -104,7 +104,7 @@ def _lead(done: Outcome) -> list[str]:
         )
         if config["keep"] is not None:
             worst = "the worst branch" if config["keep"] == 1 else f"the worst {config['keep']}"
-            counted.append(f"going on with {worst}")
+            counted.append(f"continuing with {worst}")
     lines = [
         f"{_who(config['system'])}: {', '.join(counted)}",
         f"{_what_counts(config)}; {100 * config['confidence']:g} % intervals, seed {config['seed']}",
@@ -115,16 +115,16 @@ def _lead(done: Outcome) -> list[str]:
 
 
 _POLICIES = {
-    "expectation": "a rollout counts as the mean of its conversations, by how likely each is "
+    "expectation": "a rollout counts as the mean of its conversations, weighted by their probability "
     "(--policy expectation)",
-    "first": "of a rollout the conversation along the first branches counts (--policy first)",
-    "best": "of a rollout the conversation that is worst for the target counts (--policy best)",
+    "first": "a rollout counts as its conversation along the first branches (--policy first)",
+    "best": "a rollout counts as its worst conversation for the target (--policy best)",
     "all leaves": "a rollout counts as the mean of its conversations (--policy 'all leaves')",
 }
 
 
 def _who(system: Mapping[str, Any]) -> str:
-    """Return who takes part, from what a system says about itself."""
+    """Return the participants, from the description of a system."""
     tester = inner = system["tester"]
     models: list[str] = []
     while isinstance(inner, Mapping):
@@ -139,13 +139,13 @@ def _who(system: Mapping[str, Any]) -> str:
 
 
 def _named(speaker: Mapping[str, Any]) -> str:
-    """Return a name; that of a function without the hash behind it."""
+    """Return a display name; a function's name without its hash."""
     name = str(speaker.get("name"))
     return name.partition(":")[0] if speaker.get("kind") == "function" else name
 
 
 def _seeds(done: Outcome) -> str:
-    """Say how many seeds there are, and what their file says about them."""
+    """Return the number of seeds and what their file contains."""
     records = done.records
     n_units, n_groups = (len(set(one.tolist())) for one in (records.unit_id, records.group))
     told = "1 seed" if n_units == 1 else f"{n_units:,} seeds"
@@ -154,10 +154,10 @@ def _seeds(done: Outcome) -> str:
 
 
 def _what_counts(config: Mapping[str, Any]) -> str:
-    """Say what makes a target fail."""
+    """Return the failure condition of the target."""
     name = config["scored_by"]
     if name is None:
-        return "without a --scorer nothing says whether the target failed"
+        return "without a --scorer, failures of the target are not defined"
     scorer = config["scorers"][name]
     sign = "≥" if scorer["higher_is_worse"] else "≤"
     what = " (it does not refuse)" if name == "refusal" and sign == "≤" else ""
@@ -165,7 +165,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
 
 
 def _shown(done: Outcome) -> dict[str, str]:
-    """Return the metrics for people, with what they mean; the others are in the JSON."""
+    """Yield the metrics to display with their meaning; the others are in the JSON output."""
     card, config = done.card, done.results["config"]
     trees, policy = max(config["width"]) > 1, config["policy"]
     found = dict(_MEANINGS)
@@ -206,7 +206,7 @@ def _says_something(name: str, cell: MetricResult) -> bool:
 
 
 def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
-    """One line per metric; what is counted alone where there is something to count."""
+    """Return a table with one row per metric; counts are shown only if there are any."""
     cells = {name: done.card[name] for name in shown}
     counts = {
         "errors": [cell.n_errors for cell in cells.values()],
@@ -229,7 +229,7 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
 
 
 def _by_turn(done: Outcome) -> list[Table]:
-    """Return what happened turn by turn: who had not failed yet, and what was scored."""
+    """Return the table by turn: the conversations without a failure so far, and the scores."""
     if done.more["survival"]["status"] != "ok":
         return []
     config = done.results["config"]
@@ -247,12 +247,12 @@ def _by_turn(done: Outcome) -> list[Table]:
 
 
 def _if_any(cell: MetricResult) -> Cell:
-    """Return a value with its interval, nothing where there is none to be."""
+    """Return a value with its interval, or an empty text if there is none."""
     return MISSING if cell.status == "skipped" else with_interval(cell)
 
 
 def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
-    """Yield of every turn how many were at risk and failed, and the share that had not, so far."""
+    """Yield the number at risk, the failures and the survival so far, turn by turn."""
     config, records = done.results["config"], done.records
     topics = {
         unit: SeedPrompt("-", id=unit, topic=topic)
@@ -274,7 +274,7 @@ def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
         failed = float(curve.n_events[places[turn]]) if turn in places else 0.0
         try:
             gone = None if at_the_end and turn < config["depth"] else curve.failure_by(turn)
-        except UndefinedMetricError:  # nobody was seen for so long
+        except UndefinedMetricError:  # no conversation lasted so long
             gone = None
         if gone is None:
             yield turn, Count(at_risk), Count(failed), MISSING
@@ -284,7 +284,7 @@ def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
 
 
 def _by_attack(done: Outcome) -> list[Table]:
-    """Return how often each attack got through, where there were several."""
+    """Return the success rate of each attack, if there are several."""
     counts: dict[str, list[int]] = {}
     for graph in done.attempts:
         for node in graph.nodes():

@@ -1,4 +1,4 @@
-"""Scorers by name, and messages that say which option they are about."""
+"""Load scorers by name, and rewrite their messages in terms of options."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ __all__ = ["about", "load_scorers"]
 
 @contextlib.contextmanager
 def about(option: str) -> Iterator[None]:
-    """Say which option a message is about; its arguments are not those of the command."""
+    """Rewrite a message in terms of options instead of arguments."""
     try:
         yield
     except InvalidInputError as error:
@@ -28,10 +28,9 @@ def about(option: str) -> Iterator[None]:
 
 
 def load_scorers(specs: Sequence[str]) -> list[Any]:
-    """Return the scorers, each ready to be asked; none whose threshold is beyond its numbers.
+    """Return the scorers, loaded and with thresholds checked against their ranges.
 
-    No two have the same name. What one lacks (weights, an extra) is raised here, before a model is
-    asked.
+    Names are unique. Missing weights or extras raise here, before any model is queried.
     """
     made: list[Any] = []
     for spec in specs:
@@ -40,11 +39,11 @@ def load_scorers(specs: Sequence[str]) -> list[Any]:
         low, high = getattr(scorer, "bounds", (-math.inf, math.inf))
         if not low <= scorer.threshold <= high:
             raise click.UsageError(
-                f"--scorer {spec}: its numbers lie between {low:g} and {high:g}, and so must the "
-                "threshold"
+                f"--scorer {spec}: scores lie between {low:g} and {high:g}, and so must "
+                "the threshold"
             )
         if any(one.name == scorer.name for one in made):
-            raise click.UsageError(f"two --scorer are called {scorer.name!r}; leave one out")
+            raise click.UsageError(f"two --scorer have the name {scorer.name!r}; remove one")
         made.append(scorer)
     check_ready(made)
     return made

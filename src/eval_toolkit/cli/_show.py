@@ -1,4 +1,4 @@
-"""What a command prints: one page of tables and notes, as text, Markdown, HTML or JSON."""
+"""Print a page of tables and notes as text, Markdown, HTML or JSON."""
 
 import json
 import os
@@ -26,17 +26,17 @@ _SUFFIXES = {".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
 
 @dataclass(frozen=True)
 class Output:
-    """Where a page goes and in which form; made from ``--json``, ``--md``, ``--html``, ``--out``."""
+    """Destination and format of a page, from ``--json``, ``--md``, ``--html`` and ``--out``."""
 
     form: str = "text"
     path: Path | None = field(default=None)
 
     @classmethod
     def of(cls, flags: Mapping[str, bool], out: str | None) -> "Output":
-        """Read the options; the name of the file decides where no flag does."""
+        """Parse the options; without a flag the file's suffix sets the format."""
         forms = [form for form, on in flags.items() if on]
         if len(forms) > 1:
-            raise click.UsageError(f"give one of {', '.join(f'--{form}' for form in forms)}")
+            raise click.UsageError(f"choose one of {', '.join(f'--{form}' for form in forms)}")
         path = None if out is None else Path(out)
         named = "text" if path is None else _SUFFIXES.get(path.suffix.lower(), "text")
         return cls(forms[0] if forms else named, path)
@@ -49,19 +49,19 @@ class Output:
         first: Callable[[], object] | None = None,
         summary: bool = False,
     ) -> None:
-        """Print the page, or write the file as a whole.
+        """Print the page, or write it to a file atomically.
 
         Parameters
         ----------
         page : Page
-            What there is to say.
+            Content to print.
         inputs : iterable of path
-            What was read: ``--out`` must not be one of these, nor lie in one.
+            Input paths; ``--out`` must not be one of them, nor lie inside one.
         first : callable, optional
-            Writes whatever else the command writes; called when the page is known to be writable,
-            and before it takes its place.
+            Writes the command's other files; called after the output is known to be writable,
+            and before it is replaced.
         summary : bool, default False
-            In GitHub Actions the page also goes to the summary of the job's step.
+            Whether to append the page to the job summary in GitHub Actions.
         """
         self._emit(page, inputs, first)
         target = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -104,7 +104,7 @@ def _in_terminal() -> bool:
 
 
 def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) -> None:
-    """Raise if writing there would overwrite what was read, or change the folder of a run."""
+    """Raise if writing to a path would overwrite an input or change a run folder."""
     from eval_toolkit.runs import run_state
 
     target = path.resolve()
@@ -118,21 +118,21 @@ def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) ->
     for folder in target.parents:
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":
             raise InvalidInputError(
-                f"{path}: {option} lies in the run {folder}, which nothing may change; choose "
-                "another folder"
+                f"{path}: {option} lies in the run {folder}, which must not change; "
+                "choose another folder"
             )
 
 
 def _same_file(one: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)  # also where names differ in case alone and the disk does not
+        return one.samefile(other)  # also if names differ only in case on a case-insensitive disk
     except OSError:
         return False
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Yield a file that takes the place of ``path`` at the end; a refusal is one line."""
+    """Yield a temporary file that replaces ``path`` at the end; failures are one-line errors."""
     try:
         with replace_atomic(path) as temporary:
             yield temporary
@@ -141,7 +141,7 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def progress(items: Iterable[_Item], what: str, total: int) -> Iterator[_Item]:
-    """Yield the items; a bar runs on standard error where that is a terminal."""
+    """Yield the items, with a progress bar if standard error is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty() or total < 2:
         yield from items
         return

@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks check``: items that a model may have seen, in a corpus or in its prompt."""
+"""``eval-toolkit tasks check``: find items that a model may have seen in a corpus or its prompt."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ __all__ = ["check"]
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
 _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
-"""Names of files that a folder of texts is searched for."""
+"""Patterns of the files read from a folder of texts."""
 
 
 @click.command()
@@ -37,42 +37,48 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     "--corpus",
     multiple=True,
     metavar="PATH",
-    help="Texts that a model may have learned from: txt, CSV, TSV, JSONL, Parquet, or a folder of "
-    "such files. Repeatable.",
+    help="Texts that a model may have been trained on: txt, CSV, TSV, JSONL, Parquet, or a "
+    "folder of such files. Repeatable.",
 )
-@click.option("--corpus-text", default="text", show_default=True, help="Column of CORPUS tables.")
 @click.option(
-    "--ngram", default=13, show_default=True, type=click.IntRange(1), help="Words in a run."
+    "--corpus-text", default="text", show_default=True, help="Text column of CORPUS tables."
+)
+@click.option(
+    "--ngram",
+    default=13,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Length of the word n-grams.",
 )
 @click.option(
     "--threshold",
     default=0.5,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Share of an item's word runs that the corpus must have.",
+    help="Minimum share of an item's word n-grams found in the corpus.",
 )
 @click.option(
     "--part",
     "parts",
     multiple=True,
     type=click.Choice(_PARTS),
-    help="What of an item is looked for; all by default. Repeatable.",
+    help="Parts of an item to look for; all by default. Repeatable.",
 )
 @click.option(
     "--similar",
     default=0.9,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Similarity from which an example asks the same as an item.",
+    help="Similarity above which an example duplicates an item.",
 )
 @click.option(
     "--run",
     "run",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Say what the items found in the corpus did to the results of this run.",
+    help="Run whose results are recomputed without the contaminated items.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
 @output_options
 def check(
     task: str,
@@ -85,10 +91,10 @@ def check(
     output: Output,
     **looking: Any,
 ) -> None:
-    """Check whether a model may know the items of a task.
+    """Check the items of a task for contamination.
 
-    Items in the corpus, and items that their own prompt asks and answers among its examples, are
-    errors and exit with 1; examples that ask another's question are warnings.
+    Items found in the corpus, and items that appear among the examples of their own prompt, are
+    errors (exit code 1); examples that duplicate other items are warnings.
 
     \b
     eval-toolkit tasks check gsm8k --data test.jsonl --corpus 'pile/*.jsonl' --fewshot 5
@@ -97,9 +103,9 @@ def check(
 
     chosen = load_chosen_task(task, options)
     if not corpus and not chosen.num_fewshot:
-        raise click.UsageError("give --corpus to look in, or --fewshot as in the run")
+        raise click.UsageError("give --corpus to search, or --fewshot as in the run")
     if run is not None and not corpus:
-        raise click.UsageError("--run goes with --corpus")
+        raise click.UsageError("--run needs --corpus")
     files, other = _corpus_files(corpus)
     found = _Found(
         chosen,
@@ -115,7 +121,7 @@ def check(
 
 
 def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the files of a corpus, and in words those of its folders that are not read."""
+    """Return the files of a corpus, and notes on files in its folders that are not read."""
     files: list[Path] = []
     notes = []
     for path in given:
@@ -130,7 +136,7 @@ def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
         if len(there) > len(texts):
             left = next(one for one in there if one not in texts)
             n = len(there) - len(texts)
-            notes.append(f"not read in {path}: {n:,} files of other kinds, such as {left.name}")
+            notes.append(f"not read in {path}: {n:,} files of other types, such as {left.name}")
     return files, notes
 
 
@@ -153,12 +159,12 @@ def _in_corpus(
 
 
 def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
-    """Return what the flagged items did to every metric that is a mean of a column."""
+    """Return the effect of the flagged items on every metric that is a mean of a column."""
     from eval_toolkit.runs import Run
 
     run = Run.open(path)
     if len(run.subjects) != 1:
-        raise InvalidInputError(f"{path}: is no run of a task; --run reads one")
+        raise InvalidInputError(f"{path}: is not a run of a task; --run needs one")
     (subject,) = run.subjects
     records = run.records(*subject)
     metrics = run.cells.block(*subject)
@@ -167,7 +173,7 @@ def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
 
 @dataclass(frozen=True)
 class _Finding:
-    """One line of the report."""
+    """One row of the report."""
 
     name: str
     severity: str
@@ -177,21 +183,21 @@ class _Finding:
 
     @property
     def row(self) -> list[CellLike]:
-        """What the table says; nothing found among no items is no good news."""
+        """Text of the count; nothing found among zero items is not a pass."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
         return [self.name, Status(state), self.n, self.of, self.words]
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What was looked at, and what was found."""
+    """Inputs and findings of the check."""
 
     task: BaseTask[Any]
     corpus: "Contamination | None"
     shots: "FewshotLeakage | None"
 
     def findings(self) -> list[_Finding]:
-        """Return a line for every question that was asked."""
+        """Return one finding per check."""
         lines = []
         if (corpus := self.corpus) is not None:
             judged = sum(item.n_grams > 0 for item in corpus.items)
@@ -210,11 +216,11 @@ class _Found:
         return lines
 
     def count(self, severity: str) -> int:
-        """Return how many items were found at a severity."""
+        """Return the number of items found with a severity."""
         return sum(line.n for line in self.findings() if line.severity == severity)
 
     def page(self, effects: Sequence["ContaminationEffect"]) -> Page:
-        """Return the findings, the items behind them, and what they did to a run."""
+        """Return the page: the findings, their items, and their effect on a run."""
         rows: Rows = [line.row for line in self.findings()]
         tables = [Table(["check", "severity", "items", "of", "found"], rows)]
         tables += [table for table in (self._overlaps(), self._pairs()) if table.rows]

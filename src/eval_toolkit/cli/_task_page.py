@@ -1,4 +1,4 @@
-"""What a run of a task looks like: overall, by subject, and what errors could change."""
+"""Page of a task run: overall, by subject, and the possible effect of errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from eval_toolkit.tasks.planning import Estimate
 __all__ = ["estimate_page", "task_page"]
 
 _SHOWN_BY_SUBJECT = 3
-"""Metrics in the table of subjects; the others are in --json."""
+"""Number of metrics in the table of subjects; the others are in --json."""
 
 
 def estimate_page(
@@ -32,7 +32,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return what a run would ask, its judges included; ``stops`` says that a rule may end it."""
+    """Return the page of a dry run; ``stops`` says that a rule may end the run early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
@@ -50,16 +50,16 @@ def estimate_page(
     rows += [(f"requests to the judge {name}", n) for name, n in judges.items()]
     notes = [f"tokens: {planned.how}"]
     if judges:
-        notes.append("tokens and cost of judges come on top; they depend on the answers")
+        notes.append("tokens and cost of judges are additional; they depend on the answers")
     if stops:
-        notes.append("at most: the rule that may end the run early is not foreseen")
-    lead = [f"task {task.NAME}: this would be asked; nothing was"]
+        notes.append("upper bound: the run may stop early")
+    lead = [f"task {task.NAME}: dry run, no request was sent"]
     payload = {"task": task.NAME, **planned.to_dict(), **({"judges": judges} if judges else {})}
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 
 def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
-    """Return the tables of a run; ``asks`` says whether the same command would ask again."""
+    """Return the page of a run; ``asks`` says whether a retry would query the model."""
     config = done.results["config"]
     lead = [
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
@@ -76,7 +76,7 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
 
 
 def _stopped(told: Mapping[str, Any], scope: str) -> str:
-    """Say why the run ended where it did, what that saved, and what its intervals are of."""
+    """Explain why the run stopped, what that saved, and what its intervals cover."""
     used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
     of = "" if scope == "population" else ", of the score on exactly these items,"
     held = f"the intervals{of} hold at every look"
@@ -102,7 +102,7 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
 
 
 def _overall(card: Scorecard) -> Table:
-    """One line per metric; what is not "ok" or needs a word has a column for it."""
+    """Return a table with one row per metric, and a column for other states if there are any."""
     header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
     rows: Rows = [
         [
@@ -135,7 +135,7 @@ def _notes(done: Outcome, asks: bool) -> list[str]:
     notes = [took(done), *map(judged, done.judges.items()), *done.notes]
     n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
     if n_failed:
-        again = "; the same command asks again" if asks and not done.n_replayed else ""
+        again = "; run the same command again to retry" if asks and not done.n_replayed else ""
         notes.append(f"{n_failed:,} {of} failed{again}")
     if done.n_errors > n_failed:
         how = "have no verdict" if done.judges else "not graded; grade again with --measure"

@@ -1,4 +1,4 @@
-"""Options that say which task, which of its items and with how many examples."""
+"""Options that select a task, its items and its few-shot examples."""
 
 import functools
 import os
@@ -22,23 +22,24 @@ __all__ = [
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = {
     "data": click.option("--data", metavar="PATH",
-                         help="The task's data: a file, a folder, a pattern."),
-    "limit": click.option("--limit", type=click.IntRange(1), help="Items per subject."),
+                         help="Data of the task: a file, folder or pattern."),
+    "limit": click.option("--limit", type=click.IntRange(1), help="Maximum number of items per subject."),
     "num_fewshot": click.option("--fewshot", "num_fewshot", type=click.IntRange(0), metavar="K",
-                                help="Examples before each question."),
+                                help="Number of few-shot examples."),
     "subjects": click.option("--subject", "subjects", multiple=True,
-                             help="Only this subject. Repeatable."),
+                             help="Evaluate only this subject. Repeatable."),
     "order": click.option("--order", type=click.Choice(["shuffled", "file"]), default="shuffled",
-                          show_default=True, help="Which items a limit takes."),
+                          show_default=True, help="Order of the items before --limit is applied."),
     "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
-                                    help="Draw the choices' order."),
-    "revision": click.option("--revision", help="Commit of a dataset of the hub."),
+                                    help="Shuffle the choices of each item."),
+    "revision": click.option("--revision", help="Commit of a dataset on the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
-                         help="Of examples, order and draws; 42."),
+                         help="Seed of examples, order and draws.  [default: 42]"),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
-                               help="Run the Python that a task file names: modules, !function."),
+                               help="Allow Python code named by a task file: modules, !function."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
-                                  help="Draw the examples of an lm-eval file as lm-eval does."),
+                                  help="Draw the few-shot examples of an lm-eval file as "
+                                      "lm-eval does."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
 _OF_FILES = {
@@ -53,7 +54,7 @@ def task_options(command: _Command) -> _Command:
 
 
 def whole_task_options(command: _Command) -> _Command:
-    """Add the options of a task whose items are known: all there are, or those of a run."""
+    """Add the options of a task whose items are fixed: all of them, or those of a run."""
     return _with(command, [name for name in _OPTIONS if name not in _OF_ITEMS])
 
 
@@ -71,13 +72,13 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
 
 
 def sandbox_option(command: _Command) -> _Command:
-    """Add the user's consent to a weaker sandbox; no file can give it."""
+    """Add the option that permits a weaker sandbox; no file can set it."""
     option = click.option(
         "--allow-weaker-sandbox",
         is_flag=True,
         expose_value=False,
         callback=_allow_weaker_sandbox,
-        help="Run a model's programs contained where they cannot be jailed (`doctor`).",
+        help="Run a model's programs with weaker isolation if no sandbox is available (`doctor`).",
     )
     return option(command)
 
@@ -89,7 +90,7 @@ def _allow_weaker_sandbox(context: click.Context, _: click.Parameter, given: boo
 
 
 def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
-    """Return the task; ``limit`` and ``order`` are of its samples, not of itself."""
+    """Return the task; ``limit`` and ``order`` apply to its samples."""
     for option, (files, suffixes) in _OF_FILES.items():
         if options.get(option) and not name.partition("{")[0].lower().endswith(suffixes):
             raise click.UsageError(f"--{option.replace('_', '-')} is for {files}")
@@ -98,7 +99,7 @@ def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
 
 
 def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:
-    """Return the task with its questions changed as ``KIND`` or ``KIND=PROBABILITY`` says."""
+    """Return the task with perturbed questions, from ``KIND`` or ``KIND=PROBABILITY``."""
     from eval_toolkit.cli._names import nearest
     from eval_toolkit.tasks.perturbations import KINDS, Perturbation, perturbed
 
@@ -110,7 +111,7 @@ def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[An
         try:
             probability = float(share) if equals else None
         except ValueError:
-            raise click.UsageError(f"--perturb {text}: {share!r} is no number") from None
+            raise click.UsageError(f"--perturb {text}: {share!r} is not a number") from None
         if probability is not None and not 0.0 <= probability <= 1.0:
             raise click.UsageError(f"--perturb {text}: a share lies between 0 and 1")
         task = perturbed(task, Perturbation(kind, probability, seed=task.seed))

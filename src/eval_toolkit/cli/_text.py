@@ -1,4 +1,4 @@
-"""Text for a terminal: names from files may hold anything, and the reader may go at any time."""
+"""Print text to a terminal safely: control characters are escaped, closed streams tolerated."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ import click
 
 __all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safely"]
 
-# What the library advises a caller, and what the reader of a command can do.
+# Advice of library messages, and the corresponding advice for the command line.
 _PHRASES = {
     "quoting=False takes": "--no-quoting takes",
     "pass keyed=False": "say --no-id",
@@ -62,9 +62,9 @@ _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 
 
 def in_options(message: str, command: click.Command | None = None) -> str:
-    """Return the library's advice in the words of a command, by default the one that is running.
+    """Rewrite a library message for the command line, by default for the running command.
 
-    An argument in backticks becomes the option that the command has for it.
+    An argument in backticks becomes the command's option.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _as_pair(found: re.Match[str]) -> str:
 
 
 def _options_of(command: click.Command | None) -> dict[str, str]:
-    """Return the option of a command that stands for an argument of the library."""
+    """Return the option of a command for an argument of the library."""
     if command is None:
         return {}
     own = {
@@ -116,23 +116,23 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash: what a path ma
 
 
 def on_this_machine(context: click.Context, option: click.Parameter, value: Any) -> Any:
-    """Return what an option names to be written; an address is refused: nothing is sent there."""
+    """Return the output path of an option; raise for URLs, which are not written to."""
     if value is not None and _ADDRESS.match(str(value)):
         raise click.BadParameter(
-            f"{value} is an address, and files are written to this machine alone; name a path, and "
-            "send a finished run with eval_toolkit.runs.remote.push_run"
+            f"{value} is a URL, and files are written locally only; name a path, and "
+            "upload a finished run with eval_toolkit.runs.remote.push_run"
         )
     return value
 
 
 _LONGEST = 4_000
-"""Characters of a message."""
+"""Maximum number of characters of a message."""
 
 
 def shown_safely(message: str, given: Iterable[str]) -> str:
-    """Return a message without the secrets of addresses; runs are called by their address.
+    """Return a message without secrets in URLs; copies of runs are named by their URL.
 
-    Of a very long one, as a file can cause, the beginning and the end are shown.
+    A very long message is cut in the middle.
     """
     if len(message) > _LONGEST:
         cut = f" … ({len(message):,} characters) … "
@@ -150,13 +150,13 @@ def shown_safely(message: str, given: Iterable[str]) -> str:
 
 
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Characters that tell a terminal to do something, or to write in another order."""
+"""Control characters, including those that change the text direction."""
 
 
 def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
-    """Print a text; what the stream cannot show, or would obey, is written as escapes.
+    """Print a text, escaping control characters and what the stream cannot encode.
 
-    A ``styled`` text has the terminal's own orders, and cells whose controls were escaped before.
+    A ``styled`` text contains terminal styles, and its cells have been escaped already.
     """
     if not styled:
         text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -167,7 +167,7 @@ def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) 
 
 @contextmanager
 def reader_may_go(*, err: bool = False) -> Iterator[None]:
-    """Go on in silence when nobody reads the stream any more: exit codes stand without it."""
+    """Ignore a closed output stream: exit codes do not depend on it."""
     try:
         yield
     except OSError as error:
@@ -177,7 +177,7 @@ def reader_may_go(*, err: bool = False) -> Iterator[None]:
 
 
 def _silence(stream: object) -> None:
-    """Lead a stream nowhere, so that what it still holds does not fail again at the end."""
+    """Redirect a stream to the null device, so that flushing at exit does not fail again."""
     try:
         number = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

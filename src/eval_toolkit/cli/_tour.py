@@ -1,4 +1,4 @@
-"""What ``eval-toolkit demo`` does: leakage, stored runs, a comparison, a gate, a report."""
+"""Steps of ``eval-toolkit demo``: leakage check, stored runs, comparison, gate, report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ no_errors = true
 
 @dataclass(frozen=True)
 class Study:
-    """Two classifiers that were trained on one half of the data and score the other."""
+    """Two classifiers trained on one half of the data, with scores on the other half."""
 
     train: EvalSlice
     test: EvalSlice
     scores: Mapping[str, FloatArray]
-    """Of the test rows, by classifier."""
+    """Scores of the test rows, by classifier."""
 
     @property
     def labels(self) -> BoolArray:
@@ -60,7 +60,7 @@ class Study:
 
 
 def study(seed: int) -> Study:
-    """Train on one half, score the other; the positive class is a malignant tumour."""
+    """Train on one half and score the other; malignant is the positive class."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -119,37 +119,37 @@ def _record(names: Any, values: FloatArray) -> str:
 
 @dataclass(frozen=True)
 class Tour:
-    """What came of the study: two stored runs, their difference, a gate, perhaps a report."""
+    """Results of the study: two stored runs, their difference, a gate, and an optional report."""
 
     runs: Mapping[str, Run]
     compared: RunComparison
     gate: ClaimReport
     report: Path | None
-    """None where nobody asked to keep it, or the extra is not installed."""
+    """Path of the report, or None if it was not requested or the extra is not installed."""
     no_report: str = ""
-    """Why there is none although it was asked for."""
+    """Why a requested report is missing."""
 
     @property
     def leakage(self) -> Mapping[str, Any]:
-        """What the check found before rows were dropped."""
+        """Findings of the leakage check before rows were dropped."""
         config = self.runs["logistic"].manifest["config"]
         (found,) = config["leakage_report_before_drop"]["findings"]
         return {**found, "n_dropped": config["n_dropped"]["test"]}
 
 
 def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
-    """Store both classifiers as runs, compare them, hold one to claims, and write the report.
+    """Store both classifiers as runs, compare them, gate one, and write the report.
 
     Parameters
     ----------
     done : Study
-        Scores of both.
+        Scores of both classifiers.
     specs : sequence of MetricSpec
-        What is measured.
+        Metrics to compute.
     out : Path
-        A folder that holds nothing, or an earlier tour.
+        Folder that is empty or holds an earlier demo.
     seed : int
-        Of intervals.
+        Random seed of the intervals.
     report : bool
         Whether to write ``report.html``.
     """
@@ -170,16 +170,17 @@ def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, repo
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise if the folder holds what no tour wrote: that must not be overwritten."""
+    """Raise if the folder holds files that an earlier demo did not write."""
     foreign = sorted({one.name for one in out.iterdir()} - _OWN) if out.is_dir() else []
     if foreign:
         raise InvalidInputError(
-            f"{out}: holds {foreign[0]!r}, which is not of an earlier demo; name another folder"
+            f"{out}: contains {foreign[0]!r}, which an earlier demo did not write; name "
+            "another folder"
         )
 
 
 def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, seed: int) -> Run:
-    """Evaluate scores on test rows among which training rows have slipped, and keep the run."""
+    """Evaluate scores on test rows that include leaked training rows, and store the run."""
     test = _with_copies(done)
     scores = np.concatenate([done.scores[name], np.full(N_COPIES, 0.5)])
     slices = {"train": done.train, "test": test}
@@ -198,7 +199,7 @@ def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, s
 
 
 class _Stored:
-    """Stands for a classifier whose scores are known already."""
+    """A scorer that stands for a classifier with precomputed scores."""
 
     version = "1"
 
@@ -213,5 +214,5 @@ def _with_copies(done: Study) -> EvalSlice:
 
 
 def _copied(column: str, values: Any) -> list[Any]:
-    """Return cells of the first training rows; a copy has an id of its own, as in real life."""
+    """Return copies of the first training rows with new ids."""
     return [f"copy-of-{value}" for value in values] if column == "id" else list(values)

@@ -1,4 +1,4 @@
-"""Options that let a run end early: once an interval is narrow, or two runs are told apart."""
+"""Options that stop a run early: at a target width, or once a comparison is decided."""
 
 import functools
 from collections.abc import Callable
@@ -15,24 +15,24 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (
     click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
-                 help="Stop once the interval of the (first) metric is no wider than W."),
+                 help="Stop when the interval of the (first) metric is at most W wide."),
     click.option("--until-decided", is_flag=True,
-                 help="Stop once it is clear whether this is better or worse than --against."),
+                 help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
-                 help="The run that --until-decided compares with, item by item."),
+                 help="Run that --until-decided compares with, item by item."),
     click.option("--until-metric", metavar="NAME",
-                 help="What --until-width and --until-decided look at."),
+                 help="Metric of --until-width and --until-decided."),
     click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
                  default="population", show_default=True,
-                 help="Intervals of items like these, or of the score on exactly these items."),
+                 help="Scope of the intervals: the population of items, or exactly these items."),
     click.option("--margin", type=click.FloatRange(0), metavar="D",
-                 help="Differences up to D do not matter to --until-decided."),
+                 help="Differences up to D are ignored by --until-decided."),
 )  # fmt: skip
 _NAMES = ("until_width", "until_decided", "against", "until_metric", "until_scope", "margin")
 
 
 def until_options(command: _Command) -> _Command:
-    """Add the options; the command gets the rule, or None, as ``until``."""
+    """Add the options; the command gets the stopping rule, or None, as ``until``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ def _rule(
     margin: float | None,
 ) -> Until:
     if decided != (against is not None):
-        raise click.UsageError("--until-decided and --against RUN go together")
+        raise click.UsageError("--until-decided and --against RUN must be given together")
     if width is not None and against is not None:
         raise click.UsageError("give --until-width or --until-decided, not both")
     if margin is not None and against is None:

@@ -1,4 +1,4 @@
-"""Weights that ``eval-toolkit models fetch`` gets: what they are for, and whether they are there."""
+"""Weights downloaded by ``eval-toolkit models fetch``: purpose, status and path."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,12 +25,12 @@ def _functions(which: str) -> tuple[Callable[[], Path], Callable[..., Path]]:
 
 
 def fetch_weights(which: str, *, force: bool) -> Path:
-    """Fetch one of `WEIGHTS` and return where it lies."""
+    """Download one of `WEIGHTS` and return its path."""
     return _functions(which)[1](force=force)
 
 
 def weights_there() -> dict[str, dict[str, Any]]:
-    """Return for each of `WEIGHTS` whether it is there, and where or how to get it."""
+    """Return for each of `WEIGHTS` whether it is downloaded, and its path or how to get it."""
     found: dict[str, dict[str, Any]] = {}
     for which, what in WEIGHTS.items():
         try:

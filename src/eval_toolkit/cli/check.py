@@ -1,4 +1,4 @@
-"""``eval-toolkit check``: leakage within and across files, and files without it."""
+"""``eval-toolkit check``: find leakage within and across files, and write files without it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,17 +56,17 @@ _SHOWN_ROWS = 5
 
 @dataclass(frozen=True)
 class Splits:
-    """What is checked: the splits, the files they are in, and which one was learned from."""
+    """Input of the check: the splits, their files, and the training split."""
 
     parts: dict[str, EvalSlice]
     data: dict[str, Data]
-    """By the name of the file's target; one file may hold several splits."""
+    """Data by the name of the target file; one file may hold several splits."""
     train: str
     reading: Reading
 
     @property
     def texts(self) -> bool:
-        """Whether rows are texts everywhere."""
+        """Whether rows are texts in every file."""
         return all(data.has_texts for data in self.data.values())
 
     @property
@@ -81,39 +81,49 @@ class Splits:
 @click.option(
     "--loader",
     metavar="NAME",
-    help="Check what a loader loads instead of FILES: a name, options in braces, or module:object.",
+    help="Loader to use instead of FILES: a name, options in braces, or module:object.",
 )
 @click.option(
     "--check",
     "more",
     metavar="NAME",
     multiple=True,
-    help="One more check: a name, options in braces, or module:object. Repeatable.",
+    help="Further check: a name, options in braces, or module:object. Repeatable.",
 )
-@click.option("--split-col", metavar="COLUMN", help="Column that names each row's split: one file.")
-@click.option("--train", metavar="NAME", help="The split that is learned from [default: train].")
-@click.option("--near/--no-near", default=True, help="Look for near-duplicates, too.")
+@click.option(
+    "--split-col", metavar="COLUMN", help="Column that names each row's split (one file)."
+)
+@click.option("--train", metavar="NAME", help="Name of the training split [default: train].")
+@click.option("--near/--no-near", default=True, help="Also look for near-duplicates.")
 @threshold_option(
-    "Texts with this share of their 5-character pieces in common are near-duplicates."
+    "Texts that share at least this fraction of their 5-character n-grams are near-duplicates."
 )
 @click.option(
     "--against",
     metavar="CORPUS",
     multiple=True,
-    help="Texts that must not be known: word runs of the rows are looked up there. Repeatable.",
+    help="Corpus the rows must not come from: word n-grams of the rows are looked up in it. "
+    "Repeatable.",
 )
-@click.option("--against-text", default="text", show_default=True, help="Column of CORPUS tables.")
 @click.option(
-    "--ngram", default=13, show_default=True, type=click.IntRange(1), help="Words in such a run."
+    "--against-text", default="text", show_default=True, help="Text column of CORPUS tables."
 )
-@click.option("--target", is_flag=True, help="Look for other columns that give the label away.")
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
-@click.option("--each", is_flag=True, help="Check every file by itself: they are no splits.")
+@click.option(
+    "--ngram",
+    default=13,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Length of the word n-grams.",
+)
+@click.option("--target", is_flag=True, help="Look for other columns that predict the label.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
+@click.option("--each", is_flag=True, help="Check every file by itself; the files are not splits.")
 @click.option(
     "--fix",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the rows that may stay there, file by file; then 1 means: rows cannot cure it.",
+    help="Write the rows without leakage to this folder, file by file; then exit code 1 means "
+    "that dropping rows does not help.",
 )
 @output_options
 def check(
@@ -131,18 +141,19 @@ def check(
     output: Output,
     **settings: Any,
 ) -> None:
-    """Check for leakage: copies, conflicts and groups within and across files.
+    """Check for leakage: duplicates, conflicting labels and shared groups.
 
-    Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for standard
-    input) is one split, named after the file or as in NAME=PATH. Copies within a split are warnings, copies across splits are errors, and an
-    error exits with 1. With --each the files have nothing to do with each other.
+    Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for
+    standard input) is one split, named after the file or as in NAME=PATH. Duplicates within a
+    split are warnings, duplicates across splits are errors; an error exits with 1. With --each
+    every file is checked by itself.
 
     \b
     eval-toolkit check train.csv test.csv --group author --fix clean/
     eval-toolkit check --loader my_reviews --check "my_check{limit=3}"
     """  # noqa: D301
     if bool(files) == (loader is not None):
-        raise click.UsageError("give FILES or --loader, one of them")
+        raise click.UsageError("give either FILES or --loader")
     if loader is not None and (fix or split_col or reading != Reading()):
         raise click.UsageError(
             "a loader knows its own columns and has no files: --text, --label, --group, "
@@ -152,7 +163,7 @@ def check(
     corpus = tables.expand_paths(against) if against else []
     if each:
         if loader is not None or split_col or train or fix is not None:
-            raise click.UsageError("--each goes without --loader, --split-col, --train and --fix")
+            raise click.UsageError("--each excludes --loader, --split-col, --train and --fix")
 
         def alone(file: str) -> tuple[Page, LeakageReport]:
             splits = _read([file], None, reading, None, None, target)
@@ -206,9 +217,7 @@ def _read(
     else:
         files = named_files(given)
         if split_col is not None and len(files) > 1:
-            raise click.UsageError(
-                "--split-col is for one file; several files are splits themselves"
-            )
+            raise click.UsageError("--split-col is for one file; several files are splits already")
         also = () if split_col is None else (split_col,)
         data = {
             name: read_data(
@@ -229,14 +238,14 @@ def _read(
         parts = _by_column(found, split_col)
     if train is not None and train not in parts:
         raise InvalidInputError(
-            f"--train {train!r} is no split; the splits are {', '.join(map(repr, parts))}"
+            f"--train {train!r} is not a split; the splits are {', '.join(map(repr, parts))}"
         )
     first = train or ("train" if "train" in parts else next(iter(parts)))
     return Splits(parts, data, first, reading)
 
 
 def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> None:
-    """Raise for labels that have to be mapped; more than two are no classes, and not checked."""
+    """Raise for labels that need a mapping; more than two classes are not checked."""
     odd = [found for found in data if found.label_fault]
     labels = frozenset().union(*(found.labels for found in odd))
     if odd and (target or len(labels) <= 2 or None in labels):
@@ -264,8 +273,8 @@ def _checks(
     against_text: str,
     ngram: int,
 ) -> list[LeakageCheck]:
-    """Return the checks that these splits and options call for."""
-    # A copy beside its original inflates a count; a copy across splits voids the evaluation.
+    """Return the checks for these splits and options."""
+    # A duplicate within a split inflates a count; one across splits invalidates the evaluation.
     forms: dict[str, Any] = {"severity": "warning", "train_split": splits.train}
     checks: list[LeakageCheck] = [ExactDuplicateCheck(**forms)]
     if splits.texts:
@@ -299,16 +308,18 @@ def _target_check(splits: Splits) -> LeakageCheck:
 
 
 def _targets(splits: Splits, folder: Path) -> dict[str, Path]:
-    """Return where the kept rows of each file go."""
+    """Return the target file of the kept rows, by input file."""
     targets = {name: folder / (name + stem_of(data.file)[1]) for name, data in splits.data.items()}
     for name, target in targets.items():
         if target.parent != folder or name.startswith("."):
-            raise InvalidInputError(f"--fix: the split {name!r} gives no file name; rename it")
+            raise InvalidInputError(
+                f"--fix: the split {name!r} is not a valid file name; rename it"
+            )
     return targets
 
 
 def _kept_rows(splits: Splits, cleaned: CleanedSplits) -> dict[str, Any]:
-    """Return the rows of each file that stay, in the order of the file."""
+    """Return the rows of each file that are kept, in the order of the file."""
     if list(splits.data) == list(splits.parts):
         return {name: origin(part) for name, part in cleaned.splits.items()}
     (name,) = splits.data
@@ -319,9 +330,10 @@ def _refuse_nothing_left(splits: Splits, cleaned: CleanedSplits) -> None:
     for name, kept in _kept_rows(splits, cleaned).items():
         if not len(kept):
             raise InvalidInputError(
-                f"{splits.data[name].file}: --fix would leave none of its {splits.data[name].rows.n} "
-                "rows, so nothing was written; look at the findings without --fix, and set aside "
-                "what they name (--no-near, another --threshold, fewer options)"
+                f"{splits.data[name].file}: --fix would drop all of its "
+                f"{splits.data[name].rows.n} rows, so nothing was written; read the "
+                "findings without --fix, and disable the checks behind them (--no-near, "
+                "another --threshold, fewer options)"
             )
 
 
@@ -389,7 +401,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
 
 
 def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
-    """Return the first rows of a finding as numbers in their files, from 1."""
+    """Return the first rows of a finding as row numbers of their files, from 1."""
     shown = []
     for split, rows in (found.drop_indices or {}).items():
         numbers = (origin(parts[split])[rows[:_SHOWN_ROWS]] + 1).tolist()
@@ -400,25 +412,25 @@ def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
 
 
 def _notes(splits: Splits, report: LeakageReport) -> list[str]:
-    """Say what the numbers do not cover, and what was not looked at."""
+    """Return notes on what was not checked or not counted."""
     notes = []
     named = report.merged_drop_indices()
     if named:
         notes.append(
-            f"different rows in all: {sum(map(len, named.values()))}; "
-            "one row may be found by several checks"
+            f"distinct rows in total: {sum(map(len, named.values()))}; several checks may "
+            "find the same row"
         )
     codes = [found.code for found in report.findings if found.n_affected and found.code]
     if codes:  # below the table, where a narrow terminal does not cut them off
         notes.append(f"see {', '.join(f'docs/leakage/{code}.md' for code in codes)}")
     notes += [
-        f"near-duplicates have at least {found.evidence['threshold']:g} of their {PIECE}-character "
-        "pieces in common (--threshold)"
+        f"near-duplicates share at least {found.evidence['threshold']:g} of their "
+        f"{PIECE}-character n-grams (--threshold)"
         for found in report.findings
         if found.check_name == "NearDuplicateCheck"
     ]
     notes += [
-        f"{tables.shown(data.file)}: rows without a text, compared with no other: {data.n_without_text}"
+        f"{tables.shown(data.file)}: rows without text, not compared: {data.n_without_text}"
         for data in splits.data.values()
         if data.n_without_text
     ]
@@ -426,12 +438,12 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
     if faults:
         notes.append(f"not checked: labels ({faults[0]})")
     elif not splits.labelled:
-        notes.append("not checked: labels, there is no column of them in every file (--label)")
+        notes.append("not checked: labels, not every file has a label column (--label)")
     if not splits.texts:
-        notes.append("not checked: similar texts, rows are compared by the columns named")
+        notes.append("not checked: near-duplicates, rows are compared by the named columns")
     if len(splits.parts) < 2:
         notes += [
-            f"not checked: --{role} compares splits, and there is one"
+            f"not checked: --{role} compares splits, and there is only one"
             for role in ("group", "time")
             if getattr(splits.reading, role) is not None
         ]

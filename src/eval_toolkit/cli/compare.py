@@ -1,4 +1,4 @@
-"""``eval-toolkit compare``: B minus A on the same rows, with intervals and p-values."""
+"""``eval-toolkit compare``: differences between two systems on the same rows, with intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -46,49 +46,49 @@ _HASH = "content hash"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …; of runs also all: every stored one, "
-    "and one part: exact_match @ subject=Africa.",
+    help="Metric to compare: roc_auc, recall_at_fpr=0.01, f1=0.5, …; for runs also all (every "
+    "stored metric), or one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(
     "--on-mismatch",
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with rows of one id whose label, content hash, slice or group differs.",
+    help="What to do with rows that share an id but differ in label, content hash, slice or group.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare runs although a scorer, task, metric or setting of rollouts has changed.",
+    help="Compare runs even if a scorer, task, metric or rollout setting has changed.",
 )
 @click.option(
     "--pair",
     "pairs",
     metavar="A=B",
     multiple=True,
-    help="Compare a run's scorer A with the other's scorer B. Repeatable.",
+    help="Compare scorer A of one run with scorer B of the other. Repeatable.",
 )
 @click.option(
     "--pair-slice",
     "slice_pairs",
     metavar="A=B",
     multiple=True,
-    help="Compare a run's slice A with what the other calls B. Repeatable.",
+    help="Compare slice A of one run with slice B of the other. Repeatable.",
 )
 @click.option(
     "--pair-metric",
     "metric_pairs",
     metavar="A=B",
     multiple=True,
-    help="Compare a run's metric A with what the other calls B. Repeatable.",
+    help="Compare metric A of one run with metric B of the other. Repeatable.",
 )
 @click.option(
     "--match",
     type=click.Choice(get_args(UnitKey)),
     default="auto",
     show_default=True,
-    help="What units of two runs are paired by; auto is the id, or what pairs most if one is "
-    "imported.",
+    help="Key that pairs the units of two runs; auto uses the id, or the key that pairs most "
+    "if a run is imported.",
 )
 @direction_options
 @sampling_options(methods=False, backends=True)
@@ -107,14 +107,15 @@ def compare(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare B with A on the same rows: differences with intervals.
+    """Compare two systems on the same rows: differences with intervals.
 
     A and B are files of predictions (in the formats of score; one may be - for standard input),
-    paired on --id (else unit_id, row_id or id, else the order of the rows), one file with two
-    columns of scores (--score a --score b), or two folders of runs, where --by names parts of the
-    records, such as subject. Runs imported from two tools' logs are paired by what their items say.
-    The p-values of metrics and slices are adjusted for their number by Holm's method. Of runs of
-    rollouts the main metrics are compared, and how many conversations failed by each turn.
+    paired by --id (else unit_id, row_id or id, else by row order), one file with two score
+    columns (--score a --score b), or two run folders, for which --by names slices of the
+    records, such as subject. Runs imported from logs of two tools are paired by the content of
+    their items. The p-values over metrics and slices are adjusted by Holm's method. For rollout
+    runs the main metrics are compared, and the number of conversations that failed by each
+    turn.
     """
     if any(map(is_run, sides)):
         runs = opened_runs(sides, wanted)
@@ -137,13 +138,15 @@ def compare(
             refuse_nothing(result.cells)
         return
     if pairs:
-        raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
+        raise click.UsageError(
+            "--pair is for runs; for files, name the scores: --score a --score b"
+        )
     if slice_pairs or metric_pairs or match != "auto":
         raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
     if higher_is_better:
         raise click.UsageError(
-            "--lower-is-better and --higher-is-better are for runs; of scores in files the metrics "
-            "are known"
+            "--lower-is-better and --higher-is-better are for runs; the direction of "
+            "file metrics is known"
         )
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
     with fetched(sides) as files:
@@ -171,7 +174,7 @@ def _with_resamples(page: Page, sampling: Sampling) -> Page:
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
-    """Raise if not one metric could be compared: a script must not read that as fine."""
+    """Raise if no metric could be compared, so that a script does not take it for success."""
     if not any(cell.status == "ok" for cell in cells):
         why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
         raise InvalidInputError(f"nothing could be compared{why}")
@@ -179,14 +182,14 @@ def refuse_nothing(cells: Sequence[RunDifference]) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """The rows that A and B share, and how they were brought together."""
+    """Rows shared by A and B, and how they were paired."""
 
     rows: Predictions
-    """With the scores ``"a"`` and ``"b"``."""
+    """Rows with the scores ``"a"`` and ``"b"``."""
     names: tuple[str, str]
     paired_on: str
     only_a_has: tuple[str, ...] = ()
-    """Columns of slices and groups that B has not."""
+    """Columns of slices and groups that are missing in B."""
     n_only_a: int = 0
     n_only_b: int = 0
     n_dropped: int = 0
@@ -202,30 +205,28 @@ class Pair:
         }
 
     def lead(self) -> list[str]:
-        """Say which rows were compared."""
+        """Describe which rows were compared."""
         a, b = self.names
-        lines = [f"A is {a}, B is {b}: {len(self.rows)} rows, paired on {self.paired_on}"]
+        lines = [f"A is {a}, B is {b}: {len(self.rows)} rows, paired by {self.paired_on}"]
         if self.n_only_a or self.n_only_b or self.n_dropped:
             lines.append(
                 f"left out: {self.n_only_a} rows only in A, {self.n_only_b} only in B, "
                 f"{self.n_dropped} that differ"
             )
         if self.only_a_has:
-            lines.append(f"read from A alone, B has no such column: {', '.join(self.only_a_has)}")
+            lines.append(f"read from A only, missing in B: {', '.join(self.only_a_has)}")
         return lines
 
 
 def _one_file(path: str, wanted: Wanted) -> Pair:
     if len(wanted.scores) != 2:
-        raise click.UsageError(
-            "give two files, or one with two columns of scores: --score a --score b"
-        )
+        raise click.UsageError("give two files, or one with two score columns: --score a --score b")
     found = read_predictions([path], wanted)
     if len(found.scores) != 2:
         raise InvalidInputError(f"{path}: --score names {wanted.scores[0]!r} twice")
     a, b = found.scores
     scores = {"a": found.scores[a], "b": found.scores[b]}
-    return Pair(replace(found, scores=scores), (a, b), "being in one row")
+    return Pair(replace(found, scores=scores), (a, b), "row")
 
 
 def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
@@ -257,7 +258,7 @@ def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
 
 
 def _labels_of(paths: Sequence[str]) -> tuple[str, str]:
-    """Return short names that differ: of the files, else their paths."""
+    """Return short distinct names of the files: their names, else their paths."""
     short = [Path(path).name for path in paths]
     return (short[0], short[1]) if short[0] != short[1] else (paths[0], paths[1])
 
@@ -272,17 +273,17 @@ def _by_order(sides: Sequence[Predictions], names: tuple[str, str]) -> Pair:
     remedy = "give both files an id column (--id)"
     if len(a) != len(b):
         raise InvalidInputError(
-            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no ids to "
-            f"pair them by; {remedy}"
+            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no "
+            f"ids to pair them by; {remedy}"
         )
     for what, differ in _differences(a, b).items():
         if differ.any():
             row = int(np.argmax(differ))
             raise InvalidInputError(
-                f"{b.where(row)}: the {what} differs from {a.where(row)}, so the order of the rows "
-                f"does not pair them; {remedy}"
+                f"{b.where(row)}: the {what} differs from {a.where(row)}, so rows cannot "
+                f"be paired by order; {remedy}"
             )
-    return Pair(_joined(a, b), names, "the order of the rows: there is no id column in both")
+    return Pair(_joined(a, b), names, "row order (no common id column)")
 
 
 def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, policy: str) -> Pair:
@@ -314,7 +315,7 @@ def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, polic
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return what both sides say of paired rows, and on which rows they disagree."""
+    """Return what both files say about paired rows, and which rows disagree."""
     found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
     if one.hashes is not None and other.hashes is not None:
         known = (one.hashes != "") & (other.hashes != "")
@@ -328,7 +329,7 @@ def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
 
 
 def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return on which rows names differ; 1 and 1.0 are the same in different formats."""
+    """Return the rows on which names differ; 1 and 1.0 are equal."""
     place = {_canonical(name): at for at, name in enumerate(one.names)}
     mine = np.array([place[_canonical(name)] for name in one.names])
     theirs = np.array([place.get(_canonical(name), -1) for name in other.names])
@@ -351,14 +352,14 @@ def _refuse(
     name = "" if one.ids is None else str(one.ids[row])
     what = next(what for what, where in differences.items() if where[row])
     raise InvalidInputError(
-        f"{other.where(row)}: the {what} of {key} {name!r} differs from "
-        f"{one.where(row)} ({int(differ.sum())} such rows); these are not the same items, "
-        "or say --on-mismatch drop"
+        f"{other.where(row)}: the {what} of {key} {name!r} differs from {one.where(row)} "
+        f"({int(differ.sum())} such rows); if these are the same items, pass "
+        "--on-mismatch drop"
     )
 
 
 def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> RunComparison:
-    """Compare all rows and then the slices, which are a family of their own for Holm's method."""
+    """Compare all rows and then the slices, which are a separate family for Holm's method."""
     slices = pair.rows.slices()
     parts = [
         compare_records(

@@ -1,4 +1,4 @@
-"""``eval-toolkit completion``: what a shell needs to complete commands and options."""
+"""``eval-toolkit completion``: print completion scripts for shells."""
 
 import click
 
@@ -8,7 +8,7 @@ __all__ = ["completion"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a shell's completion script.
+    """Print a shell completion script.
 
     \b
     bash:  eval "$(eval-toolkit completion bash)"       in ~/.bashrc

@@ -1,4 +1,4 @@
-"""``eval-toolkit demo``: two classifiers on real data, compared with honest intervals."""
+"""``eval-toolkit demo``: compare two classifiers on real data, with intervals."""
 
 import tempfile
 import time
@@ -41,20 +41,20 @@ SPECS = (
     default=42,
     show_default=True,
     type=click.IntRange(0, 2**32 - 1),
-    help="Seed of split, models and intervals.",
+    help="Random seed of the split, the models and the intervals.",
 )
 @click.option(
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep both classifiers as runs there, with a report.html about them.",
+    help="Folder that keeps both classifiers as runs, with a report.html.",
 )
 @form_options
 def demo(seed: int, out: Path | None, output: Output) -> None:
     """Train two classifiers on scikit-learn's breast-cancer data and compare them.
 
-    Training rows that slipped into the test rows are found and dropped; both classifiers are
-    stored as runs, compared without asking a model again, and one is held to claims.
+    Training rows that leaked into the test set are found and dropped; both classifiers are
+    stored as runs, compared without running a model again, and one is checked against claims.
     """
     started = time.perf_counter()
     done = study(seed)
@@ -63,7 +63,7 @@ def demo(seed: int, out: Path | None, output: Output) -> None:
     else:
         with tempfile.TemporaryDirectory() as folder:
             page = _page(done, tour(done, SPECS, Path(folder), seed, report=False), None)
-    took = f"{time.perf_counter() - started:.1f} s in all; seed {seed} gives this again"
+    took = f"{time.perf_counter() - started:.1f} s in total; reproducible with seed {seed}"
     output.emit(Page(page.title, page.payload, page.lead, page.tables, [*page.notes, took]))
 
 
@@ -87,7 +87,7 @@ def _page(done: Study, made: Tour, out: Path | None) -> Page:
         Table(
             ["result", "claim"],
             [[Status("pass" if one.passed else "FAIL"), one.name] for one in made.gate.claims],
-            f"gate: what the {b} must show",
+            f"gate: claims on the {b}",
         ),
     ]
     payload = {
@@ -106,14 +106,14 @@ def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
         f"DeLong's test of the ROC-AUC difference, without resampling: p = {p_value(delong_p)}"
     ]
     if out is None:
-        return [*notes, "--out FOLDER keeps the runs and writes a report.html about them"]
+        return [*notes, "--out FOLDER keeps the runs and writes a report.html"]
     notes.append(f"runs: {', '.join(str(out / name) for name in made.runs)}")
     report = f"no report: {made.no_report}" if made.report is None else f"report: {made.report}"
     return [*notes, report, f"next: eval-toolkit view {out}"]
 
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:
-    """Return the cells as they are stored, without what else the block holds."""
+    """Return the stored cells, without the other entries of the block."""
     block = made.runs[name].cells.block("test", "model")
     return {spec.name: block[spec.name] for spec in SPECS}
 
@@ -124,7 +124,7 @@ def _cells(made: Tour, name: str) -> Mapping[str, Cell]:
 
 
 def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
-    """One line per metric, one column per classifier."""
+    """Return a table with one row per metric and one column per classifier."""
     rows = [
         [
             spec.name,
@@ -136,7 +136,7 @@ def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
 
 
 def _reliability(name: str, curve: Mapping[str, Any]) -> Table:
-    """Return what was predicted and what was seen, bin by bin, with Wilson's interval."""
+    """Return predicted and observed shares by bin, with Wilson intervals."""
     columns = ("prob_pred", "prob_true", "ci_low", "ci_high", "n_per_bin")
     rows = [
         [

@@ -1,4 +1,4 @@
-"""``eval-toolkit doctor``: what is installed and how it is set up, or the state of runs."""
+"""``eval-toolkit doctor``: report the installation, or the state of runs."""
 
 import os
 import platform
@@ -51,7 +51,7 @@ EXTRAS = {
     "dask": "distributed",
     "mlflow": "mlflow",
 }
-"""Each extra and the module that it installs."""
+"""Each extra and a module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
 _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 
@@ -60,10 +60,11 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @output_options
 def doctor(paths: Sequence[str], output: Output) -> None:
-    """Say what is installed, or with PATHS in which state runs are.
+    """Report the installation, or with PATHS the state of runs.
 
-    PATHS are runs or folders of runs, and addresses of runs. Exit 1 when one of them is incomplete or was altered; a
-    plugin that is broken is named and changes no exit code (`eval-toolkit plugins` exits with 1).
+    PATHS are runs, folders of runs or URLs of runs. Exit with 1 if one is incomplete or
+    altered; a broken plugin is listed and does not change the exit code (`eval-toolkit plugins`
+    exits with 1).
     """
     if not paths:
         output.emit(_machine_page())
@@ -82,13 +83,13 @@ def doctor(paths: Sequence[str], output: Output) -> None:
 
 
 def _runs(paths: Sequence[Path]) -> list[Path]:
-    """Return the runs that paths name or hold, each once."""
+    """Return the runs named by paths or found below them, each once."""
     found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
-            raise InvalidInputError(f"{path}: there is no such run or folder")
+            raise InvalidInputError(f"{path}: no such run or folder")
         if path.is_file() and path.name != "manifest.json":
-            raise InvalidInputError(f"{path}: is a file; name a run's folder or a folder of runs")
+            raise InvalidInputError(f"{path}: is a file; name a run folder or a folder of runs")
         folder = path.parent if path.is_file() else path
         here = [folder] if run_state(folder) != "not a run" else find_runs(folder)
         found.update(dict.fromkeys(here))
@@ -96,7 +97,7 @@ def _runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def _examined(run: Path) -> dict[str, Any]:
-    """Return a run's state, why, what lies about in it, and what to do."""
+    """Return a run's state, the reason, leftover files, and what to do."""
     state, _, why = run_state(run).partition(": ")
     if state == "incomplete" and _says_complete(run):
         state = "altered"
@@ -107,16 +108,16 @@ def _examined(run: Path) -> dict[str, Any]:
     again = "write it again with overwrite, or delete the folder"
     if journal.is_file():
         n = max(0, sum(piece.count(b"\n") for piece in pieces_of(journal)) - 1)
-        again = f"run the same command again: it goes on after the {n} requests in {JOURNAL}"
+        again = f"run the same command again to resume after the {n} requests in {JOURNAL}"
     todo = {
         "incomplete": again,
-        "altered": "restore the files from a copy, or make the run again",
-        "running": f"wait for {holder}; if that process is gone, delete {LOCK}",
+        "altered": "restore the files from a copy, or repeat the run",
+        "running": f"wait for {holder}; if that process no longer exists, delete {LOCK}",
     }.get(state, "")
     if locked and not holder:
         leftovers.insert(0, LOCK)
     if leftovers:
-        what = f"delete {', '.join(leftovers)}: left behind by a process that died"
+        what = f"delete {', '.join(leftovers)}: left by a process that died"
         todo = f"{todo}; {what}" if todo else what
     return {
         "run": str(run),
@@ -130,7 +131,7 @@ def _examined(run: Path) -> dict[str, Any]:
 
 
 def _examined_there(address: str) -> dict[str, Any]:
-    """Return the state of a run at an address: whether it comes whole."""
+    """Return the state of a run at a URL: whether its download is complete."""
     shown, why = address_of(address), ""
     try:
         Run.open(address)
@@ -143,7 +144,7 @@ def _examined_there(address: str) -> dict[str, Any]:
         "locked_by": None,
         "stale_lock": False,
         "leftovers": [],
-        "what_to_do": "send it again" if why else "",
+        "what_to_do": "upload it again" if why else "",
     }
 
 
@@ -161,7 +162,7 @@ def _matching(folder: Path) -> Iterator[Path]:
 
 
 def _strays(paths: Sequence[Path], runs: Sequence[Path]) -> Iterator[Path]:
-    """Yield temporary files beside runs; those inside are told with their run."""
+    """Yield temporary files beside runs; those inside are listed with their run."""
     folders = {path for path in paths if path.is_dir()} | {run.parent for run in runs}
     for folder in sorted(folders - set(runs)):
         yield from sorted(_matching(folder))
@@ -229,7 +230,7 @@ def _machine_page() -> Page:
 
 
 def _sandbox() -> dict[str, Any]:
-    """Return how a model's programs are kept apart here, and how to have it better."""
+    """Return how a model's programs are isolated here, and how to improve that."""
     found = measured_level()
     return {
         "level": found.level.value,
@@ -279,7 +280,7 @@ def _free_memory_gb() -> float | None:
 
 
 def _blas_threads() -> int | None:
-    """Return how many threads matrix products use; scikit-learn's own dependency knows."""
+    """Return the number of threads of matrix products, from threadpoolctl."""
     try:
         from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
     except ImportError:

@@ -1,4 +1,4 @@
-"""``eval-toolkit evaluate``: scorers, data and checks by name, through the harness."""
+"""``eval-toolkit evaluate``: run scorers, loaders and checks by name through the harness."""
 
 import re
 import traceback
@@ -37,7 +37,7 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 @click.option(
     "--loader",
     metavar="NAME",
-    help="What loads the rows instead of FILES: a name, options in braces, or module:object.",
+    help="Loader to use instead of FILES: a name, options in braces, or module:object.",
 )
 @click.option(
     "--scorer",
@@ -45,31 +45,45 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
     metavar="[LABEL=]NAME",
     multiple=True,
     required=True,
-    help="What gives P(positive): a name, options in braces, or module:object. Repeatable.",
+    help="Scorer that returns P(positive): a name, options in braces, or module:object. "
+    "Repeatable.",
 )
 @click.option(
     "--check",
     "checks",
     metavar="NAME",
     multiple=True,
-    help="Leakage check to run first, by name. Repeatable.",
+    help="Leakage check to run first. Repeatable.",
 )
 @click.option(
     "--on-leakage",
     default="raise",
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
-    help="Stop at errors and exit with 1, keep the report and go on, or drop the rows.",
+    help="On leakage errors: stop and exit with 1, continue and keep the report, or drop the rows.",
 )
-@click.option("--splitter", metavar="NAME", help="Fit and evaluate fold by fold, one split.")
-@click.option("--on", "shown", metavar="SPLIT", multiple=True, help="Splits to report [all].")
-@click.option("--select", metavar="RULE", help="How a threshold is chosen, on --threshold-on.")
-@click.option("--threshold-on", metavar="SPLIT", help="The split that --select chooses on.")
+@click.option(
+    "--splitter", metavar="NAME", help="Splitter of one split: fit and evaluate fold by fold."
+)
+@click.option(
+    "--on",
+    "shown",
+    metavar="SPLIT",
+    multiple=True,
+    help="Splits to report. Repeatable. [default: all]",
+)
+@click.option("--select", metavar="RULE", help="Rule that selects a threshold on --threshold-on.")
+@click.option(
+    "--threshold-on", metavar="SPLIT", help="Split on which --select selects the threshold."
+)
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Repeatable.")
 @click.option(
-    "--save", metavar="FOLDER", type=click.Path(path_type=Path), help="Also store it as a run."
+    "--save",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Also store the results as a run.",
 )
-@click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
+@click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @data_options
 @sampling_options(methods=False)
 @output_options
@@ -90,23 +104,23 @@ def evaluate(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Evaluate scorers by name on rows: leakage checks, scores, metrics with intervals.
+    """Evaluate scorers on rows: leakage checks, scores, metrics with intervals.
 
     Each of FILES is one split, named after the file or as in NAME=PATH; a loader names its own.
-    `eval-toolkit plugins` lists the names that installed packages offer.
+    `eval-toolkit plugins` lists the names provided by installed packages.
 
     \b
     eval-toolkit evaluate test.csv --scorer my_package.scorers:Keywords
     eval-toolkit evaluate --loader my_reviews --scorer my_scorer --check my_check --save runs/a
     """  # noqa: D301
     if bool(files) == (loader is not None):
-        raise click.UsageError("give FILES or --loader, one of them")
+        raise click.UsageError("give either FILES or --loader")
     if loader is not None and reading != Reading():
-        raise click.UsageError("a loader knows its own columns: --text, --label … are for FILES")
+        raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
     if overwrite and save is None:
-        raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
+        raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (select is None) != (threshold_on is None) and splitter is None:
-        raise click.UsageError("--select chooses on --threshold-on; give both")
+        raise click.UsageError("--select and --threshold-on must be given together")
     named = _scorers(scorers)
     options: dict[str, Any] = {
         "leakage_checks": [NamedCheck(spec) for spec in checks],
@@ -135,7 +149,7 @@ def evaluate(
     except LeakageError as error:
         say(f"{error}", err=True)
         raise EvidenceSaysNo from None
-    except AssertionError as error:  # how a scorer's own author says stop
+    except AssertionError as error:  # a scorer's author may abort with an assertion
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise PluginError(
             f"{Path(place.filename).name}, line {place.lineno}: {place.name} failed an assertion: "
@@ -152,7 +166,7 @@ def evaluate(
 
 
 def _scorers(specs: Sequence[str]) -> dict[str, Any]:
-    """Return the scorers by what results call them: a label, or the name without its options."""
+    """Return the scorers by label, or by name without options."""
     made: dict[str, Any] = {}
     for spec in specs:
         match = _NAMED.match(spec)
@@ -162,7 +176,7 @@ def _scorers(specs: Sequence[str]) -> dict[str, Any]:
         )
         if label in made:
             raise click.UsageError(
-                f"two --scorer are called {label!r}; write LABEL={rest} for one of them"
+                f"two --scorer have the name {label!r}; write LABEL={rest} for one of them"
             )
         made[label] = load_scorer(rest)
     return made
@@ -179,7 +193,7 @@ def _read(files: Sequence[str], reading: Reading) -> dict[str, Data]:
         if one.n_without_text:
             row = int(one.without_text.argmax())
             raise InvalidInputError(
-                f"{one.file}: row {row + 1}: there is no text to score; every row needs one"
+                f"{one.file}: row {row + 1}: the text is missing; every row needs one to be scored"
             )
     return data
 
@@ -198,14 +212,14 @@ def _evaluated(
             scorers, slices, seed=sampling.seed, eval_split_names=shown or None, **options
         )
     if len(slices) > 1:
-        raise click.UsageError(f"--splitter cuts one split; there are {', '.join(slices)}")
+        raise click.UsageError(f"--splitter splits one split; there are {', '.join(slices)}")
     (rows,) = slices.values()
     named: dict[str, Any] = {"eval_split_names": shown} if shown else {}
     return evaluate_folded(scorers, splitter, rows, seeds=(sampling.seed,), **named, **options)
 
 
 def _failed(result: RunResult) -> list[str]:
-    """Return what scorers failed at, each named."""
+    """Return the errors of scorers, each with the scorer's name."""
     return [
         f"scorer {scorer}, {_place(slice_name, part)}: {block['error']}"
         for slice_name, part, scorer, block in _tested(result)
@@ -218,7 +232,7 @@ def _place(slice_name: str, part: str) -> str:
 
 
 def _tested(result: RunResult) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Yield the blocks of scorers: on whole slices, and on the folds where there are some."""
+    """Yield the blocks of scorers: on whole slices, and on folds if there are any."""
     shown = {*result.cells.folds} or {WHOLE}
     for slice_name, part, scorer, block in result.cells.blocks():
         if part in shown:
@@ -266,11 +280,11 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
 
 
 _Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
-"""Slice and scorer, rows, cells by metric."""
+"""Slice and scorer, number of rows, cells by metric."""
 
 
 def _rows(result: RunResult) -> list[_Row]:
-    """Return a line per slice and scorer; of a run over folds the means over them."""
+    """Return one row per slice and scorer; with folds, the means over them."""
     cells, n_folds = result.cells, len(result.cells.folds)
     rows: dict[tuple[str, str], dict[str, Cell]] = {}
     for found in cells:

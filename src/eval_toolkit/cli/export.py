@@ -1,4 +1,4 @@
-"""``eval-toolkit export``: runs in the files of other tools, and as tables for papers and cards."""
+"""``eval-toolkit export``: write runs in formats of other tools, and as tables for papers."""
 
 import json
 import sys
@@ -28,20 +28,21 @@ _PRINTED = "-"
     "-o",
     "--out",
     metavar="PATH",
-    help="The file to write, or the folder for formats of several files; - prints.  [default: "
-    "print a format that is one file]",
+    help="File to write, or folder for formats with several files; - prints.  [default: print "
+    "a format with one file]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @click.option(
     "--samples/--no-samples",
     default=None,
-    help="Of lm-eval and every-eval-ever: with a line per sample.  [default: where there are "
-    "records]",
+    help="lm-eval and every-eval-ever: write one line per sample.  [default: if there are records]",
 )
-@click.option("--metric", metavar="NAME", help="Of predictions: whose value per unit is the score.")
-@click.option("--slice", "slice_name", metavar="NAME", help="Of predictions: which slice.")
-@click.option("--scorer", metavar="NAME", help="Of predictions: which scorer.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@click.option(
+    "--metric", metavar="NAME", help="predictions: metric whose value per unit is the score."
+)
+@click.option("--slice", "slice_name", metavar="NAME", help="predictions: slice to export.")
+@click.option("--scorer", metavar="NAME", help="predictions: scorer to export.")
+@click.option("--json", "as_json", is_flag=True, help="Print the written files as JSON.")
 def export(
     runs: Sequence[str],
     format_name: str,
@@ -51,10 +52,10 @@ def export(
     slice_name: str | None,
     **chosen: Any,
 ) -> None:
-    """Write runs in another tool's format, or as a table to print.
+    """Write runs in another tool's format, or as a table.
 
-    RUN is the folder of a finished run of any kind. Several runs make one table; in the formats of
-    other tools each has a folder of its own. A number that a run does not have is absent with its
+    RUN is the folder of a finished run of any kind. Several runs make one table; in the formats
+    of other tools each has its own folder. A number that a run does not have is absent with its
     reason, never 0.
 
     \b
@@ -67,12 +68,14 @@ def export(
     target = out or _PRINTED
     if target == _PRINTED:
         if format_name not in SINGLE_FILE:
-            raise click.UsageError(f"{format_name} is several files; say where: -o FOLDER")
+            raise click.UsageError(f"{format_name} has several files; name a folder: -o FOLDER")
         if as_json:
-            raise click.UsageError("--json says what was written; name a file with -o")
+            raise click.UsageError("--json lists the written files; name a file with -o")
         made = export_files(opened, format_name, **options)
         if len(made) > 1:
-            raise click.UsageError(f"{format_name} of several runs is several files; say -o FOLDER")
+            raise click.UsageError(
+                f"{format_name} of several runs has several files; name a folder: -o FOLDER"
+            )
         _print(next(iter(made.values())))
         return
     refuse_target(Path(target), "-o", runs)
@@ -86,7 +89,7 @@ def export(
 
 
 def _print(content: bytes) -> None:
-    """Print a file; a terminal obeys nothing in it."""
+    """Print a file, escaping control characters on a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         text = content.decode("utf-8").replace("\r\n", "\n")
         say("".join(c if c.isprintable() or c in "\n\t" else " " for c in text), nl=False)

@@ -1,4 +1,4 @@
-"""``eval-toolkit gate``: hold a run to its claims; a claim that fails fails the build."""
+"""``eval-toolkit gate``: check a run against claims; exit with 1 if one fails."""
 
 import math
 import os
@@ -29,7 +29,7 @@ from eval_toolkit.runs import Run
 __all__ = ["gate"]
 
 Bound: TypeAlias = tuple[str, float]
-"""The address of a cell, and a number."""
+"""Address of a cell, and a number."""
 
 
 @click.command()
@@ -38,7 +38,7 @@ Bound: TypeAlias = tuple[str, float]
     "--claims",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="TOML with one [[claim]] table per claim.",
+    help="TOML file with one [[claim]] table per claim.",
 )
 @click.option(
     "--at-least",
@@ -46,8 +46,8 @@ Bound: TypeAlias = tuple[str, float]
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="The lower end of the cell's interval must not be below it. Repeatable. CELL is an "
-    "address: metric @ part / system.",
+    help="Require the lower end of the cell's interval to be at least NUMBER. Repeatable. "
+    "CELL is an address: metric @ slice / system.",
 )
 @click.option(
     "--at-most",
@@ -55,7 +55,7 @@ Bound: TypeAlias = tuple[str, float]
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="The upper end of the cell's interval must not be above it. Repeatable.",
+    help="Require the upper end of the cell's interval to be at most NUMBER. Repeatable.",
 )
 @click.option(
     "--max-drop",
@@ -63,23 +63,23 @@ Bound: TypeAlias = tuple[str, float]
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="The cell must lose less than this against --baseline. Repeatable.",
+    help="Require the cell to lose less than NUMBER against --baseline. Repeatable.",
 )
 @click.option(
     "--baseline",
     metavar="RUN",
-    help="The run that claims of non_inferior_by compare with.",
+    help="Run that non_inferior_by claims compare with.",
 )
 @click.option(
     "--junit",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write JUnit XML, one test case per claim.",
+    help="Also write JUnit XML with one test case per claim.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare although a scorer, task or metric has another version in the baseline.",
+    help="Compare even if a scorer, task or metric has another version in the baseline.",
 )
 @direction_options
 @output_options
@@ -95,9 +95,9 @@ def gate(
     higher_is_better: Mapping[str, bool],
     output: Output,
 ) -> None:
-    """Hold a run to its claims: exit 1 when one of severity error fails.
+    """Check a run against claims; exit with 1 if one of severity error fails.
 
-    In GitHub Actions failed claims become annotations, and the table goes to the job's summary.
+    In GitHub Actions failed claims become annotations, and the table is added to the job summary.
 
     \b
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
@@ -108,7 +108,7 @@ def gate(
         *_bounds(at_least, at_most, max_drop),
     ]
     if not wanted:
-        raise click.UsageError("say what must hold: --claims FILE, or --at-least CELL NUMBER")
+        raise click.UsageError("give claims: --claims FILE, or --at-least CELL NUMBER")
     candidate = Run.open(run)
     against = None if baseline is None else Run.open(baseline)
     report = evaluate_gate(
@@ -140,7 +140,7 @@ def gate(
 def _bounds(
     at_least: Sequence[Bound], at_most: Sequence[Bound], max_drop: Sequence[Bound]
 ) -> list[Claim]:
-    """Return the claims that the options make, each named by what it says."""
+    """Return the claims defined by options, each named by its condition."""
     made = [
         Claim(name=f"{at}: at least {limit:g}", at=at, require=Requirement("ci_low", ">=", limit))
         for at, limit in at_least
@@ -151,7 +151,7 @@ def _bounds(
     ]
     for at, limit in max_drop:
         if not 0 < limit < math.inf:
-            raise click.UsageError(f"--max-drop {at!r} {limit:g}: must be a number above 0")
+            raise click.UsageError(f"--max-drop {at!r} {limit:g}: must be greater than 0")
         made.append(Claim(name=f"{at}: drops less than {limit:g}", at=at, non_inferior_by=limit))
     return made
 
@@ -180,7 +180,7 @@ def _outcome(claim: ClaimResult) -> str:
 
 
 def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
-    """Return the number a claim is about and its bound, where it is about one."""
+    """Return the tested number and its bound, if a claim has them."""
     for evidence in claim.evidence.values():
         if "threshold" in evidence:
             return _told(evidence.get("value"), evidence["op"], evidence["threshold"])

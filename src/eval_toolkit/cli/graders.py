@@ -1,4 +1,4 @@
-"""``eval-toolkit graders``: which there are, what each can be told, needs and fills."""
+"""``eval-toolkit graders``: list graders, and show their options, inputs and columns."""
 
 import inspect
 import re
@@ -27,13 +27,13 @@ _ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$")
 
 @click.group()
 def graders() -> None:
-    """Which graders there are; what one can be told, needs and fills."""
+    """List graders; show their options, inputs and columns."""
 
 
 @graders.command("list")
 @output_options
 def list_(output: Output) -> None:
-    """List the graders that come along and those of installed packages."""
+    """List the built-in graders and those of installed packages."""
     found = [_Grader.of(name) for name in available_graders()]
     rows = [
         [
@@ -45,8 +45,8 @@ def list_(output: Output) -> None:
         for one in found
     ]
     notes = [
-        "* must be given; options stand behind the name: --grader \"number_match{where='boxed'}\"",
-        "`graders show NAME` says what each means and which columns it fills",
+        "* required; options follow the name: --grader \"number_match{where='boxed'}\"",
+        "`graders show NAME` describes the options and the columns",
     ]
     payload = {"graders": [one.to_dict() for one in found]}
     header = ["grader", "of", "options", "what it says"]
@@ -57,7 +57,7 @@ def list_(output: Output) -> None:
 @click.argument("name")
 @output_options
 def show(name: str, output: Output) -> None:
-    """Say what grader NAME is: options with defaults, what samples must hold, columns, metrics.
+    """Show grader NAME: options with defaults, required sample fields, columns, metrics.
 
     \b
     eval-toolkit graders show word_count
@@ -94,33 +94,33 @@ class _Option:
     name: str
     required: bool
     value: Any
-    """By default, or as it was given."""
+    """The default, or the given value."""
     meaning: str
 
     @property
     def shown(self) -> str:
-        """The name, with a star where it must be given."""
+        """The name, with a star if the option is required."""
         return f"{self.name}*" if self.required else self.name
 
     @property
     def value_shown(self) -> str:
-        """The value; nothing that was not given can be shown."""
+        """The value, or that it is required."""
         return "must be given" if self.value is MISSING else repr(self.value)
 
 
 @dataclass(frozen=True)
 class _Grader:
-    """What a grader says about itself."""
+    """Description of a grader."""
 
     name: str
     kinds: str
-    """What it grades."""
+    """Kinds of tasks it grades."""
     description: str
     options: tuple[_Option, ...]
     columns: Mapping[str, Any]
     metrics: Mapping[str, str]
     problem: str = ""
-    """Why the columns are not known."""
+    """Why the columns are unknown."""
 
     @property
     def summary(self) -> str:
@@ -129,7 +129,7 @@ class _Grader:
 
     @classmethod
     def of(cls, text: str) -> "_Grader":
-        """Read the class that a name stands for, and the grader if the name is enough for one."""
+        """Read the class behind a name, and build the grader if no option is missing."""
         name, _ = name_and_options(text)
         try:
             found = load_plugin("graders", name, available_graders(), origin=TYPED)
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Option, ...]:
-    """Return the options of a class of graders; a name may set one, and that is its default."""
+    """Return the options of a grader class, with the values that a name sets as defaults."""
     if not (is_dataclass(found) and isinstance(found, type)):
         return ()
     options = []
@@ -201,7 +201,7 @@ def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Optio
 
 
 def _read(text: str) -> tuple[str, dict[str, str]]:
-    """Return what a docstring says before its parameters, and about each of them."""
+    """Return a docstring's text before the parameters, and the text of each parameter."""
     about, _, rest = text.partition("\n\nParameters\n")
     about = re.split(r"\n\n\w+\n-+\n", about)[0]
     meanings: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""``eval-toolkit import``: other tools' logs as runs, held to their own samples."""
+"""``eval-toolkit import``: convert logs of other tools to runs, verified against their samples."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,27 +29,29 @@ _MOST_ROWS = 60
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write runs there, one for each task and model; without it nothing is written.",
+    help="Folder for the runs, one for each task and model; without it nothing is written.",
 )
-@click.option("--task", metavar="NAME", help="Call the task this.")
-@click.option("--model", metavar="NAME", help="Call the model this.")
+@click.option("--task", metavar="NAME", help="Name of the task.")
+@click.option("--model", metavar="NAME", help="Name of the model.")
 @click.option(
     "--rename",
     metavar="OLD=NEW",
     multiple=True,
-    help="Repeatable: another name for a metric, so that runs of two tools have it in common.",
+    help="Rename a metric, e.g. to compare runs of two tools. Repeatable.",
 )
-@click.option("--input-field", metavar="F", help="The field of an item that is its input.")
-@click.option("--target-field", metavar="F", help="The field of an item that is its target.")
-@click.option("--group", metavar="F", help="Items with equal values of it are not independent.")
-@click.option("--by", metavar="F", multiple=True, help="Repeatable: report by this field, too.")
-@click.option("--id", "id_field", metavar="F", help="Of a table: the column that names a row.")
+@click.option("--input-field", metavar="F", help="Field of an item that holds its input.")
+@click.option("--target-field", metavar="F", help="Field of an item that holds its target.")
 @click.option(
-    "--column", "columns", metavar="F", multiple=True, help="Of a table: a column of numbers."
+    "--group", metavar="F", help="Field of groups: items with equal values are not independent."
+)
+@click.option("--by", metavar="F", multiple=True, help="Field of slices to report by. Repeatable.")
+@click.option("--id", "id_field", metavar="F", help="Tables: column of row ids.")
+@click.option(
+    "--column", "columns", metavar="F", multiple=True, help="Tables: column of numbers. Repeatable."
 )
 @label_options
 @direction_options
-@click.option("--overwrite", is_flag=True, help="Replace runs that are there.")
+@click.option("--overwrite", is_flag=True, help="Replace existing runs.")
 @form_options
 def import_(
     paths: Sequence[Path],
@@ -62,7 +64,7 @@ def import_(
     output: Output,
     **fields: Any,
 ) -> None:
-    """Read other tools' logs: statistics with intervals, and runs to compare, gate and report.
+    """Import logs of other tools: statistics with intervals, and runs to compare and gate.
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
     lighteval, HELM, eval-framework, astra-rl, garak, a run folder of eval-toolkit 1, or a table of
@@ -73,7 +75,7 @@ def import_(
     eval-toolkit import preds.csv --id row --column correct
     """  # noqa: D301
     if overwrite and out is None:
-        raise click.UsageError("--overwrite is for --out; without it nothing is written")
+        raise click.UsageError("--overwrite needs --out; without it nothing is written")
     found = import_logs(
         paths,
         out,
@@ -98,7 +100,7 @@ def import_(
 def _pair(given: str) -> tuple[str, str]:
     old, equals, new = given.partition("=")
     if not equals or not old or not new:
-        raise click.UsageError(f"--rename is {given!r}; it must be OLD=NEW")
+        raise click.UsageError(f"--rename {given!r} must be OLD=NEW")
     return old, new
 
 
@@ -111,7 +113,7 @@ def _page(found: Sequence[Imported], out: Path | None) -> Page:
     lead = [f"{_counted(len(found), 'log')} of {tools}, {_counted(n_samples, 'sample')}"]
     notes = list(dict.fromkeys(_noted(found)))
     if len(rows) > len(shown):
-        notes.append(f"{len(rows) - len(shown)} more rows; --json has all")
+        notes.append(f"{len(rows) - len(shown)} more rows in --json")
     notes += _directions(found)
     written = list(dict.fromkeys(str(one.run.path) for one in found if one.run is not None))
     payload = {"logs": [one.to_dict() for one in found], "written": written}
@@ -129,7 +131,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _rows(one: Imported) -> Iterator[list[CellLike]]:
-    """Yield a line per cell and per number that the log states: most are about the same."""
+    """Yield a row per cell and per number stated in the log."""
     cells = dict(one.cells)
     checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
     for name in dict.fromkeys([*cells, *checked]):
@@ -141,7 +143,7 @@ def _rows(one: Imported) -> Iterator[list[CellLike]]:
 
 
 def _verdict(cell: MetricResult | None, found: Checked | None) -> str:
-    """Return what the check says, and why a number of samples has no interval."""
+    """Return the result of the check, and why a number has no interval."""
     said = [] if found is None else [found.verdict]
     if cell is not None and cell.ci is None and not cell.details.get("stated") and cell.reason:
         said.append(cell.reason)
@@ -162,7 +164,7 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
 
 
 def _directions(found: Sequence[Imported]) -> list[str]:
-    """Say of which metrics less is better, and of which nothing says what is."""
+    """Return which metrics are better when lower, and which have no known direction."""
     lower: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for one in found:
@@ -173,13 +175,13 @@ def _directions(found: Sequence[Imported]) -> list[str]:
             elif up is None and name not in one.log.higher_is_better:
                 unknown[name] = None
     return [
-        *([f"less is better: {', '.join(lower)}"] if lower else []),
+        *([f"lower is better: {', '.join(lower)}"] if lower else []),
         *([direction_hint([*unknown])] if unknown else []),
     ]
 
 
 def _next(written: Sequence[str], found: Sequence[Imported], out: Path | None) -> list[str]:
-    """Say what was written and what can be done with it."""
+    """Return what was written and the next commands."""
     if out is None:
         return ["nothing was written; --out FOLDER writes runs"]
     whole = [str(one.run.path) for one in found if one.run is not None and one.records is not None]

@@ -1,4 +1,4 @@
-"""``eval-toolkit judge``: models that judge stored answers, and how far they can be trusted."""
+"""``eval-toolkit judge``: judge stored answers with models, and measure their agreement."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ _RUN = click.Path(exists=True, file_okay=False)
 
 @click.group()
 def judge() -> None:
-    """Let models judge stored answers, and see how far they agree with people."""
+    """Judge stored answers with models, and measure agreement with human labels."""
 
 
 judge.add_command(study)
@@ -44,10 +44,14 @@ _task = click.option(
     "--task",
     required=True,
     metavar="TASK",
-    help="The task, set up as it was asked (--data, --fewshot …).",
+    help="Task of the run, with the same options (--data, --fewshot …).",
 )
 _perturb = click.option(
-    "--perturb", "perturbations", multiple=True, metavar="KIND[=P]", help="As it was asked."
+    "--perturb",
+    "perturbations",
+    multiple=True,
+    metavar="KIND[=P]",
+    help="Perturbation used in the run.",
 )
 
 
@@ -60,7 +64,7 @@ _perturb = click.option(
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Beside the judges, instead of the run's. Repeatable.",
+    help="Grader to use beside the judges, instead of those of the run. Repeatable.",
 )
 @whole_task_options
 @_perturb
@@ -76,10 +80,11 @@ def run(
     asked: Asked,
     judging: Judging,
 ) -> None:
-    """Let a model judge the stored answers of a run: `rescore RUN --judge`, kept below runs/.
+    """Judge the stored answers of a run with a model: `rescore RUN --judge`, kept below runs/.
 
-    The model that answered is not asked again. Every verdict is kept with its prompt; one that
-    cannot be read is an error, never a number. Killed at any moment, the same command goes on. --out RUN adds the verdicts to the run itself.
+    The model that answered is not queried again. Every verdict is stored with its prompt; a
+    verdict that cannot be parsed is an error, never a number. Run the same command again to
+    resume after an interruption. --out RUN adds the verdicts to the run itself.
 
     \b
     eval-toolkit judge run runs/mine --task my.toml --judge openai:m --rubric correctness
@@ -120,20 +125,22 @@ def run(
     "model",
     required=True,
     metavar="MODEL",
-    help="Who judges: openai:NAME, … (`models list`).",
+    help="Judge model: openai:NAME, … (`models list`).",
 )
-@click.option("--criteria", metavar="TEXT", help="What better means, in words for the judge.")
+@click.option(
+    "--criteria", metavar="TEXT", help="Criteria of a better answer, in words for the judge."
+)
 @click.option(
     "--one-order",
     is_flag=True,
-    help="Ask once per pair, in an order drawn for it: half the cost, more noise.",
+    help="Query once per pair, in random order: half the cost, more noise.",
 )
 @click.option(
     "--disagreeing",
     type=click.Choice(["tie", "error"]),
     default="tie",
     show_default=True,
-    help="What two orders with different winners come to.",
+    help="Verdict if the two orders have different winners.",
 )
 @temperature_option
 @max_tokens_option
@@ -142,7 +149,7 @@ def run(
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with items of one id whose content differs.",
+    help="What to do with items that share an id but differ in content.",
 )
 @whole_task_options
 @_perturb
@@ -164,10 +171,11 @@ def pairs(
     choose: Callable[..., ModelChoice],
     asked: Asked,
 ) -> None:
-    """Let a model say which of two runs answered better.
+    """Compare the answers of two runs pairwise with a judge model.
 
-    Every pair of answers is shown in both orders. The win rate of A counts a tie as half; two orders that name different winners are a tie. How
-    often the first answer shown wins tells whether the judge goes by the place.
+    Every pair of answers is shown in both orders. The win rate of A counts a tie as half; two
+    orders with different winners are a tie. The share of wins of the first answer shown
+    measures position bias.
 
     \b
     eval-toolkit judge pairs runs/old runs/new --task my.toml --judge openai:m
@@ -211,7 +219,7 @@ def pairs(
 @judge.command()
 @output_options
 def rubrics(output: Output) -> None:
-    """List what can be judged: the ready rubrics."""
+    """List the built-in rubrics."""
     better = {True: "more", False: "less", None: ""}
     rows = [
         [
@@ -224,8 +232,9 @@ def rubrics(output: Output) -> None:
         for fields in [rubric.verdict.fields]
     ]
     note = (
-        "a rubric of your own: a TOML or YAML file with name, criteria and verdict, such as "
-        'verdict = { labels = { yes = 1, no = 0 } } or { where = "brackets", scale = [1, 10] }'
+        "custom rubric: a TOML or YAML file with name, criteria and verdict, such as "
+        "verdict = { labels = { yes = 1, no = 0 } } or "
+        '{ where = "brackets", scale = [1, 10] }'
     )
     payload = {"rubrics": [rubric.to_dict() for rubric in RUBRICS.values()]}
     header = ["rubric", "verdict", "better", "what the judge is told"]
@@ -233,6 +242,6 @@ def rubrics(output: Output) -> None:
 
 
 def _answered_by(run: Run) -> str:
-    """Return the name of the model whose answers a run holds, as far as it says."""
+    """Return the name of the model that produced a run's answers, if stored."""
     model = (run.manifest.get("config") or {}).get("model")
     return str(model.get("name", "")) if isinstance(model, Mapping) else ""

@@ -1,4 +1,4 @@
-"""``eval-toolkit leaderboard``: several systems on the same tasks, ranked with intervals."""
+"""``eval-toolkit leaderboard``: rank systems on the same tasks, with intervals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,37 +40,41 @@ _PASSED_ON = (
 @click.option(
     "--metric",
     metavar="NAME",
-    help="What is averaged, also of one part: exact_match @ subject=Africa.  [default: each task's "
-    "first]",
+    help="Metric to average, also on one slice: exact_match @ subject=Africa.  [default: each "
+    "task's first]",
 )
-@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Count only these.")
+@click.option(
+    "--task", "tasks", multiple=True, metavar="TASK", help="Use only this task. Repeatable."
+)
 @direction_options
-@click.option("--bayes", is_flag=True, help="Posterior of rates instead of resamples (few items).")
+@click.option(
+    "--bayes", is_flag=True, help="Use posteriors of rates instead of resamples (few items)."
+)
 @click.option(
     "--adjust",
     type=click.Choice(["holm", "bh", "by", "hochberg", "bonferroni", "none"]),
     default="holm",
     show_default=True,
-    help="Correction of the pairs' p-values for their number.",
+    help="Correction of the pairwise p-values for multiple testing.",
 )
 @click.option(
     "--on-mismatch",
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with items of one id whose content differs.",
+    help="What to do with items that share an id but differ in content.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Rank runs of rollouts although a scorer or setting of theirs has changed.",
+    help="Rank rollout runs even if a scorer or setting has changed.",
 )
 @click.option(
     "--confidence",
     default=0.95,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of the intervals, and of all ranks together.",
+    help="Confidence level of the intervals, and of all ranks together.",
 )
 @click.option("--draws", default=4000, show_default=True, type=click.IntRange(100))
 @click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
@@ -78,10 +82,10 @@ _PASSED_ON = (
 def leaderboard(
     runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
 ) -> None:
-    """Rank systems by their runs on the same tasks: ranks, intervals, who may be best.
+    """Rank systems by their runs on the same tasks: ranks, intervals, possible best.
 
-    Each RUN is a folder of `run`, `score` or `suite`. Every task counts the same, on the items that
-    all systems answered. NAME=RUN gives a system a name of its own, also for several runs.
+    Each RUN is a folder of `run`, `score` or `suite`. Every task has the same weight, on the
+    items that all systems answered. NAME=RUN names a system, also for several runs.
     """
     board = ranked(
         _named(runs),
@@ -95,7 +99,7 @@ def leaderboard(
 
 
 def _named(runs: Sequence[str]) -> Any:
-    """Return a list of runs, or where any has a name, the runs of each name."""
+    """Return a list of runs, or a mapping from names to runs if any is named."""
     given = [_name_and_run(run) for run in runs]
     if not any(name is not None for name, _ in given):
         return [path for run in runs for path in _runs_of(run)]
@@ -108,13 +112,13 @@ def _named(runs: Sequence[str]) -> Any:
 
 
 def _name_and_run(given: str) -> tuple[str | None, str]:
-    """Return what NAME=RUN says; in an address alone "=" is part of it."""
+    """Split NAME=RUN; in a URL, "=" is part of the address."""
     name, equals, run = given.partition("=")
     return (name, run) if equals and not is_remote(given) else (None, given)
 
 
 def _runs_of(given: str) -> list[str]:
-    """Return a run as it is, the finished runs of a suite, and nothing for a suite's own file."""
+    """Return a run itself, or the finished runs of a suite."""
     if is_remote(given):
         return [given]
     path = Path(given)
@@ -191,7 +195,7 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Say what decides which of two systems is better, and what the ranks are worth."""
+    """Explain how two systems are ordered, and what the ranks guarantee."""
     if ranking.adjust == "none":
         return (
             "intervals and p-values are of each pair alone; they and the ranks do not hold at once"
@@ -216,7 +220,7 @@ def _why(pair: SystemPair) -> str:
 
 
 def _verdict(pair: SystemPair) -> str:
-    """Return which of two systems is better, or why that is not said."""
+    """Return which of two systems is better, or why that is unknown."""
     if pair.better is not None:
         return f"{pair.better} is better"
     if pair.ci_low is None or pair.ci_high is None:

@@ -19,86 +19,86 @@ from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
 
-# Name: (where it is, the first line of its help). The line stands here too, so that `--help`
-# imports no command.
+# Name: (import path, first line of the help). The line is repeated here so that `--help` imports
+# no command.
 _COMMANDS = {
     "check": (
         "eval_toolkit.cli.check:check",
-        "Check for leakage: copies, conflicts and groups within and across files.",
+        "Check for leakage: duplicates, conflicting labels and shared groups.",
     ),
     "compare": (
         "eval_toolkit.cli.compare:compare",
-        "Compare B with A on the same rows: differences with intervals.",
+        "Compare two systems on the same rows: differences with intervals.",
     ),
-    "completion": ("eval_toolkit.cli.completion:completion", "Print a shell's completion script."),
+    "completion": ("eval_toolkit.cli.completion:completion", "Print a shell completion script."),
     "demo": (
         "eval_toolkit.cli.demo:demo",
         "Train two classifiers on scikit-learn's breast-cancer data and compare them.",
     ),
     "doctor": (
         "eval_toolkit.cli.doctor:doctor",
-        "Say what is installed, or with PATHS in which state runs are.",
+        "Report the installation, or with PATHS the state of runs.",
     ),
     "evaluate": (
         "eval_toolkit.cli.evaluate:evaluate",
-        "Evaluate scorers by name on rows: leakage checks, scores, metrics with intervals.",
+        "Evaluate scorers on rows: leakage checks, scores, metrics with intervals.",
     ),
     "export": (
         "eval_toolkit.cli.export:export",
-        "Write runs in another tool's format, or as a table to print.",
+        "Write runs in another tool's format, or as a table.",
     ),
     "gate": (
         "eval_toolkit.cli.gate:gate",
-        "Hold a run to its claims: exit 1 when one of severity error fails.",
+        "Check a run against claims; exit with 1 if one of severity error fails.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
-        "Which graders there are; what one can be told, needs and fills.",
+        "List graders; show their options, inputs and columns.",
     ),
     "import": (
         "eval_toolkit.cli.import_:import_",
-        "Read other tools' logs: statistics with intervals, and runs to compare, gate and report.",
+        "Import logs of other tools: statistics with intervals, and runs to compare and gate.",
     ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
-        "Let models judge stored answers, and see how far they agree with people.",
+        "Judge stored answers with models, and measure agreement with human labels.",
     ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
-        "Rank systems by their runs on the same tasks: ranks, intervals, who may be best.",
+        "Rank systems by their runs on the same tasks: ranks, intervals, possible best.",
     ),
     "models": (
         "eval_toolkit.cli.models:models",
-        "Which models there are; fetch the embedded one; prove an endpoint.",
+        "List models; fetch weights; verify an endpoint.",
     ),
-    "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "plan": ("eval_toolkit.cli.plan:plan", "Plan the number of rows or samples of an evaluation."),
     "plugins": (
         "eval_toolkit.cli.plugins:plugins",
-        "List what installed packages offer by name, from which package, and what is broken.",
+        "List the plugins of installed packages, and those that are broken.",
     ),
     "positions": (
         "eval_toolkit.cli.positions:positions",
-        "Ask TASK with its choices in every position: picks and accuracy by position, with a test.",
+        "Measure position bias: query TASK with its choices in every position.",
     ),
     "report": (
         "eval_toolkit.cli.report:report",
-        "Write one self-contained HTML file about runs: it loads nothing and prints well.",
+        "Write one self-contained HTML report about runs.",
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
-        "Make new numbers of what RUN has stored; the model is not asked again.",
+        "Recompute the results of RUN from its stored data, without querying the model.",
     ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
-        "Say what typos, case and other words cost: perturbed runs against the plain one.",
+        "Measure the effect of perturbed prompts: perturbed runs against the plain run.",
     ),
     "rollout": (
         "eval_toolkit.cli.rollout:rollout",
-        "Let a tester talk to a target, and count how often, when and how it fails.",
+        "Test a target with multi-turn attacks: how often, when and how it fails.",
     ),
     "run": (
         "eval_toolkit.cli.run:run",
-        "Put TASK to a model: every answer is kept, every number has an interval.",
+        "Evaluate a model on TASK: every answer is stored, every number has an interval.",
     ),
     "schemas": (
         "eval_toolkit.cli.schemas:schemas",
@@ -111,11 +111,11 @@ _COMMANDS = {
     ),
     "suite": (
         "eval_toolkit.cli.suite:suite",
-        "Put every task of a suite to a model: a run per task, means over tasks with intervals.",
+        "Evaluate a model on every task of a suite, with means over tasks.",
     ),
     "tasks": (
         "eval_toolkit.cli.tasks:tasks",
-        "Which tasks there are; what one is made of; what its prompts look like.",
+        "List tasks; show their definition and their prompts.",
     ),
     "transcripts": (
         "eval_toolkit.cli.transcripts:transcripts",
@@ -123,19 +123,19 @@ _COMMANDS = {
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",
-        "Validate stored files: exit 1 and a line per problem when one does not fit.",
+        "Validate stored files against their schemas; exit with 1 if one is invalid.",
     ),
     "view": (
         "eval_toolkit.cli.view:view",
-        "Look at runs in a browser: list, reports, samples, conversations, comparisons.",
+        "Browse runs in a web browser: reports, samples, conversations, comparisons.",
     ),
 }
 _WRITTEN = ("cache", "fix", "junit", "out", "save")
-"""Options that name what is written."""
+"""Options that name output files."""
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a subcommand when it is used, so that ``--help`` stays quick."""
+    """A command group that imports a subcommand on first use, so that ``--help`` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -175,7 +175,7 @@ def cli(context: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
-    0 fine, 1 the evidence says no, 2 bad input, 3 failed, 130 interrupted.
+    Codes: 0 success, 1 negative result, 2 bad input, 3 failure, 130 interrupted.
     """
     gc.set_threshold(200_000, 20, 20)  # a tenth of a command's time went into looking for cycles
     if args is None:  # a process of its own
@@ -192,7 +192,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt) as stop:
         if isinstance(stop.__cause__, EOFError):  # click's word for it, too: nobody interrupted
             _fail(f"unexpected EOFError: {stop.__cause__}", EXIT_FAILED)
-        with contextlib.suppress(ValueError):  # pressed once more, it is still 130
+        with contextlib.suppress(ValueError):  # a second Ctrl-C still exits with 130
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
@@ -209,7 +209,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _command(args: Sequence[str] | None) -> click.Command:
-    """Return the command that arguments name, to speak of its options."""
+    """Return the command that the arguments name, to describe its options."""
     found: click.Command = cli
     for name in sys.argv[1:] if args is None else args:
         inner = (

@@ -1,4 +1,4 @@
-"""``eval-toolkit models``: which there are, fetching weights, proving an endpoint."""
+"""``eval-toolkit models``: list models, fetch weights, verify an endpoint."""
 
 import asyncio
 import time
@@ -28,13 +28,13 @@ _CHOICES = (" Paris", " Rome")
 
 @click.group()
 def models() -> None:
-    """Which models there are; fetch the embedded one; prove an endpoint."""
+    """List models; fetch weights; verify an endpoint."""
 
 
 @models.command("list")
 @output_options
 def list_(output: Output) -> None:
-    """List the kinds of models that --model takes, and which weights have been fetched."""
+    """List the kinds of models for --model, and the downloaded weights."""
     found, there = available_models(), weights_there()
     tables = [
         Table(["model", "what it is"], [[name, what] for name, what in found.items()]),
@@ -43,21 +43,21 @@ def list_(output: Output) -> None:
             [[name, entry["what"], entry["state"]] for name, entry in there.items()],
         ),
     ]
-    notes = ["any object of your own: package.module:object"]
+    notes = ["custom models: package.module:object"]
     output.emit(Page("models", {"models": found, "weights": there}, (), tables, notes))
 
 
 @models.command()
 @click.argument("which", required=False, type=click.Choice(list(WEIGHTS)))
-@click.option("--only", type=click.Choice(list(WEIGHTS)), help="One of them; all by default.")
-@click.option("--force", is_flag=True, help="Fetch again although it is there.")
+@click.option("--only", type=click.Choice(list(WEIGHTS)), help="Weights to fetch; all by default.")
+@click.option("--force", is_flag=True, help="Download again even if the file exists.")
 def fetch(which: str | None, only: str | None, force: bool) -> None:
-    """Fetch weights, check their hashes, keep them in the cache folder.
+    """Download weights, verify their hashes, and keep them in the cache folder.
 
-    Those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
+    The weights are those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
     """
     if which and only and which != only:
-        raise click.UsageError(f"{which} and --only {only}; name one of them")
+        raise click.UsageError(f"{which} and --only {only}; give only one of them")
     wanted = which or only
     for name in [wanted] if wanted else WEIGHTS:
         started = time.perf_counter()
@@ -70,10 +70,10 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
 @model_options
 @output_options
 def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> None:
-    """Ask MODEL two small things and say what it can do.
+    """Send MODEL two small requests and report its capabilities.
 
-    Of an OpenAI-compatible server also whether its log-likelihoods are what they should be. Exit
-    code 1 when MODEL cannot generate.
+    For an OpenAI-compatible server, also verify its log-likelihoods. Exit with 1 if MODEL
+    cannot generate text.
     """
     loaded = choose(model).load()
     lines = asyncio.run(_checked(loaded))

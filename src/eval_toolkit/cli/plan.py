@@ -1,4 +1,4 @@
-"""``eval-toolkit plan``: how many rows or samples an evaluation needs."""
+"""``eval-toolkit plan``: plan the number of rows or samples of an evaluation."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -33,13 +33,13 @@ from eval_toolkit.loaders.predictions import Wanted, read_predictions
 __all__ = ["plan"]
 
 _disagree = click.option(
-    "--disagree", type=Share, help="Share of rows on which the two differ (0/1 values)."
+    "--disagree", type=Share, help="Share of rows on which the two systems differ (0/1 values)."
 )
 
 
 @click.group()
 def plan() -> None:
-    """Say how many rows or samples you need."""
+    """Plan the number of rows or samples of an evaluation."""
 
 
 plan.add_command(attempts)
@@ -50,13 +50,17 @@ plan.add_command(variance)
 @plan.command()
 @width_option
 @click.option(
-    "--expected", type=Share, default=0.5, show_default=True, help="Rate you expect; 0.5 is worst."
+    "--expected",
+    type=Share,
+    default=0.5,
+    show_default=True,
+    help="Expected rate; 0.5 is the worst case.",
 )
 @confidence_option
 @groups_options
 @output_options
 def rate(width: float, expected: float, confidence: float, output: Output, **groups: Any) -> None:
-    """Plan for the interval of a rate: accuracy, recall, exact match, attack success.
+    """Plan the interval of a rate: accuracy, recall, exact match, attack success.
 
     \b
     eval-toolkit plan rate --width 0.1 --expected 0.9
@@ -72,7 +76,7 @@ def rate(width: float, expected: float, confidence: float, output: Output, **gro
 @groups_options
 @output_options
 def mean(width: float, sd: float, confidence: float, output: Output, **groups: Any) -> None:
-    """Plan for the interval of a mean of real values: a reward, a judge's score.
+    """Plan the interval of a mean of real values: a reward, a judge's score.
 
     \b
     eval-toolkit plan mean --width 0.2 --sd 1.1
@@ -83,7 +87,7 @@ def mean(width: float, sd: float, confidence: float, output: Output, **groups: A
 
 @plan.command()
 @width_option
-@click.option("--expected", required=True, type=Between, help="ROC-AUC you expect.")
+@click.option("--expected", required=True, type=Between, help="Expected ROC-AUC.")
 @click.option("--positives", required=True, type=Between, help="Share of positive rows.")
 @confidence_option
 @groups_options
@@ -96,7 +100,7 @@ def auc(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan for the interval of a ROC-AUC, by Hanley and McNeil's variance.
+    """Plan the interval of a ROC-AUC, by Hanley and McNeil's variance.
 
     \b
     eval-toolkit plan auc --width 0.05 --expected 0.85 --positives 0.1
@@ -109,13 +113,19 @@ def auc(
 
 
 @plan.command()
-@click.option("--effect", type=float, help="Difference to be found, as 0.03.")
-@click.option("--rows", type=click.IntRange(2), help="Or: the rows you have; what can they show?")
+@click.option("--effect", type=float, help="Difference to detect, e.g. 0.03.")
+@click.option(
+    "--rows",
+    type=click.IntRange(2),
+    help="Number of available rows; report the smallest detectable difference.",
+)
 @_disagree
-@click.option("--expected", type=Share, help="Rate of the first system (0/1 values).")
+@click.option("--expected", type=Share, help="Expected rate of the first system (0/1 values).")
 @click.option("--sd", type=Above, help="Standard deviation of one value, or of the differences.")
-@click.option("--correlation", type=click.FloatRange(-1, 1), help="Of the two systems' values.")
-@click.option("--different-rows", is_flag=True, help="The two are evaluated on different rows.")
+@click.option(
+    "--correlation", type=click.FloatRange(-1, 1), help="Correlation of the two systems' values."
+)
+@click.option("--different-rows", is_flag=True, help="Evaluate the two systems on different rows.")
 @power_option
 @confidence_option
 @groups_options
@@ -127,7 +137,7 @@ def difference(
     output: Output,
     **assumed: Any,
 ) -> None:
-    """Plan to find a difference between two systems.
+    """Plan a test for a difference between two systems.
 
     \b
     eval-toolkit plan difference --effect 0.03 --disagree 0.2
@@ -152,7 +162,7 @@ def difference(
         )
 
     where = "on different rows, for each system" if different_rows else "on the same rows"
-    chance = f"with a chance of {percent(assumed['power'])}"
+    chance = f"with power {percent(assumed['power'])}"
     if effect is not None:
         answer(needed(effect), f"to find a difference of {effect:g} {where}, {chance}", output)
         return
@@ -163,7 +173,7 @@ def difference(
 
 
 def _check_described(different_rows: bool, assumed: dict[str, Any]) -> None:
-    """Refuse what does not say how much the values vary."""
+    """Raise if the options do not determine the variance."""
     has = {
         name for name in ("disagree", "expected", "sd", "correlation") if assumed[name] is not None
     }
@@ -176,7 +186,7 @@ def _check_described(different_rows: bool, assumed: dict[str, Any]) -> None:
 
 
 def _largest_effect(assumed: dict[str, Any]) -> float:
-    """Return the largest difference the assumptions allow; ten spreads for real values."""
+    """Return the largest difference that the assumptions allow; 10 SD for real values."""
     if assumed["sd"] is not None:
         return 10.0 * float(assumed["sd"])
     if assumed["disagree"] is not None:
@@ -185,13 +195,13 @@ def _largest_effect(assumed: dict[str, Any]) -> float:
 
 
 def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: float) -> float:
-    """Return the smallest effect that so many rows show, by bisection."""
+    """Return the smallest effect detectable with a number of rows, by bisection."""
     if largest <= 0.0:
         raise InfeasibleError("these assumptions leave no room for a difference")
     if needed(largest).n > rows:
         raise InfeasibleError(
-            f"{rows} rows show no difference under these assumptions; even one of {largest:g} "
-            f"takes {needed(largest).n}"
+            f"{rows} rows detect no difference under these assumptions; even one of "
+            f"{largest:g} takes {needed(largest).n}"
         )
     low, high = 0.0, largest
     for _ in range(50):
@@ -202,7 +212,10 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
 
 @plan.command("no-worse")
 @click.option(
-    "--margin", required=True, type=Above, help="How much worse still counts as no worse."
+    "--margin",
+    required=True,
+    type=Above,
+    help="Non-inferiority margin: the largest acceptable loss.",
 )
 @_disagree
 @click.option("--sd", type=Above, help="Standard deviation of the differences (real values).")
@@ -219,7 +232,7 @@ def no_worse(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan to show that a new system is no worse than the old one on the same rows.
+    """Plan a test that a new system is no worse than the old one on the same rows.
 
     If the two are equally good, the low end of the interval of new minus old will lie above
     minus the margin, with the given power.
@@ -232,13 +245,13 @@ def no_worse(
     spread = sd if disagree is None else math.sqrt(disagree)
     size = n_for_power(margin, sd=spread, alpha=1.0 - confidence, power=power, **clusters(groups))
     words = f"to show that one system is at most {margin:g} worse than an equal one"
-    answer(size, f"{words}, with a chance of {percent(power)}", output)
+    answer(size, f"{words}, with power {percent(power)}", output)
 
 
 @plan.command()
 @click.argument("preds", nargs=-1, required=True, metavar="PREDS...")
 @width_option
-@click.option("--metric", default="roc_auc", show_default=True, help="Any metric that score knows.")
+@click.option("--metric", default="roc_auc", show_default=True, help="Any metric of `score`.")
 @column_options(by=False)
 @sampling_options(methods=False)
 @output_options
@@ -250,7 +263,7 @@ def pilot(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Plan from predictions you have: more rows like these, for any metric.
+    """Plan from existing predictions: the number of rows like these, for any metric.
 
     \b
     eval-toolkit plan pilot preds.csv --metric pr_auc --width 0.05

@@ -1,4 +1,4 @@
-"""``eval-toolkit plugins``: what installed packages offer by name, and what of it is broken."""
+"""``eval-toolkit plugins``: list the plugins of installed packages, and those that are broken."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,10 +18,11 @@ __all__ = ["found_plugins", "plugins", "plugins_table"]
 @click.argument("kinds", nargs=-1, metavar="[KINDS]...", type=click.Choice(list(PLUGIN_KINDS)))
 @output_options
 def plugins(kinds: Sequence[str], output: Output) -> None:
-    """List what installed packages offer by name, from which package, and what is broken.
+    """List the plugins of installed packages, and those that are broken.
 
-    Packages offer objects as entry points of the groups eval_toolkit.KIND. Each is imported; one
-    that cannot be is named with the reason, stops no other, and makes the exit code 1.
+    Packages provide objects as entry points of the groups eval_toolkit.KIND. Each is imported;
+    one that fails is listed with the reason, does not affect the others, and makes the exit
+    code 1.
     """
     chosen = list(dict.fromkeys(kinds)) or list(PLUGIN_KINDS)
     ours = _ours()
@@ -55,7 +56,7 @@ def plugins(kinds: Sequence[str], output: Output) -> None:
     }
     unusable = [info for info in found if not info.usable]
     notes = [f"{info.kind} {info.name}: {info.problem}" for info in unusable]
-    lead = [f"offered by installed packages: {len(found)}, of which {len(unusable)} cannot be used"]
+    lead = [f"plugins of installed packages: {len(found)}, of which {len(unusable)} cannot be used"]
     tables = [*([plugins_table(found)] if found else []), Table(header, rows)]
     output.emit(Page("Plugins", payload, lead, tables, notes))
     if any(info.state == "broken" for info in found):
@@ -63,12 +64,12 @@ def plugins(kinds: Sequence[str], output: Output) -> None:
 
 
 def found_plugins(kinds: Sequence[str] = tuple(PLUGIN_KINDS)) -> list[PluginInfo]:
-    """Return what installed packages offer, beside the names that are ours."""
+    """Return the plugins of installed packages and the built-in names."""
     return installed_plugins(_ours(), kinds=kinds)
 
 
 def plugins_table(found: Sequence[PluginInfo]) -> Table:
-    """Return a line per name."""
+    """Return one row per name."""
     rows: Rows = [
         [
             info.kind,
@@ -83,7 +84,7 @@ def plugins_table(found: Sequence[PluginInfo]) -> Table:
 
 
 def _ours() -> dict[str, Collection[str]]:
-    """Return the names that come with this package, by kind."""
+    """Return the built-in names, by kind."""
     from eval_toolkit.graders import loading as graders
     from eval_toolkit.harness import loading as rows
     from eval_toolkit.leakage import loading as checks

@@ -1,4 +1,4 @@
-"""``eval-toolkit positions``: whether a model picks choices for where they stand."""
+"""``eval-toolkit positions``: measure the position bias of a model on multiple-choice items."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,12 @@ __all__ = ["positions"]
 
 @click.command()
 @click.argument("task")
-@click.option("--model", required=True, metavar="MODEL", help="embedded, openai:NAME, …")
+@click.option(
+    "--model",
+    required=True,
+    metavar="MODEL",
+    help="Model to query: embedded, openai:NAME, … (`models list`).",
+)
 @task_options
 @model_options
 @asking_options
@@ -30,9 +35,9 @@ def positions(
     choose: Callable[..., ModelChoice],
     asked: Asked,
 ) -> None:
-    """Ask TASK with its choices in every position: picks and accuracy by position, with a test.
+    """Measure position bias: query TASK with its choices in every position.
 
-    Every item is asked once per position, each a run in a folder of its own below --out.
+    Every item is queried once per position, each position in a run folder of its own below --out.
 
     \b
     eval-toolkit positions capitals --model embedded --limit 5

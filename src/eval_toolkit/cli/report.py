@@ -1,4 +1,4 @@
-"""``eval-toolkit report``: one HTML file to read, print and send."""
+"""``eval-toolkit report``: write one self-contained HTML report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from eval_toolkit.runs.folder import MANIFEST
 __all__ = ["report"]
 
 _OWN = "report.html"
-"""The one file that a run's folder may hold beside what the run wrote."""
+"""The one additional file that a run folder may hold."""
 
 
 @click.command()
@@ -28,23 +28,23 @@ _OWN = "report.html"
     "-o",
     "--out",
     metavar="FILE",
-    help="The file to write.  [default: report.html in the run's folder]",
+    help="File to write.  [default: report.html in the run folder]",
 )
-@click.option("--title", metavar="TEXT", help="Its title.  [default: the runs' names]")
+@click.option("--title", metavar="TEXT", help="Title of the report.  [default: names of the runs]")
 @click.option(
     "--samples",
     default=20,
     show_default=True,
     type=click.IntRange(0, 1000),
-    help="How many samples, worst errors and conversations to show, each.",
+    help="Number of samples, worst errors and conversations to show, each.",
 )
 @click.option(
     "--charts/--no-charts",
     default=True,
-    help="With charts, or tables alone (which needs no extra).  [default: charts]",
+    help="Include charts; tables only need no extra.  [default: charts]",
 )
 @direction_options
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the written file as JSON.")
 def report(
     runs: Sequence[str],
     out: str | None,
@@ -54,17 +54,17 @@ def report(
     higher_is_better: Mapping[str, bool],
     as_json: bool,
 ) -> None:
-    """Write one self-contained HTML file about runs: it loads nothing and prints well.
+    """Write one self-contained HTML report about runs.
 
-    RUN is the folder of a finished run of any kind. Of several runs the first is the baseline, and
-    how the others differ from it, paired, comes first.
+    RUN is the folder of a finished run of any kind. With several runs the first is the
+    baseline, and the report starts with the paired differences from it.
 
     \b
     eval-toolkit report runs/today -o report.html
     eval-toolkit report runs/last runs/today -o compared.html
     """  # noqa: D301
     if out is None and any(map(is_remote, runs)):
-        raise InvalidInputError("say where the report of a run at an address goes: -o report.html")
+        raise InvalidInputError("name the report of a run at a URL: -o report.html")
     opened = with_directions([_opened(path) for path in runs], higher_is_better)
     target = _target(opened, out)
     try:
@@ -89,17 +89,17 @@ def _opened(path: str) -> Run:
         raise MissingFileError(f"{path}: no such folder")
     if Path(path).is_file() and Path(path).name != MANIFEST:
         raise InvalidInputError(
-            f"{path}: is a file; a report is about runs, and eval-toolkit score {path} --save RUN "
-            "makes one of predictions"
+            f"{path}: is a file; a report needs a run: eval-toolkit score {path} --save "
+            "RUN stores predictions as one"
         )
     return Run.open(path)
 
 
 def _target(runs: Sequence[Run], out: str | None) -> Path:
-    """Return where the report goes; a run's folder takes its own report and nothing else."""
+    """Return the path of the report; a run folder accepts only its own report."""
     if out is None:
         if len(runs) > 1:
-            raise InvalidInputError("say where the report of several runs goes: -o report.html")
+            raise InvalidInputError("name the report of several runs: -o report.html")
         return runs[0].path / _OWN
     target = Path(out)
     if target.is_dir():

@@ -1,4 +1,4 @@
-"""``eval-toolkit rescore``: what a run has stored to new numbers, whatever its kind."""
+"""``eval-toolkit rescore``: recompute results from a stored run of any kind."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,56 +43,66 @@ _OF: dict[str, set[str]] = {
     },
     "rollout": {"scorers", "asr_at", "policy", *_GRADED},
 }
-"""Which options are about what; every kind of run has records, and so the first."""
+"""Options by kind of run; options of records apply to every kind."""
 _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False), metavar="RUN")
 @click.option("--metric", "metrics", metavar="NAME", multiple=True,
-              help="Of the records of any run: roc_auc, f1=0.5, a column. Repeatable.")  # fmt: skip
+              help="Records: metric, e.g. roc_auc, f1=0.5, or a column. Repeatable.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", multiple=True,
-              help="Of records: report each value of a part. Repeatable.")  # fmt: skip
-@click.option("--threshold", type=float, help="Of records: report F1, recall … at it.")
+              help="Records: slice by this column. Repeatable.")  # fmt: skip
+@click.option(
+    "--threshold", type=float, help="Records: threshold of F1, recall and similar metrics."
+)
 @click.option("--grader", "graders", multiple=True, metavar="NAME",
-              help="Of a task: instead of its own; beside --judge instead of the run's. Repeatable.")  # fmt: skip
+              help="Tasks: grader to use instead of the task's own; with --judge, instead of "
+                  "the run's. Repeatable.")  # fmt: skip
 @click.option("--pass-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Of a task: pass@K. Repeatable.")  # fmt: skip
+              help="Tasks: report pass@K. Repeatable.")  # fmt: skip
 @click.option("--pass-hat", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Of a task: pass^K. Repeatable.")  # fmt: skip
+              help="Tasks: report pass^K. Repeatable.")  # fmt: skip
 @click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Of a task: maj@K. Repeatable.")  # fmt: skip
+              help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
-              help="The task that was asked; by default found by its name, set up as it was.")  # fmt: skip
+              help="Task of the run; by default found by its name, with the stored settings.")  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
-              help="Of a task: as it was asked.")  # fmt: skip
+              help="Tasks: perturbation used in the run.")  # fmt: skip
 @reasoning_option
 @sandbox_option
 @judging_options(required=False)
 @model_options
-@click.option("--concurrency", type=click.IntRange(1), help="Requests to judges at once.")
-@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier verdicts.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), help="Number of concurrent requests to judges."
+)
+@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches verdicts.")
 @click.option("--scorer", "scorers", multiple=True, metavar="SCORER",
-              help="Of rollouts, as in `rollout`: toxicity:insult@0.7, keywords:WORD,WORD, … "
-              "Repeatable.")  # fmt: skip
+              help="Rollouts: scorer as in `rollout`, e.g. toxicity:insult@0.7 or "
+                  "keywords:WORD,WORD. Repeatable.")  # fmt: skip
 @click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Of rollouts: the chance that one of K succeeds. Repeatable.")  # fmt: skip
-@click.option("--policy", type=click.Choice(POLICIES), help="Of rollouts; the run's by default.")
+              help="Rollouts: report the probability that at least one of K succeeds. "
+                  "Repeatable.")  # fmt: skip
+@click.option(
+    "--policy",
+    type=click.Choice(POLICIES),
+    help="Rollouts: how branches are combined; by default as in the run.",
+)
 @click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-              help="What a failed attempt counts as.")  # fmt: skip
+              help="How a failed attempt is counted.")  # fmt: skip
 @click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
-              help="Failed attempts that are put up with; above it the exit code is 3.")  # fmt: skip
-@click.option("--confidence", default=0.95, help="Of the intervals.",
+              help="Tolerated share of failed attempts; exit with code 3 above it.")  # fmt: skip
+@click.option("--confidence", default=0.95, help="Confidence level of the intervals.",
               type=click.FloatRange(0, 1, min_open=True, max_open=True))  # fmt: skip
 @click.option("--resamples", "n_resamples", default=1000, show_default=True, type=RESAMPLES,
-              help="Of records: bootstrap resamples.")  # fmt: skip
+              help="Records: number of bootstrap resamples.")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS, case_sensitive=False),
-              help="Of records: kind of bootstrap interval.")  # fmt: skip
+              help="Records: kind of bootstrap interval.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-              help="Where the new run is kept; nowhere by default.")  # fmt: skip
+              help="Folder of the new run; not stored by default.")  # fmt: skip
 @form_options
-@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("--quiet", is_flag=True, help="Do not show progress on standard error.")
 @click.pass_context
 def rescore(
     context: click.Context,
@@ -105,12 +115,12 @@ def rescore(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Make new numbers of what RUN has stored; the model is not asked again.
+    """Recompute the results of RUN from its stored data, without querying the model.
 
-    A run of a task takes graders and judges, one of rollouts scorers, and the records of every run
-    metrics, parts and intervals. Without them a task is graded by its own graders, and records by
-    the usual metrics at 95 %. RUN stays as it is; judges alone are asked, what RUN does not hold
-    already.
+    Task runs accept graders and judges, rollout runs scorers, and the records of every run
+    metrics, slices and intervals. By default a task is graded by its own graders, and records
+    by the usual metrics at 95 %. RUN does not change; only judges are queried, and only for
+    verdicts that RUN does not hold.
 
     \b
     eval-toolkit rescore runs/scored --metric brier --by language
@@ -130,7 +140,7 @@ def rescore(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the command was told about a run."""
+    """Options of the command for a run."""
 
     run: Run
     options: dict[str, Any]
@@ -140,7 +150,7 @@ class _Asked:
     given: dict[str, Any]
 
     def named(self, *names: str) -> dict[str, Any]:
-        """Return the options that were typed; the others are as the run has them."""
+        """Return the options given by the user; the others are taken from the run."""
         return typed({name: self.given[name] for name in names})
 
 
@@ -151,7 +161,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return which options are meant: those of the run's kind, or those of its records."""
+    """Return the applicable group of options: of the run's kind, or of its records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]
@@ -161,13 +171,14 @@ def _kind(context: click.Context, run: Run) -> str:
 
 
 def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
-    """Raise if an option is about runs of another kind."""
+    """Raise if an option applies to runs of another kind."""
     unfit = _typed(context) - _OF_ALL - _OF.get(kind, set())
     for parameter in context.command.params:
         name, option = str(parameter.name), parameter.opts[-1]
         if name in unfit and name in _OF["rows"]:
             raise InvalidInputError(
-                f"{run.path}: {option} is of the records; it does not go with what grades them anew"
+                f"{run.path}: {option} applies to records; it cannot be combined with "
+                "options that grade them again"
             )
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
@@ -217,7 +228,7 @@ def _task(asked: _Asked) -> tuple[Outcome, Page]:
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task that is found by its name."""
+    """Return the options of a task found by its name."""
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(
@@ -232,7 +243,7 @@ def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
 
     scorers: Sequence[str] = asked.given["scorers"]
     if not scorers:
-        raise click.UsageError("say which --scorer looks at the rollouts, or which --metric")
+        raise click.UsageError("give a --scorer for the rollouts, or a --metric")
     told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
     told |= {"asr_at": asked.given["asr_at"] or None, "confidence": asked.given["confidence"]}
     done = rescore_run(asked.run, asked.given["out"], scorer=load_scorers(scorers), **told)

@@ -1,4 +1,4 @@
-"""``eval-toolkit robustness``: runs of perturbed questions against the run of the plain ones."""
+"""``eval-toolkit robustness``: compare runs on perturbed prompts with the plain run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ __all__ = ["robustness"]
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Only these; every stored one by default. Repeatable.",
+    help="Metric to compare; every stored metric by default. Repeatable.",
 )
 @click.option(
     "--adjust",
@@ -50,11 +50,11 @@ def robustness(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Say what typos, case and other words cost: perturbed runs against the plain one.
+    """Measure the effect of perturbed prompts: perturbed runs against the plain run.
 
-    RUN is of the task as it is, each PERTURBED of the same items put differently (`run
-    --perturb`); they are compared item by item. "worst" counts each item with its worst value
-    over all runs: for right or wrong, the share that is right however it is asked.
+    RUN is the run of the unchanged task, each PERTURBED a run of the same items with perturbed
+    prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst
+    value over all runs: for 0/1 values, the share that is correct under every perturbation.
 
     \b
     eval-toolkit robustness runs/plain runs/typos runs/upper --metric exact_match
@@ -83,7 +83,7 @@ def _stored(run: Run) -> dict[str, None]:
 
 
 def _check_stored(run: Run, metrics: Sequence[str]) -> None:
-    """Raise for a metric that the run has not."""
+    """Raise if the run does not have a metric."""
     stored = _stored(run)
     for name in metrics:
         if name not in stored:
@@ -93,7 +93,7 @@ def _check_stored(run: Run, metrics: Sequence[str]) -> None:
 
 
 def _wanted(runs: Sequence[Run], metrics: Sequence[str]) -> list[MetricSpec | str] | None:
-    """Return what is compared: names, and the specs of those that no name leads back to."""
+    """Return the metrics to compare: names, and specs of metrics without a known name."""
     specs = {spec.name: spec for spec in stored_metrics(runs)}
     if not metrics and not specs:
         return None
@@ -102,7 +102,7 @@ def _wanted(runs: Sequence[Run], metrics: Sequence[str]) -> list[MetricSpec | st
 
 
 def _opened(given: Sequence[str]) -> dict[str, Run] | list[Run]:
-    """Return the runs, or where they have names, the run of each."""
+    """Return the runs, or a mapping from names to runs."""
     if not any("=" in text for text in given):
         return [Run.open(path) for path in given]
     named: dict[str, Run] = {}
@@ -128,10 +128,11 @@ def _perturbed_by(run: Run) -> list[str]:
 
 
 def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
-    """Raise if the plain run is perturbed itself, or is among the others."""
+    """Raise if the plain run is perturbed, or is among the perturbed runs."""
     if by := _perturbed_by(plain):
         raise InvalidInputError(
-            f"{plain.path}: was asked with {' and '.join(by)}; RUN is the one of the plain questions"
+            f"{plain.path}: was run with {' and '.join(by)}; RUN must be the run of the "
+            "plain questions"
         )
     for other in _each(others):
         if other.path.resolve() == plain.path.resolve():
@@ -139,14 +140,14 @@ def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
 
 
 def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
-    """Say where a run differs from the plain one in more than its perturbation, or in less."""
+    """Return notes on runs that differ from the plain one in more than the perturbation."""
     notes = []
     for other in others:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]
         if differ:
             notes.append(
-                f"{other.path} has another {' and another '.join(differ)} than the plain run; "
-                "that counts as the perturbation's doing here"
+                f"{other.path} has another {' and another '.join(differ)} than the plain "
+                "run; the difference is attributed to the perturbation here"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
             notes.append(f"{other.path} does not say that it was perturbed")

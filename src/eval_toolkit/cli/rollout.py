@@ -1,4 +1,4 @@
-"""``eval-toolkit rollout``: a tester talks to a target, turn by turn, and scorers look on."""
+"""``eval-toolkit rollout``: test a target with multi-turn attacks and scorers."""
 
 import contextlib
 import json
@@ -36,29 +36,29 @@ __all__ = ["rollout"]
 
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
 _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
-"""package.module:object; a model may have dots behind its colon, as in openai:name-4.1."""
+"""Matches package.module:object; a model's name may contain dots, as in openai:name-4.1."""
 
 
 def _seed_options(command: Any) -> Any:
-    """Add what says which seed prompts there are."""
+    """Add the options of the seed prompts."""
     options = [
         click.option("--seeds", required=True, metavar="FILE",
                      type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-                     help="Seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet, "
-                     ".xlsx; - for standard input."),
+                     help="File of seed prompts: .txt (one per line), .csv, .tsv, .json, "
+                         ".jsonl, .parquet, .xlsx; - for standard input."),
         *(
-            click.option(f"--{name}-column", metavar="NAME", help=f"Of the seeds: {what}.")
+            click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
             for name, what in {
                 "prompt": "the prompt",
                 "id": "the unit's id",
-                "topic": "prompts that are not independent",
-                "category": "a part to report on",
-                "safe": "whether to answer would be right",
+                "topic": "group of prompts that are not independent",
+                "category": "category to report by",
+                "safe": "whether answering is correct",
             }.items()
         ),
-        click.option("--limit", type=click.IntRange(1), help="So many seeds, drawn at random."),
+        click.option("--limit", type=click.IntRange(1), help="Number of seeds, drawn at random."),
         click.option("--opening", is_flag=True,
-                     help="Seeds begin the conversation; otherwise they are the tester's goal."),
+                     help="Use seeds as the first message; otherwise they are the tester's goal."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -66,30 +66,29 @@ def _seed_options(command: Any) -> Any:
 
 
 def _sampling_options(command: Any) -> Any:
-    """Add what says how conversations branch and end."""
+    """Add the options of branching and stopping."""
     options = [
         click.option("--depth", default=3, show_default=True, type=click.IntRange(1), help="Turns."),
         click.option("--width", multiple=True, type=click.IntRange(1),
-                     help="Branches per turn; once, or once per turn. As suits the attack by "
-                     "default."),
+                     help="Branches per turn: one number, or one for each turn.  [default: "
+                         "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
-                     help="Go on with the N branches that are worst for the target. All by default; "
-                     "1 where the attack says the width."),
+                     help="Continue with the N worst branches for the target.  [default: all; "
+                         "1 if the attack sets the width]"),
         click.option("--stop-on-success", is_flag=True,
-                     help="End a conversation once the target failed."),
+                     help="End a conversation after the first failure of the target."),
         click.option("--rollouts-per-seed", default=1, show_default=True, type=click.IntRange(1),
-                     help="Rollouts of each seed."),
+                     help="Number of rollouts per seed."),
         click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
-                     help="Report the chance that one of K rollouts succeeds. Repeatable."),
+                     help="Report the probability that at least one of K rollouts succeeds. "
+                         "Repeatable."),
         click.option("--policy", type=click.Choice(POLICIES),
-                     help="What a rollout that branches counts as.  [default: expectation; best "
-                     "where only the worst branches go on]"),
-        click.option("--max-calls", type=click.IntRange(1), help="Budget of requests to tester and target; "
-                     "judges come on top."),
-        click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens, counted after every few "
-                     "requests; judges come on top."),
+                     help="How the branches of a rollout are combined.  [default: "
+                         "expectation; best if only the worst branches continue]"),
+        click.option("--max-calls", type=click.IntRange(1), help="Budget of requests to tester and target; judges are not included."),
+        click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens, checked every few requests; judges are not included."),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
-                     help="Of everything that is drawn."),
+                     help="Random seed."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -100,7 +99,7 @@ class _WithNames(click.Command):
     """A command whose help ends with the names of attacks and scorers."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what may stand for ATTACK and SCORER."""
+        """Append the valid values of ATTACK and SCORER."""
         for title, names in (("Attacks", available_attacks()), ("Scorers", available_scorers())):
             with formatter.section(title):
                 formatter.write_dl(list(names.items()))
@@ -113,34 +112,46 @@ class _WithNames(click.Command):
     multiple=True,
     required=True,
     metavar="ATTACK",
-    help="An attack as listed below, with its options behind it: scripted{probes=['Hi.', '{goal}']}; "
-    "or several around each other: role_play+base64; or a model, which refines its probes. "
-    "Repeatable: a branch each.",
+    help="Attack from the list below, with options in braces: scripted{probes=['Hi.', "
+    "'{goal}']}; nested attacks: role_play+base64; or a model, which refines its probes. "
+    "Repeatable: one branch each.",
 )
-@click.option("--tester-model", metavar="MODEL", help="For attacks that ask a model.")
-@click.option("--target", required=True, metavar="MODEL", help="Who is tested (`models list`).")
+@click.option("--tester-model", metavar="MODEL", help="Model used by attacks that need one.")
+@click.option("--target", required=True, metavar="MODEL", help="Model to test (`models list`).")
 @click.option(
     "--scorer",
     "scorers",
     multiple=True,
     metavar="SCORER",
-    help="As listed below, with @0.7 behind it for the threshold. The first says when the target "
-    "failed. Repeatable.",
+    help="Scorer from the list below, with an optional threshold as in toxicity@0.7. The "
+    "first one decides whether the target failed. Repeatable.",
 )
-@click.option("--system-prompt", default="", metavar="TEXT", help="The target's: a defence, say.")
 @click.option(
-    "--format", "formatter", metavar="NAME", help="How messages become the target's prompt."
+    "--system-prompt",
+    default="",
+    metavar="TEXT",
+    help="System prompt of the target, e.g. a defence.",
+)
+@click.option(
+    "--format",
+    "formatter",
+    metavar="NAME",
+    help="Format that turns messages into the target's prompt.",
 )
 @click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
-              help="Of the target.")  # fmt: skip
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the target.")
+              help="Sampling temperature of the target.")  # fmt: skip
+@click.option(
+    "--top-p",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Nucleus sampling probability of the target.",
+)
 @click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1),
-              help="Of one answer of the target.")  # fmt: skip
-@click.option("--stop", multiple=True, metavar="TEXT", help="Where an answer ends. Repeatable.")
+              help="Maximum number of tokens in one answer of the target.")  # fmt: skip
+@click.option("--stop", multiple=True, metavar="TEXT", help="Stop sequence of answers. Repeatable.")
 @reasoning_option
 @_seed_options
 @_sampling_options
-@click.option("--dry-run", is_flag=True, help="Say what would be asked, and ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
 @model_options
 @asking_options
 def rollout(
@@ -154,11 +165,11 @@ def rollout(
     asked: Asked,
     **given: Any,
 ) -> None:
-    """Let a tester talk to a target, and count how often, when and how it fails.
+    """Test a target with multi-turn attacks: how often, when and how it fails.
 
-    Every probe and answer is kept, and killed at any moment the same command goes on where it was.
-    The runs are compared and gated like any other (`compare`, `gate`); `transcripts` writes down
-    what was said. Exit code 3 when more rollouts broke than --max-error-rate allows.
+    Every probe and answer is stored; run the same command again to resume after an
+    interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
+    conversations. Exit with 3 if more rollouts failed than --max-error-rate allows.
     """
     prompts, read_from = _prompts(seeds, given)
     loaded = _Loaded(choose, asked, [target, *testers, *([tester_model] if tester_model else [])])
@@ -197,7 +208,7 @@ def rollout(
 
 
 class _Loaded:
-    """Models by name, each loaded once; those over HTTP are told how many requests are wanted."""
+    """Models by name, each loaded once; HTTP models get the concurrency."""
 
     def __init__(self, choose: Callable[..., ModelChoice], asked: Asked, among: list[str]) -> None:
         self._choose = choose
@@ -213,25 +224,24 @@ class _Loaded:
 
 
 def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded) -> Any:
-    """Return who probes: an attack, several of them side by side, or a model."""
+    """Return the tester: an attack, several attacks side by side, or a model."""
     from eval_toolkit.rollouts.attacks import Mixed
 
     model = None if tester_model is None else loaded(tester_model)
     made = [_attack(name, model, loaded) for name in testers]
     if model is not None and not any(_asks(one, model) for one in made):
-        raise click.UsageError("--tester-model is not asked by any --tester; leave it out")
+        raise click.UsageError("--tester-model is not used by any --tester; remove it")
     names = [one.name for one in made]
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(
-                f"two --tester are called {name!r}; give one another name, as in "
-                f"{name}{{name='other'}}"
+                f"two --tester have the name {name!r}; rename one, as in {name}{{name='other'}}"
             )
     return made[0] if len(made) == 1 else Mixed(made)
 
 
 def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
-    """Return an attack, with the model where it takes one; a model by name refines its probes."""
+    """Return an attack, with the model if it takes one; a model by name refines its probes."""
     from eval_toolkit.rollouts.attacks import as_attack
 
     if not name.strip():
@@ -250,7 +260,7 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
 
 
 def _refuse_mistaken(name: str) -> None:
-    """Refuse what names a model or a class, and is meant as an attack: say what to write."""
+    """Raise if a model or class is given as an attack, and suggest what to write."""
     kind, _, text = name.partition(":")
     if kind.strip() == "scripted" and text and "<prompt>" not in text:
         plain = text.isprintable() and "'" not in text
@@ -264,7 +274,7 @@ def _refuse_mistaken(name: str) -> None:
 
 
 def _asks(attack: Any, model: Model) -> bool:
-    """Return whether an attack, or what it is put around, asks the model."""
+    """Return whether an attack, or one nested in it, queries the model."""
     inner = getattr(attack, "inner", None)
     return getattr(attack, "model", None) is model or (inner is not None and _asks(inner, model))
 
@@ -279,7 +289,7 @@ def _name(seeds: str) -> Path:
 
 
 def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[str]]:
-    """Return the seed prompts, and which columns were taken: a wrong guess changes intervals."""
+    """Return the seed prompts, and the columns that were used."""
     columns = {name: given.pop(f"{name}_column") for name in _COLUMNS}
     limit = given.pop("limit")
     order = "file" if limit is None else "shuffled"
@@ -292,7 +302,7 @@ def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[
 def _asking(
     given: dict[str, Any], name: str, system: System[Any, Any]
 ) -> tuple[dict[str, Any], TreeSampler[Any, Any]]:
-    """Return what `run_rollouts` takes beside system and seeds, and the sampler that makes."""
+    """Return the keyword arguments of `run_rollouts`, and the sampler they describe."""
     calls, tokens = given["max_calls"], given["max_total_tokens"]
     width = given["width"]
     shape = {
@@ -312,16 +322,16 @@ def _asking(
 
 
 def _check_policy(given: str | None, sampler: TreeSampler[Any, Any]) -> None:
-    """Refuse what is not defined where branches were left behind."""
+    """Raise if a policy is not defined because branches were dropped."""
     if sampler.chooses and given not in (None, "best"):
         raise click.UsageError(
-            f"--policy {given!r} takes all branches, and here only the worst go on; say --policy "
-            "best, or give a --width without --keep"
+            f"--policy {given!r} needs all branches, but only the worst continue; pass "
+            "--policy best, or a --width without --keep"
         )
 
 
 def _check_shape(given: dict[str, Any], system: System[Any, Any]) -> None:
-    """Refuse what needs a scorer where there is none."""
+    """Raise if an option needs a scorer and there is none."""
     if system.scorer is not None:
         return
     for option in ("keep", "stop_on_success"):
@@ -329,6 +339,6 @@ def _check_shape(given: dict[str, Any], system: System[Any, Any]) -> None:
             raise click.UsageError(f"--{option.replace('_', '-')} needs a --scorer")
     if getattr(system.tester, "branches", 1) > 1 and not given["width"]:
         raise click.UsageError(
-            "several --tester, and best_of_n, go on with the branch that is worst for the target, "
-            "which takes a --scorer; or give a --width"
+            "several --tester, and best_of_n, continue with the worst branch for the "
+            "target, which needs a --scorer; or give a --width"
         )

@@ -1,4 +1,4 @@
-"""``eval-toolkit run``: a task put to a model, resumed where it stopped, with intervals."""
+"""``eval-toolkit run``: evaluate a model on a task, with resuming and intervals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,41 +36,53 @@ __all__ = ["run"]
 
 @dataclass(frozen=True)
 class _Asking:
-    """What is asked and how, apart from task and model."""
+    """Settings of a run, apart from task and model."""
 
     asked: dict[str, Any]
-    """What decides the answers."""
+    """Settings that determine the answers."""
     graded: dict[str, Any]
-    """How they are graded and counted."""
+    """How answers are graded and counted."""
     engine: dict[str, Any]
-    """How many at once, and from where; none of it changes a result."""
+    """Concurrency and cache; neither changes a result."""
 
 
 @click.command()
 @click.argument("task")
-@click.option("--model", metavar="MODEL", help="embedded, openai:NAME, … (`models list`).")
+@click.option(
+    "--model", metavar="MODEL", help="Model to query: embedded, openai:NAME, … (`models list`)."
+)
 @task_options
 @click.option(
-    "--attempts", type=click.IntRange(1), help="Tries at each sample; the task's number by default."
+    "--attempts",
+    type=click.IntRange(1),
+    help="Number of attempts per sample; by default the task's.",
 )
 @click.option(
     "--format",
     "formatter",
     metavar="NAME",
-    help="How messages become a prompt: chat, plain, concat, chatml, llama3.",
+    help="Format that turns messages into a prompt: chat, plain, concat, chatml, llama3.",
 )
-@click.option("--temperature", type=click.FloatRange(min=0), help="Of the answers; 0 by default.")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the answers.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Of an answer; the task's by default.")
-@click.option("--stop", multiple=True, metavar="TEXT", help="Where an answer ends. Repeatable.")
+@click.option(
+    "--temperature", type=click.FloatRange(min=0), help="Sampling temperature; 0 by default."
+)
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="Nucleus sampling probability."
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    help="Maximum number of tokens in an answer; by default the task's.",
+)
+@click.option("--stop", multiple=True, metavar="TEXT", help="Stop sequence of answers. Repeatable.")
 @reasoning_option
 @click.option(
     "--grader",
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Instead of the task's: exact_match, f1, \"number_match{where='boxed'}\", … with their "
-    "options (`graders list`). Repeatable.",
+    help="Grader to use instead of the task's: exact_match, f1, "
+    "\"number_match{where='boxed'}\", … (`graders list`). Repeatable.",
 )
 @sandbox_option
 @click.option(
@@ -85,22 +97,22 @@ class _Asking:
     multiple=True,
     type=click.IntRange(1),
     metavar="K",
-    help="Report pass^K: all of K attempts are right. Repeatable.",
+    help="Report pass^K: all of K attempts are correct. Repeatable.",
 )
 @click.option(
     "--maj-at",
     multiple=True,
     type=click.IntRange(1),
     metavar="K",
-    help="Report maj@K: the answer that most of K attempts give is right. Repeatable.",
+    help="Report maj@K: the majority answer of K attempts is correct. Repeatable.",
 )
 @click.option(
     "--perturb",
     "perturbations",
     multiple=True,
     metavar="KIND[=P]",
-    help="Ask with typos, upper, lower, swap_case or whitespace in the questions. Repeatable: one "
-    "after the other on the same text.",
+    help="Perturb the questions: typos, upper, lower, swap_case or whitespace. Repeatable; "
+    "applied in order.",
 )
 @until_options
 @model_options
@@ -108,7 +120,8 @@ class _Asking:
     "--replay",
     type=click.Path(exists=True),
     metavar="RUN",
-    help="Answer from a stored run or cache; no model is asked (`rescore` needs no prompts).",
+    help="Replay answers from a stored run or cache; no model is queried (`rescore` needs no "
+    "prompts).",
 )
 @click.option(
     "--measure",
@@ -116,7 +129,7 @@ class _Asking:
     metavar="RUN",
     help="Grade the stored answers of RUN again: `rescore RUN --task TASK`.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be asked, and ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
 @asking_options
 @click.pass_context
 def run(
@@ -132,11 +145,11 @@ def run(
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Put TASK to a model: every answer is kept, every number has an interval.
+    """Evaluate a model on TASK: every answer is stored, every number has an interval.
 
-    TASK is a name (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Killed at
-    any moment, the same command goes on where it was: no answer is asked for twice. Exit code 3
-    when more samples failed than --max-error-rate allows.
+    TASK is a name (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
+    same command again to resume after an interruption: finished requests are not repeated. Exit
+    with 3 if more samples failed than --max-error-rate allows.
     """
     if measure is not None:
         _refuse_with_measure(context)
@@ -150,7 +163,7 @@ def run(
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
-        raise click.UsageError("say which --model to ask, or --replay a stored run")
+        raise click.UsageError("give a --model to query, or --replay a stored run")
     if dry_run:
         names = ("limit", "order", "attempts", "formatter", "max_tokens")
         planned = estimate(chosen, loaded, **{name: asking.asked[name] for name in names})
@@ -195,7 +208,7 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _As
 
 
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
-    """Return the model; one that limits itself is told how many requests are wanted at once."""
+    """Return the model, with the concurrency passed on to models that limit themselves."""
     wanted = asking.engine["concurrency"]
     told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
     return choose(model, **told).load()
@@ -216,15 +229,13 @@ def _refuse_with_measure(context: click.Context) -> None:
         name = str(parameter.name)
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if given and name not in _WITH_MEASURE:
-            raise click.UsageError(
-                f"--measure takes stored answers as they are; leave {parameter.opts[-1]} out"
-            )
+            raise click.UsageError(f"--measure grades stored answers; remove {parameter.opts[-1]}")
 
 
 def _kept_under(
     task: BaseTask[Any], model: Model | None, asking: _Asking
 ) -> tuple[str, dict[str, Any]]:
-    """Return what a run's folder is called after, and what tells it from other runs'."""
+    """Return the name of a run's folder, and the settings that identify it."""
     who = "replay" if model is None else model.name
     told = {
         "task": task.describe(),

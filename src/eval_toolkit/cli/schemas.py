@@ -1,4 +1,4 @@
-"""``eval-toolkit schemas``: the JSON Schemas of what is stored."""
+"""``eval-toolkit schemas``: list, show and check the JSON Schemas of stored files."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ def show(name: str) -> None:
 @schemas.command()
 @output_options
 def check(output: Output) -> None:
-    """Check that the schemas are valid themselves; exit 1 if one is not."""
+    """Check that the schemas themselves are valid; exit with 1 if one is not."""
     problems = {name: list(_problems(load_schema(name))) for name in schema_names()}
     rows = [[name, "; ".join(found) or "ok"] for name, found in problems.items()]
     payload = {"valid": not any(problems.values()), "problems": problems}
@@ -69,7 +69,7 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _objects(node: Any, root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield every object of a schema with the root it belongs to: what has an ``$id`` is one."""
+    """Yield every object of a schema with its root: an object with an ``$id`` is a root."""
     if isinstance(node, dict):
         root = node if "$id" in node else root
         yield node, root

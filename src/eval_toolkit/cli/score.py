@@ -1,4 +1,4 @@
-"""``eval-toolkit score``: every metric of stored predictions with an interval, by slice."""
+"""``eval-toolkit score``: compute metrics of stored predictions with intervals, by slice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,31 +44,35 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Repeatable: roc_auc, recall_at_fpr=0.01, ece=10, f1 (needs a threshold), …",
+    help="Metric to compute: roc_auc, recall_at_fpr=0.01, ece=10, f1 (needs a threshold), … "
+    "Repeatable.",
 )
-@click.option("--threshold", type=float, help="Report F1, precision, recall … at this threshold.")
+@click.option(
+    "--threshold", type=float, help="Threshold of F1, precision, recall and similar metrics."
+)
 @click.option(
     "--threshold-from",
     metavar="FILE",
-    help="Choose the threshold on these other rows, then report at it.",
+    help="File of other rows on which the threshold is selected.",
 )
 @click.option(
     "--select",
     metavar="RULE",
-    help=f"How --threshold-from chooses: {', '.join(_names.SELECTOR_NAMES)} [default: max-f1].",
+    help="Rule that selects the threshold on --threshold-from: "
+    f"{', '.join(_names.SELECTOR_NAMES)} [default: max-f1].",
 )
 @click.option(
     "--save",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Also store predictions and results as a run there.",
+    help="Also store predictions and results as a run in this folder.",
 )
 @click.option(
     "--text",
     metavar="COLUMN",
-    help="What the rows say: --save stores it, too, for reports. Secrets are redacted.",
+    help="Column of the text of the rows; --save stores it for reports. Secrets are redacted.",
 )
-@click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
+@click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
 @output_options
 def score(
@@ -76,9 +80,9 @@ def score(
 ) -> None:
     """Score predictions: every metric with an interval.
 
-    PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON, Parquet,
-    Excel, also .gz; globs too; - for standard input), read one below the other, or the folder of
-    a run, as `rescore RUN --metric` takes it; addresses that fsspec knows, too.
+    PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON,
+    Parquet, Excel, also .gz; globs too; - for standard input), concatenated, or a run folder,
+    as for `rescore RUN --metric`; fsspec URLs work too.
     """
     asked = _Asked(**given)
     asked.check()
@@ -97,7 +101,7 @@ def score(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is measured, where, and what is stored of it."""
+    """Metrics and thresholds of the command, and what to store."""
 
     metrics: Sequence[str]
     threshold: float | None
@@ -108,18 +112,18 @@ class _Asked:
     overwrite: bool
 
     def check(self) -> None:
-        """Raise if two options do not go together."""
+        """Raise if options exclude each other."""
         if self.threshold is not None and self.threshold_from is not None:
             raise click.UsageError("give --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
-            raise click.UsageError("--select says how --threshold-from chooses; give both")
+            raise click.UsageError("--select and --threshold-from must be given together")
         if self.overwrite and self.save is None:
-            raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
+            raise click.UsageError("--overwrite needs --save; --out always replaces a file")
         if self.text is not None and self.save is None:
-            raise click.UsageError("--text is for --save; nothing else stores what rows say")
+            raise click.UsageError("--text needs --save; nothing else stores the text of rows")
 
     def check_run(self, paths: Sequence[str], wanted: Wanted) -> None:
-        """Raise if an option is not for a run: what its columns mean is part of it."""
+        """Raise if an option does not apply to a run, whose columns are fixed."""
         if self.threshold_from is not None:
             raise click.UsageError(
                 "--threshold-from reads files of predictions; a run is scored with --threshold"
@@ -130,15 +134,15 @@ class _Asked:
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored alone and knows its own columns: --label, --score, "
-                "--group, --id and the like are for files"
+                f"{paths[0]}: a run is scored alone and stores its own columns: --label, "
+                "--score, --group, --id and the like are for files"
             )
 
 
 def _score_files(
     files: Fetched, asked: _Asked, wanted: Wanted, sampling: Sampling, output: Output
 ) -> None:
-    """Score predictions that lie on this machine."""
+    """Score local files of predictions."""
     save, preds, chosen_on = asked.save, files.paths, asked.threshold_from
     if chosen_on is not None:
         *preds, chosen_on = preds
@@ -190,12 +194,12 @@ def _score_files(
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
-    """Raise if the rows have no identity, or a run would replace what they were read from."""
+    """Raise if the rows have no ids, or if a run would overwrite its input."""
     file = found.rows.files[0]
     if found.id is None:
         raise InvalidInputError(
-            f"{file}: --save needs the column that identifies a row (--id); "
-            f"none of {', '.join(IDS)} is used, and a row's number is no identity"
+            f"{file}: --save needs a column of row ids (--id); none of {', '.join(IDS)} "
+            "is used, and row numbers are not ids"
         )
     inside = [file for file in found.rows.files if file.resolve().parent == folder.resolve()]
     if overwrite and inside:
@@ -205,7 +209,7 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
 
 
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
-    key = "" if found.id is None else f", told apart by {found.id}"
+    key = "" if found.id is None else f", keyed by {found.id}"
     rows = f"{len(found)} rows{found.told_groups()}, {found.n_positive} positive{key}"
     lead = [f"{short_names(config['files'])}: {rows}; {made}"]
     for name, point in config["thresholds"].items():
@@ -216,22 +220,22 @@ def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]
 
 def _fitted_on(point: Mapping[str, Any]) -> str:
     if point["told_apart_by"] is not None:
-        return f"{point['n_fit']} other rows, told apart by {point['told_apart_by']}"
-    return f"{point['n_fit']} rows; without ids in both files, nothing says that they are others"
+        return f"{point['n_fit']} other rows, keyed by {point['told_apart_by']}"
+    return f"{point['n_fit']} rows; without ids in both files, they may be the same rows"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Where each scorer operates, and what that was chosen on."""
+    """Threshold of each scorer, and the rows it was selected on."""
 
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """The column that says that none of these rows is scored; None where there is none."""
+    """Column that shows these rows to be disjoint from the scored ones, or None."""
 
 
 def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
-    """Choose a threshold for each scorer on rows that are not scored."""
+    """Select a threshold for each scorer on rows that are not scored."""
     rule = _names.selector(select or "max-f1")
     files = tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
@@ -261,10 +265,10 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
 
 
 def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
-    """Return the column that shows these rows to be others; raise if one of them is scored.
+    """Return the column that shows the rows to be disjoint; raise if one of them is scored.
 
-    Where both have ids and content hashes, a row is the same if both are: ids may be numbers that
-    start again in every file.
+    If both have ids and content hashes, a row is the same if both are equal: ids may be numbers
+    that restart in every file.
     """
     known = None if scored.hashes is None or rows.hashes is None else HASHES
     if scored.ids is not None and rows.ids is not None:
@@ -279,9 +283,9 @@ def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
         return None
     if len(again):
         raise InvalidInputError(
-            f"{rows.where(int(again.min()))}: a row of this {known} is scored, too ({len(again)} "
-            "such rows); a threshold must be chosen on other rows, or say --no-id if ids start "
-            "again in every file"
+            f"{rows.where(int(again.min()))}: a row with this {known} is also scored "
+            f"({len(again)} such rows); select the threshold on other rows, or pass "
+            "--no-id if ids restart in every file"
         )
     return known
 

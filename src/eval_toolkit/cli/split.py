@@ -1,4 +1,4 @@
-"""``eval-toolkit split``: one file into train, val and test, or into folds."""
+"""``eval-toolkit split``: split a file into train, validation and test parts, or into folds."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -52,22 +52,28 @@ Cut = dict[str, EvalSlice]
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the parts go: DIR/train.csv … or DIR/fold-1/train.csv ….",
+    help="Output folder: DIR/train.csv … or DIR/fold-1/train.csv ….",
 )
 @click.option(
     "--sizes",
     metavar="NAME=SHARE,…",
-    help=f"The parts and their shares [default: {DEFAULT_SIZES}].",
+    help=f"Names and shares of the parts [default: {DEFAULT_SIZES}].",
 )
-@click.option("--folds", type=click.IntRange(2), help="K folds of train and test instead.")
+@click.option(
+    "--folds",
+    type=click.IntRange(2),
+    help="Number of folds, each with train and test, instead of --sizes.",
+)
 @click.option(
     "--stratify/--no-stratify", default=None, help="Equal shares of positives [default: yes]."
 )
 @click.option(
-    "--keep-duplicates-together", "together", is_flag=True, help="Similar texts stay in one part."
+    "--keep-duplicates-together", "together", is_flag=True, help="Keep similar texts in one part."
 )
-@threshold_option("Texts with this share of their 5-character pieces in common stay together.")
-@click.option("--seed", default=42, show_default=True, help="Another seed, another split.")
+@threshold_option(
+    "Texts that share at least this fraction of their 5-character n-grams stay together."
+)
+@click.option("--seed", default=42, show_default=True, help="Random seed.")
 @data_options
 @form_options
 def split(
@@ -84,11 +90,11 @@ def split(
 ) -> None:
     """Split a file into parts: stratified, by group or by time.
 
-    FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for standard
-    input. Rows are copied as they stand (those of Excel to CSV). The same rows give the same parts,
-    in whatever order they are. With --time the parts follow each other in time, in the order of
-    --sizes, and rows of one time stay together; a fold does not train on rows of the time at which
-    its test rows begin.
+    FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for
+    standard input. Rows are copied unchanged (those of Excel to CSV). The split does not depend
+    on the order of the rows. With --time the parts are consecutive in time, in the order of
+    --sizes, and rows of one time stay together; a fold does not train on rows of the time at
+    which its test rows begin.
 
     \b
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
@@ -96,7 +102,9 @@ def split(
     if sizes is not None and folds is not None:
         raise click.UsageError("give --sizes or --folds, not both")
     if reading.time is not None and (reading.group is not None or stratify or together):
-        raise click.UsageError("--time decides alone; leave out --group, --stratify and the rest")
+        raise click.UsageError(
+            "--time excludes --group, --stratify and the other options of random splits"
+        )
     by_label = reading.time is None and stratify is not False
     shares = _shares(sizes or DEFAULT_SIZES)
     file, *more = tables.expand_paths(file)
@@ -110,7 +118,7 @@ def split(
         needs_roles=True,
     )
     if by_label and data.label_fault:
-        raise InvalidInputError(f"{data.label_fault}; or take no account of them: --no-stratify")
+        raise InvalidInputError(f"{data.label_fault}; or ignore the labels: --no-stratify")
     try:
         if reading.time is not None:
             cuts = _in_time(data, reading.time, shares, folds)
@@ -137,7 +145,7 @@ def split(
 
 
 def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
-    """Raise if folds of another split would be left beside the new ones."""
+    """Raise if folds of another split would remain beside the new ones."""
     new = {target.parent for target in targets} - {folder}
     for old in sorted(folder.glob("fold-*")) if new else ():
         if old not in new or set(old.iterdir()) - set(targets):
@@ -147,7 +155,7 @@ def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
 
 
 def _shares(text: str) -> dict[str, float]:
-    """Read ``train=0.8,test=0.2``; that they sum to 1 is checked where they are used."""
+    """Parse ``train=0.8,test=0.2``; the sum is checked where the shares are used."""
     shares: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = (part.strip() for part in item.partition("="))
@@ -193,7 +201,7 @@ def _at_random(
 
 
 def _similar(data: Data, threshold: float) -> NDArray[Any]:
-    """Return a code for each row, equal for rows connected by similar texts."""
+    """Return a code per row, equal for rows connected by similar texts."""
     if not data.has_texts:
         raise InvalidInputError("--keep-duplicates-together compares texts; name one --text")
     strategy = MinHashLSHStrategy(n=PIECE)  # that of `check`, which agrees with it therefore
@@ -231,7 +239,7 @@ def _in_time(
 
 
 def _checks(reading: Reading, together: bool, threshold: float) -> Any:
-    """Return what makes the checks of one cut: what must not be in two of its parts."""
+    """Return the checks of a split: what must not occur in two of its parts."""
 
     def checks(cut: Cut) -> list[LeakageCheck]:
         first = next(iter(cut))
@@ -289,18 +297,18 @@ def _page(
     lead = [f"{tables.shown(data.file)}: {data.summary()}"]
     if threshold is not None:
         notes.append(
-            f"kept together: texts with at least {threshold:g} of their {PIECE}-character pieces in "
-            "common (--threshold)"
+            f"kept together: texts that share at least {threshold:g} of their "
+            f"{PIECE}-character n-grams (--threshold)"
         )
     if data.n_without_text:
-        notes.append(f"rows without a text, compared with no other: {data.n_without_text}")
+        notes.append(f"rows without text, not compared: {data.n_without_text}")
     if data.label_fault:
         notes.append(f"labels not counted ({data.label_fault})")
     return Page("Split", payload, lead, [table], notes)
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:
-    """Say what the checks found in two parts."""
+    """Return what the checks found in two parts."""
     prefix = f"{part}: " if part else ""
     found = [finding for finding in report.findings if finding.n_affected]
     if not found:

@@ -1,4 +1,4 @@
-"""``eval-toolkit suite``: every task of a suite put to a model, with means over tasks."""
+"""``eval-toolkit suite``: evaluate a model on every task of a suite."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,21 +23,28 @@ __all__ = ["suite"]
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--model", required=True, metavar="MODEL", help="embedded, openai:NAME, …")
-@click.option("--limit", type=click.IntRange(1), help="Items per subject, whatever FILE says.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests at once.")
-@click.option("--allow-code", is_flag=True, help="Run the Python that FILE and its tasks name.")
+@click.option(
+    "--model",
+    required=True,
+    metavar="MODEL",
+    help="Model to query: embedded, openai:NAME, … (`models list`).",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), help="Maximum number of items per subject; overrides FILE."
+)
+@click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests.")
+@click.option("--allow-code", is_flag=True, help="Allow Python code named by FILE and its tasks.")
 @sandbox_option
 @model_options
-@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers.")
+@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
-    help="Of the runs, one folder per task; by default below runs/.",
+    help="Folder of the runs, one subfolder per task; by default below runs/.",
 )
 @form_options
-@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("--quiet", is_flag=True, help="Do not show progress on standard error.")
 def suite(
     file: str,
     model: str,
@@ -50,11 +57,11 @@ def suite(
     quiet: bool,
     output: Output,
 ) -> None:
-    """Put every task of a suite to a model: a run per task, means over tasks with intervals.
+    """Evaluate a model on every task of a suite, with means over tasks.
 
-    FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. The same command goes on
-    where it was. A task whose model fails does not stop the others; exit code 3 says that one did,
-    or that a mean over tasks could not be had.
+    FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. Run the same command
+    again to resume. A task that fails does not stop the others; exit with 3 if one failed, or
+    if a mean over tasks could not be computed.
     """
     read = load_suite(file, allow_code=allow_code)
     told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
@@ -83,7 +90,7 @@ def suite(
 
 
 def _told(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """Return a suite in which settings hold whatever it says itself: what is typed counts more."""
+    """Return a suite whose settings are overridden by the command's options."""
     tasks: list[Any] = []
     for one in suite.tasks:
         if isinstance(one, Suite):
@@ -137,13 +144,13 @@ def _page(done: SuiteRun) -> Page:
 
 
 def _confidence(done: SuiteRun) -> str:
-    """Return the confidence of the intervals where all tasks have the same."""
+    """Return the confidence level of the intervals if all tasks have the same."""
     said = {run.results["config"]["confidence"] for run in done.runs.values()}
     return f"{100 * said.pop():g} % " if len(said) == 1 else ""
 
 
 def _remark(one: SuiteValue) -> str:
-    """Return why there is no value; what stopped a task stands below the table."""
+    """Return why there is no value; the error of a task is shown below the table."""
     what, unfinished, _ = one.reason.partition(" was not finished")
     return what + unfinished if unfinished else one.reason
 

@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks``: which there are, what one is made of, what its prompts look like."""
+"""``eval-toolkit tasks``: list tasks, and show their definition and prompts."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ __all__ = ["tasks"]
 
 @click.group()
 def tasks() -> None:
-    """Which tasks there are; what one is made of; what its prompts look like."""
+    """List tasks; show their definition and their prompts."""
 
 
 tasks.add_command(check)
@@ -31,7 +31,7 @@ tasks.add_command(check)
 @tasks.command("list")
 @output_options
 def list_(output: Output) -> None:
-    """List the tasks that come along and those of installed packages."""
+    """List the built-in tasks and those of installed packages."""
     found = available_tasks()
     rows = [
         [
@@ -46,7 +46,7 @@ def list_(output: Output) -> None:
         ]
         for info in found
     ]
-    notes = ["a task of your own: a TOML, YAML or Python file, or package.module:Class"]
+    notes = ["custom tasks: a TOML, YAML or Python file, or package.module:Class"]
     payload = {"tasks": [info.to_dict() for info in found]}
     header = ["task", "asks for", "data", "what it is"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
@@ -57,7 +57,7 @@ def list_(output: Output) -> None:
 @task_options
 @output_options
 def show(task: str, options: dict[str, Any], output: Output) -> None:
-    """Say what TASK is made of: version, splits, data with hashes, graders."""
+    """Show the definition of TASK: version, splits, data with hashes, graders."""
     chosen = load_chosen_task(task, options)
     described = chosen.describe()
     data = described["dataset"]
@@ -89,11 +89,11 @@ def _said(value: Any) -> str:
     "--format",
     "formatter",
     metavar="NAME",
-    help="chat, plain, concat, chatml, llama3; by default what `run` would use.",
+    help="Prompt format: chat, plain, concat, chatml, llama3; by default that of `run`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: bool) -> None:
-    """Print the prompts of TASK as they would be sent; one by default, more with --limit."""
+    """Print the prompts of TASK as sent to a model; one by default, more with --limit."""
     chosen = load_chosen_task(task, options)
     samples = chosen.samples(options["limit"] or 1, order=options["order"])
     samples = samples if options["limit"] else samples[:1]
@@ -109,7 +109,7 @@ def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: 
 
 
 def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
-    """Return a prompt with rules around it, so that blanks and empty lines can be seen."""
+    """Return a prompt between rules, so that blank lines are visible."""
     made = format_prompt(sample.messages, form)
     if isinstance(made, str):
         body = _bar("prompt", made)
@@ -127,5 +127,5 @@ def _bar(title: str, text: str) -> str:
 
 
 def _visible(line: str) -> str:
-    """Return a line with what does not print as an escape."""
+    """Return a line with unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -1,4 +1,4 @@
-"""``eval-toolkit transcripts``: what was said in a run of rollouts, to read or to hand on."""
+"""``eval-toolkit transcripts``: print or export the conversations of a rollout run."""
 
 import sys
 from pathlib import Path
@@ -20,10 +20,10 @@ __all__ = ["transcripts"]
 @click.option(
     "--format",
     type=click.Choice(TRANSCRIPT_FORMATS),
-    help="A line of JSON per conversation, Markdown, or a row per turn.  [default: what the name "
-    "of --out says, else md]",
+    help="One JSON line per conversation, Markdown, or one CSV row per turn.  [default: by "
+    "the suffix of --out, else md]",
 )
-@click.option("--out", metavar="FILE", help="Write there instead of printing.")
+@click.option("--out", metavar="FILE", help="Write to this file instead of printing.")
 @click.option("--failed", is_flag=True, help="Only conversations in which the target failed.")
 @click.option("--unit", metavar="ID", help="Only the rollouts of one seed prompt.")
 def transcripts(
@@ -35,8 +35,8 @@ def transcripts(
 ) -> None:
     """Print the conversations of a run of rollouts: JSON lines, Markdown or CSV.
 
-    In a tree every path from the seed prompt to a last turn is a conversation; as CSV every turn
-    stands once.
+    In a tree every path from the seed prompt to a last turn is a conversation; in CSV every
+    turn appears once.
 
     \b
     eval-toolkit transcripts runs/red-team --failed
@@ -53,11 +53,11 @@ def transcripts(
         n_shown += 1
         _print(piece)
     if format == "jsonl" and not n_shown:
-        say("no conversation is to be shown", err=True)
+        say("no conversation matches", err=True)
 
 
 def _print(piece: str) -> None:
-    """Print some lines; data are UTF-8 wherever they go, but a terminal obeys nothing in them."""
+    """Print lines as UTF-8, escaping control characters on a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         say("".join(c if c.isprintable() or c in "\n\t" else " " for c in piece), nl=False)
         return

@@ -1,4 +1,4 @@
-"""``eval-toolkit validate``: stored files against their JSON Schemas, claims files by reading them."""
+"""``eval-toolkit validate``: validate stored files against JSON Schemas, and claims files."""
 
 import reprlib
 from collections.abc import Sequence
@@ -26,21 +26,23 @@ _SIGNS = (
     ("media_type", "prediction_artifact_ref"),
     ("slices", "ood_manifest"),
 )
-"""A key that only one kind of file has, and the kind."""
-_OTHER = "of no schema here: passed over"
+"""A key that identifies a kind of file, and that kind."""
+_OTHER = "no known schema: skipped"
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES... [SCHEMA]")
-@click.option("--skip-unknown", is_flag=True, help="Pass over JSON and YAML of which no schema is.")
+@click.option(
+    "--skip-unknown", is_flag=True, help="Skip JSON and YAML files without a known schema."
+)
 @output_options
 def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
-    """Validate stored files: exit 1 and a line per problem when one does not fit.
+    """Validate stored files against their schemas; exit with 1 if one is invalid.
 
-    FILES are results, manifests and the like as JSON or YAML, and claims files, which are TOML. The
-    content decides which schema a file is of; after a single file a SCHEMA can be named, one of
-    `eval-toolkit schemas list` with or without .json. A file that cannot be judged has a line, too,
-    and makes it exit 2.
+    FILES are results, manifests and similar files as JSON or YAML, and claims files as TOML.
+    The content determines the schema; after a single file a SCHEMA can be named, one of
+    `eval-toolkit schemas list` with or without .json. Every problem is printed on a line; a
+    file that cannot be checked is listed too and makes the exit code 2.
     """
     schema = None
     if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():
@@ -66,7 +68,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
 
 
 def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) -> dict[str, Any]:
-    """Return what is wrong with a file; without a schema it could not be judged."""
+    """Return the problems of a file; without a schema it could not be checked."""
     problems: list[str] = []
     try:
         if file.suffix.lower() == ".toml" and schema is None:
@@ -88,7 +90,7 @@ def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) ->
 
 
 class _UnknownError(InvalidInputError):
-    """A file of no known schema."""
+    """A file without a known schema."""
 
 
 def _claims_problems(file: Path) -> list[str]:
@@ -104,7 +106,7 @@ def _claims_problems(file: Path) -> list[str]:
 def _payload(file: Path) -> Any:
     if file.is_dir():
         raise ArtifactError(
-            f"{file}: is a folder; name files in it, or look at it with eval-toolkit doctor"
+            f"{file}: is a folder; name files in it, or inspect it with eval-toolkit doctor"
         )
     if file.suffix.lower() not in (".yaml", ".yml"):
         return read_json(file)
@@ -112,7 +114,7 @@ def _payload(file: Path) -> Any:
 
 
 def _guessed(file: Path, payload: Any) -> str:
-    """Return the schema that a payload's keys ask for."""
+    """Return the schema identified by a payload's keys."""
     keys = payload if isinstance(payload, dict) else {}
     kind = next((kind for key, kind in _SIGNS if key in keys), None)
     if kind == "results" and "results_full" in file.name:
@@ -123,8 +125,8 @@ def _guessed(file: Path, payload: Any) -> str:
         return said if said in versions else versions[0]
     names = ", ".join(schema_names())
     if kind is None:
-        raise _UnknownError(f"{file}: cannot tell which schema it is of; name one of {names}")
+        raise _UnknownError(f"{file}: its schema is unknown; name one of {names}")
     said = reprlib.repr(keys.get("schema_version"))
     raise InvalidInputError(
-        f"{file}: its schema_version is {said}, of which there is no schema; name one of {names}"
+        f"{file}: there is no schema for its schema_version {said}; name one of {names}"
     )

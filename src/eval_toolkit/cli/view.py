@@ -1,4 +1,4 @@
-"""``eval-toolkit view``: the runs of a folder in a browser, on this machine alone."""
+"""``eval-toolkit view``: browse the runs of a folder in a local web viewer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +17,11 @@ __all__ = ["view"]
     "--port",
     default=0,
     type=click.IntRange(0, 65535),
-    help="On 127.0.0.1.  [default: any that is free]",
+    help="Port on 127.0.0.1.  [default: any free port]",
 )
 @click.option("--browser/--no-browser", default=True, help="Open the address in a browser.")
 @click.option(
-    "--export", metavar="DIR", help="Write the pages as files to hand on instead of serving them."
+    "--export", metavar="DIR", help="Write the pages as static files instead of serving them."
 )
 @click.option(
     "--compare",
@@ -29,15 +29,16 @@ __all__ = ["view"]
     metavar="A B",
     nargs=2,
     multiple=True,
-    help="With --export: also how run B differs from run A, by id or folder. Repeatable.",
+    help="With --export: also write the comparison of run B with run A, by id or folder. "
+    "Repeatable.",
 )
 def view(
     runs_dir: str, port: int, browser: bool, export: str | None, pairs: Sequence[tuple[str, str]]
 ) -> None:
-    """Look at runs in a browser: list, reports, samples, conversations, comparisons.
+    """Browse runs in a web browser: reports, samples, conversations, comparisons.
 
-    Runs are found below RUNS_DIR at any depth and are only read. The address that is printed holds
-    a token; without it nobody is shown anything. Ctrl-C ends it.
+    Runs are found below RUNS_DIR at any depth and are only read. The printed URL contains a
+    token, which every request needs. Press Ctrl-C to stop.
 
     \b
     eval-toolkit view runs
@@ -48,7 +49,7 @@ def view(
     if not Path(runs_dir).is_dir():
         raise MissingFileError(f"{runs_dir}: no such folder")
     if pairs and export is None:
-        raise click.UsageError("--compare is for --export; the viewer compares any two runs")
+        raise click.UsageError("--compare needs --export; the viewer compares any two runs")
     if export is not None:
         from eval_toolkit.report.viewer.export import export_site
 

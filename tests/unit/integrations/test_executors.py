@@ -235,7 +235,7 @@ def test_the_command_line_draws_the_same(preds: Path, monkeypatch: pytest.Monkey
 def test_workers_are_for_a_backend(preds: Path) -> None:
     result = CliRunner().invoke(cli, ["score", str(preds), "--workers", "2"])
     assert result.exit_code == 2
-    assert "--workers is for --backend" in result.output
+    assert "--workers needs --backend" in result.output
 
 
 class OldRay(ModuleType):

@@ -324,4 +324,4 @@ def test_the_command_exports(
     assert len(list((out / "comparisons").iterdir())) == 1
     told, err = capsys.readouterr()
     assert f"wrote {out}" in told
-    assert "--compare is for --export" in err
+    assert "--compare needs --export" in err
