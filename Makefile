@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup constraints browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean fuzz
+.PHONY: help setup constraints browser demo demo-llm model test test-coverage explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean fuzz
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ $(VENV)/docs.stamp: $(VENV)/core.stamp
 
 $(VENV)/distributed.stamp: $(VENV)/dev.stamp
 	$(call group,distributed)
+	touch $@
+
+$(VENV)/coverage.stamp: $(VENV)/dev.stamp
+	$(PIP) install --constraint constraints.txt --group coverage
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
@@ -127,6 +131,14 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 test: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
+
+# Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.
+FLOOR := 85
+
+test-coverage: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
+test-coverage: $(VENV)/coverage.stamp ## the tests, and how much of the sources they run; fails below the floor
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed \
+		--cov --cov-report=term --cov-fail-under=$(FLOOR)
 
 explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed

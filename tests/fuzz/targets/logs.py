@@ -34,6 +34,7 @@ TARGETS = tuple(
             "eval_framework:log",
             "astra_rl:",
             "garak:",
+            "original:log",
             "predictions:",
         ),
     )

@@ -102,9 +102,10 @@ def _checked(
         "n_stated": one.n,
         "stated_stderr": one.stderr,
     }
-    if one.aggregation != "mean" and not (one.itself and one.column in cells):
-        return Checked(**about, verdict=f"as stated: made by {one.aggregation}, not a mean")
     cell = cells.get(one.column)
+    again = one.itself and cell is not None and cell.value is not None
+    if one.aggregation != "mean" and not again:
+        return Checked(**about, verdict=f"as stated: made by {one.aggregation}, not a mean")
     if records is None or cell is None:
         why = "no samples" if records is None else "not in the samples"
         return Checked(**about, verdict=f"as stated: {why}")
