@@ -118,7 +118,7 @@ class ModelError(EvalToolkitError, RuntimeError):
     kind : str
         One of `KINDS`.
     status : int, optional
-        Of the HTTP answer.
+        Status of the HTTP answer.
     tries : int
         How often it was asked.
     """

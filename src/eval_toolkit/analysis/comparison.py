@@ -94,7 +94,7 @@ def compare_runs(
     match : MatchSpec, optional
         Slices, metrics and units that the runs have other names for, as runs out of two tools do.
     specs : sequence of MetricSpec
-        Of stored metrics that no name leads back to, such as the BLEU of a corpus
+        Specifications of stored metrics that no name leads back to, such as the BLEU of a corpus
         (``Bleu().metrics()``; `graders.stored.stored_metrics` has those of two runs).
     higher_is_better : mapping of str to bool, optional
         Which direction of a metric or column is better, as in ``{"wer": False}``. It wins over what
@@ -112,7 +112,7 @@ def compare_runs(
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values of one scorer for the number of metrics and slices. See Notes.
     confidence : float, default 0.95
-        Of the intervals.
+        Confidence level of the intervals.
     n_resamples, seed, rng, executor
         As in `paired_bootstrap_diff`.
 

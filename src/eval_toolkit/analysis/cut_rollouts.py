@@ -38,7 +38,7 @@ def curve_difference(
     task : Task
         With its curve, and why there is no plain mean.
     units : CommonUnits
-        Of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path a rollout.
+        Units of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path a rollout.
     draws : Draws
         The confidence.
 

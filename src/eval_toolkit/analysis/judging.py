@@ -109,7 +109,7 @@ def judge_study(
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
         For alpha.
     confidence : float, default 0.95
-        Of every interval.
+        Confidence level of every interval.
     n_resamples : int, default 1000
         Draws for Krippendorff's alpha.
     seed : int, optional

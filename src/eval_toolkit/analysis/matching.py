@@ -118,7 +118,7 @@ def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
     Parameters
     ----------
     records : Records
-        Of B.
+        Records of B.
     names : mapping of str to str
         As in `MatchSpec`. A column of B that has A's name for another one is left out.
 

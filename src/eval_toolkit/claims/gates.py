@@ -351,7 +351,7 @@ def low_fpr_feasibility_gate(
     max_fpr : float
         The rate that is to be shown, in (0, 1].
     confidence : float, default 0.95
-        Of the two-sided Wilson interval.
+        Confidence level of the two-sided Wilson interval.
     severity : {"error", "warning"}, default "error"
         How bad a failure is.
 

@@ -61,15 +61,16 @@ def evaluate_gate(
     baseline : Run or path, optional
         The run that ``non_inferior_by`` claims compare with, unit by unit.
     specs : sequence of MetricSpec
-        Of metrics that no name leads back to, for comparisons with the baseline, as in
-        `compare_runs`.
+        Specifications of metrics that no name leads back to, for comparisons with the baseline, as
+        in `compare_runs`.
     higher_is_better : mapping of str to bool, optional
         Which direction of a metric or column is better, as in `compare_runs`; a claim's own
         ``higher_is_better`` wins.
     allow_version_change : bool, default False
         Compare with the baseline although a scorer, task or metric has another version in it.
     confidence, n_resamples, seed, rng
-        Of the comparisons with the baseline; intervals of the run itself are as stored.
+        Confidence level of the comparisons with the baseline; intervals of the run itself are as
+        stored.
 
     Returns
     -------

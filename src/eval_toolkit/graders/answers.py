@@ -94,7 +94,7 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     Parameters
     ----------
     graders : iterable of Grader
-        Of a task.
+        Graders of a task.
 
     Returns
     -------

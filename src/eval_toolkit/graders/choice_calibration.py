@@ -43,7 +43,7 @@ class ChoiceCalibration:
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         What each log-likelihood is divided by before probabilities are made of them.
     n_bins : int, default 15
-        Of ``choice_confidence_ece``, of equal width.
+        N bins of ``choice_confidence_ece``, of equal width.
 
     Examples
     --------
@@ -131,13 +131,13 @@ def choice_reliability(
     records : Records
         With the columns of `ChoiceCalibration`.
     normalise : str, default "none"
-        Of the grader.
+        Normalisation of the grader.
     n_bins : int, default 10
         At least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
         Bins of equal width, or of equal mass.
     confidence : float, default 0.95
-        Of the interval of each bin; it takes attempts as independent.
+        Confidence level of the interval of each bin; it takes attempts as independent.
 
     Returns
     -------

@@ -239,7 +239,7 @@ def choice_shares(
     Parameters
     ----------
     response : Loglikelihood
-        Of a model.
+        Response of a model.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         What each log-likelihood is divided by first.
     leading_space : bool, default True

@@ -44,7 +44,7 @@ def find_code(text: str, function: str = "") -> str:
         What a model wrote. A fence that closes what the prompt has opened ends the code; one that
         is not closed goes to the end.
     function : str
-        Of several blocks the first that defines it counts, else the first.
+        Name of the function; the first block that defines it counts, otherwise the first block.
 
     Returns
     -------
@@ -106,7 +106,7 @@ class CodeTests:
         does not begin with a blank, since what served the model has stripped it. HumanEval as it was
         published takes such a text for what it is, a syntax error.
     name : str, default "code_pass"
-        Of the first column; the others begin with it.
+        Name of the first column; the others begin with it.
 
     Examples
     --------

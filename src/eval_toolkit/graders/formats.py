@@ -65,7 +65,7 @@ class CsvFormat:
     n_columns : int, optional
         Otherwise the sample's context may have it under ``n_columns``.
     name : str, default "csv_format"
-        Of the columns.
+        Name of the columns.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class PostscriptFormat:
     marker : {"P.S.", "P.P.S."}, default "P.S."
         How the line starts.
     name : str, default "postscript_format"
-        Of the column.
+        Name of the column.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class Placeholders:
     at_least : int, optional
         So many are wanted; otherwise the sample's context may have it under ``n``, else one is.
     name : str, default "placeholders"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

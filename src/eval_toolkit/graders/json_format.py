@@ -173,7 +173,7 @@ class JsonFormat:
         A JSON schema (2020-12 where ``$schema`` does not say otherwise); otherwise the sample's
         context has it under ``schema``. References to other files are not followed.
     name : str, default "json_format"
-        Of the columns.
+        Name of the columns.
 
     Raises
     ------

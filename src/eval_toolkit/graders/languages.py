@@ -146,7 +146,7 @@ class LanguageMatch:
         Its code, such as "de"; "zh" stands for "zh-cn" and "zh-tw". Otherwise the sample's context
         has it under ``language``.
     name : str, default "language_match"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

@@ -199,7 +199,7 @@ class LengthControl:
     tolerance : float, default 1/6
         Largest distance from a target that counts as kept.
     name : str, default "length_control"
-        Of the columns.
+        Name of the columns.
 
     Raises
     ------
@@ -270,7 +270,7 @@ class LengthRatio:
     Parameters
     ----------
     name : str, default "length_ratio"
-        Of the columns.
+        Name of the columns.
 
     Examples
     --------

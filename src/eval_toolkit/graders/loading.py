@@ -149,7 +149,7 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
     Parameters
     ----------
     response_type : ResponseType
-        Of the task.
+        Response type of the task.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
         options as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under
         ``grader`` and the options beside it, ``name`` among them. A grader is returned as it is.
     **options
-        Of the grader.
+        Options of the grader.
 
     Returns
     -------

@@ -35,7 +35,7 @@ class ExponentialSimilarity:
     Parameters
     ----------
     name : str, default "exponential_similarity"
-        Of the column.
+        Name of the column.
 
     Examples
     --------

@@ -105,7 +105,7 @@ class RepeatedText:
     min_repetitions : int, default 1
         How often they must come again.
     name : str, default "repeated_text"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

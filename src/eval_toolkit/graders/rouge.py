@@ -39,7 +39,7 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
     Parameters
     ----------
     one, other : sequence
-        Of anything that can be compared.
+        Sequences of anything that can be compared.
 
     Returns
     -------

@@ -151,7 +151,7 @@ class ExactMatch:
     ignore_case, ignore_punctuation, ignore_articles, ignore_whitespace, ignore
         As in `TextRules`; applied to text and references alike.
     name : str, default "exact_match"
-        Of the column, so that two of them can stand side by side.
+        Name of the column, so that two of them can stand side by side.
 
     Examples
     --------

@@ -102,8 +102,8 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 class Bleu:
     """BLEU by sacrebleu, 0 to 100: of each text, and ``<name>_corpus`` over all of them.
 
-    Of each text with the orders it is long enough for (``effective_order``), of the corpus with
-    orders 1 to 4; both smoothed by "exp". All references of a text count together.
+    Each text is scored with the orders it is long enough for (``effective_order``), of the corpus
+    with orders 1 to 4; both smoothed by "exp". All references of a text count together.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Bleu:
     lowercase : bool, default False
         Whether case does not count.
     name : str, default "bleu"
-        Of the column.
+        Name of the column.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 class ChrF:
     """chrF2, 0 to 100: n-grams of up to six characters without white space, recall weighing double.
 
-    Of each text, and ``<name>_corpus`` over all of them. Of several references the best counts.
+    One value per text, and ``<name>_corpus`` over all texts. The best of several references counts.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class ChrF:
     lowercase : bool, default False
         Whether case does not count.
     name : str, default "chrf"
-        Of the column.
+        Name of the column.
 
     Raises
     ------
@@ -338,8 +338,8 @@ def _ter(case_sensitive: bool) -> Any:
 class Ter:
     """TER by sacrebleu: edits and shifts per hundred words of the reference; less is better.
 
-    Of each text, and ``<name>_corpus`` over all of them. Of several references the one with the
-    fewest edits counts, over the mean of their lengths. A reference without words has no TER:
+    One value per text, and ``<name>_corpus`` over all texts. With several references the one with
+    the fewest edits counts, over the mean of their lengths. A reference without words has no TER:
     skipped.
 
     Parameters
@@ -351,7 +351,7 @@ class Ter:
         Words of a text beyond them are one edit each, and ``<name>_cut`` is 1; a reference with
         more is an error.
     name : str, default "ter"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

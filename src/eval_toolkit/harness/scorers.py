@@ -19,7 +19,7 @@ def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
     Parameters
     ----------
     output : array-like of shape (n,), (n, 1) or (n, 2)
-        Of two columns, the second is the positive class.
+        Scores; with two columns, the second is the positive class.
     n : int
         Number of rows that were scored.
     name : str

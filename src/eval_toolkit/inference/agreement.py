@@ -75,7 +75,7 @@ def kappa_interval(
     n_resamples : int, default 1000
         Draws of the bootstrap.
     seed : int, optional
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------

@@ -149,8 +149,8 @@ class AttemptsDesign(Displayed):
     def variance(self, effect: float = 0.0) -> float:
         """Return the variance of what one item says, as the judge shows it.
 
-        Of its difference; of its value in the one-sample design; the mean of both systems'
-        variances in the independent one.
+        It is that of the difference; in the one-sample design that of the value, and in the
+        independent design the mean of both systems' variances.
 
         Examples
         --------
@@ -256,7 +256,7 @@ class AttemptsDesign(Displayed):
 
         Notes
         -----
-        Of 0/1 values a share near 1 leaves no room above. A fall of the same size as a rise may
+        A share near 1 leaves no room above. A fall of the same size as a rise may
         take more items or fewer; `n_for_power` takes either sign.
 
         Examples

@@ -64,7 +64,7 @@ def rank_systems(
     parts : sequence or mapping of array-like of shape (units, systems)
         One array per part (task); each part counts the same.
     names : sequence of str, optional
-        Of the systems; "system 1" and so on by default.
+        Names of the systems; "system 1" and so on by default.
     groups : sequence or mapping of array-like, optional
         Group of each unit, part by part; a group lies within its part.
     higher_is_better : bool, default True
@@ -79,8 +79,8 @@ def rank_systems(
         Correction of the pairs' p-values for their number; it decides which of two is better, and
         so the ranks.
     confidence : float, default 0.95
-        Of every interval, and of all ranks together where ``adjust`` is "holm", "hochberg" or
-        "bonferroni".
+        Confidence level of every interval, and of all ranks together where ``adjust`` is "holm",
+        "hochberg" or "bonferroni".
     n_draws : int, default 4000
         Resamples (at least 100), or draws from the posterior (at least 2000: their quantiles at
         the joint level are the intervals).

@@ -95,7 +95,7 @@ def missing_bounds(
     groups : array-like of shape (n,), optional
         Units that are not independent. Missing ones count as groups of their own.
     confidence : float, default 0.95
-        Of the interval.
+        Confidence level of the interval.
 
     Returns
     -------

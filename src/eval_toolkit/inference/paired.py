@@ -273,9 +273,9 @@ def paired_bootstrap_ece_diff(
     Returns
     -------
     PairedBootstrapCI
-        Of error(B) − error(A); negative means that B is better calibrated. There is no p-value,
-        and ``reason`` says why: the bias of a calibration error depends on the spread of the
-        scores, so that two calibrated scorers differ. The interval spans what the intervals of
+        The difference error(B) − error(A); negative means that B is better calibrated. There is no
+        p-value, and ``reason`` says why: the bias of a calibration error depends on the spread of
+        the scores, so that two calibrated scorers differ. The interval spans what the intervals of
         both errors allow; for a function that is not this package's it is [−1, 1].
 
     Raises

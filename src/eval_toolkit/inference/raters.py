@@ -143,7 +143,7 @@ def judge_agreement(
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
         For alpha.
     confidence : float, default 0.95
-        Of every interval, two-sided.
+        Confidence level of every interval, two-sided.
     n_resamples : int, default 1000
         Draws for alpha's interval.
     seed : int, optional

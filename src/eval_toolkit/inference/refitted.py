@@ -70,8 +70,9 @@ def paired_bootstrap_op_point_diff(
     Returns
     -------
     PairedBootstrapCI
-        Of metric(B) − metric(A); ``n_resamples`` counts the usable draws. Its ``reason`` warns of
-        fewer than 30 rows of a class, which quantiles of a bootstrap do not do justice to.
+        The difference metric(B) − metric(A); ``n_resamples`` counts the usable draws. Its
+        ``reason`` warns of fewer than 30 rows of a class, which quantiles of a bootstrap do not do
+        justice to.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def rotation_test(
     n_permutations : int, default 4999
         Random permutations.
     seed : int, Generator, …, default 42
-        Of them.
+        Seed of the draws.
 
     Returns
     -------

@@ -129,7 +129,7 @@ class VarianceComponents(Displayed):
         levels : mapping of str to int, optional
             The design to start from; the one there was, by default.
         costs : mapping of str to float, optional
-            Of one "request" (1 by default), and on top of its requests of one more "item",
+            Cost of one "request" (1 by default), and on top of its requests of one more "item",
             "attempt" or level of a factor (0 by default).
         fixed : collection of str, optional
             As in `se`; nothing of them is bought.

@@ -129,7 +129,7 @@ def sklearn_scorer(
         "low" takes the unfavourable end of the metric's bootstrap interval on the fold: a candidate
         that is good by chance on few rows is passed over.
     n_resamples, seed
-        Of that interval.
+        Settings of that interval.
 
     Returns
     -------

@@ -132,7 +132,7 @@ def chosen_splits(
 def in_order(splits: Mapping[str, EvalSlice], train_split: str) -> dict[str, EvalSlice]:
     """Return the splits in order of precedence: the training split first, if there is one.
 
-    Of copies in several splits the one in the first split stays.
+    The copy in the first split is kept.
     """
     first = {train_split: splits[train_split]} if train_split in splits else {}
     return first | dict(splits)

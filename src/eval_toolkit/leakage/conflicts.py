@@ -37,7 +37,7 @@ class LabelConflictCheck(BuiltInCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
     scope : {"both", "within", "across"}, default "both"
         Look for conflicts inside each split, between splits, or both.
 

@@ -62,7 +62,7 @@ class NgramContaminationCheck(BuiltInCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
     analyzer : {"word", "char"}, default "word"
         What the n-grams are made of; "char" for languages written without spaces.
     reference_col : str, default "text"

@@ -71,14 +71,14 @@ class ExactDuplicateCheck(_CopyCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "warning"
-        Of copies within a split.
+        Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
-        Of copies across splits, this split's row stays (without such a split, the first split's)
+        The split whose row is kept of copies across splits (the first split's without such a split)
         and the rows of the other splits are to be dropped.
     severity_across : {"error", "warning", "info"}, default "error"
-        Of copies across splits.
+        Severity of copies across splits.
     normalize : bool, default True
         False compares texts character by character.
 
@@ -157,13 +157,13 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of copies within a split.
+        Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
         The split whose copy stays; without such a split, the first.
     severity_across : {"error", "warning", "info"}, default "error"
-        Of copies across splits.
+        Severity of copies across splits.
 
     Notes
     -----
@@ -201,13 +201,13 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of copies within a split.
+        Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
         The split whose copy stays; without such a split, the first.
     severity_across : {"error", "warning", "info"}, default "error"
-        Of copies across splits.
+        Severity of copies across splits.
 
     Notes
     -----
@@ -249,13 +249,13 @@ class TokenizationLeakageCheck(_CopyCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of copies within a split.
+        Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
         The split whose copy stays; without such a split, the first.
     severity_across : {"error", "warning", "info"}, default "error"
-        Of copies across splits.
+        Severity of copies across splits.
 
     Raises
     ------

@@ -45,7 +45,7 @@ class GroupLeakageCheck(BuiltInCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
     keep : {"none", "first"}, default "none"
         Which rows of such a group may stay: none, or those of its first split (the training split
         if it is one of them). After a split by rows nearly every group straddles; then "first"
@@ -136,7 +136,7 @@ class TemporalLeakageCheck(BuiltInCheck):
     split_order : sequence of str
         Splits from the earliest to the latest, at least two.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
 
     Raises
     ------

@@ -237,7 +237,7 @@ class NearDuplicateCheck(_SimilarityCheck):
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "warning"
-        Of near-duplicates within a split.
+        Severity of near-duplicates within a split.
     label_aware : bool, default False
         Let labels decide the severity, within and across splits alike.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
@@ -247,7 +247,7 @@ class NearDuplicateCheck(_SimilarityCheck):
     train_split : str, default "train"
         The split whose row stays; without such a split, the first.
     severity_across : {"error", "warning", "info"}, default "error"
-        Of near-duplicates across splits.
+        Severity of near-duplicates across splits.
 
     Notes
     -----
@@ -319,7 +319,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
         Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
         ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
     label_aware : bool, default False
         Let labels decide the severity.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"

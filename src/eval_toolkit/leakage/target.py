@@ -40,7 +40,7 @@ class TargetLeakageCheck(BuiltInCheck):
     target_splits : sequence of str, optional
         Splits to look at, taken together; all by default.
     severity : {"error", "warning", "info"}, default "error"
-        Of the finding.
+        Severity of the finding.
     bound : float, default 0.95
         A column is flagged when the lower end of its interval is above this.
     confidence : float, default 0.95

@@ -193,7 +193,7 @@ def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = No
     score : str
         A column of scores, such as the confidence in the answer.
     name : str, optional
-        Of the metric; ``<score>_<metric>`` by default.
+        Name of the metric; ``<score>_<metric>`` by default.
 
     Returns
     -------

@@ -89,7 +89,7 @@ def ratio_of(
     Parameters
     ----------
     name : str
-        Of the metric.
+        Name of the metric.
     above, below : str
         Columns of the records.
     higher_is_better, bounds
@@ -126,7 +126,7 @@ def from_sums(
     Parameters
     ----------
     name : str
-        Of the metric.
+        Name of the metric.
     columns : sequence of str
         Columns of the records that are added up. Attempts at a unit become one value per column
         first (their mean by default); a unit counts if all its columns are there.

@@ -57,7 +57,7 @@ class BatchedModel:
         Raises
         ------
         ModelError
-            Of the kind "too_long" if the prompt leaves no room for a token.
+            With kind "too_long" if the prompt leaves no room for a token.
         """
         answer: RawCompletion = await self._batcher.submit(request)
         return answer
@@ -78,7 +78,7 @@ class BatchedModel:
         Raises
         ------
         ModelError
-            Of the kind "too_long" if prompt and continuation do not fit together.
+            With kind "too_long" if prompt and continuation do not fit together.
         """
         answer: RawLoglikelihood = await self._batcher.submit(request)
         return answer

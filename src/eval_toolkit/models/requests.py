@@ -53,7 +53,7 @@ class GenerateRequest:
     stop : tuple of str
         The answer ends before the first of these; they are not part of it.
     seed : int, optional
-        Of the draw, where the model takes one.
+        Seed of the draw, where the model takes one.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def make_plugin(
     Returns
     -------
     object
-        Of the protocol.
+        An object that follows the protocol.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def finish_plugin(
     Returns
     -------
     object
-        Of the protocol.
+        An object that follows the protocol.
 
     Raises
     ------

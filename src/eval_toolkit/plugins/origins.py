@@ -163,7 +163,7 @@ def making(origin: Origin) -> Iterator[None]:
     Parameters
     ----------
     origin : Origin
-        Of the object's name and options; the strictest of nested ones holds.
+        Origin of the object's name and options; the strictest of nested ones holds.
 
     Examples
     --------

@@ -19,7 +19,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
     cell : Cell or None
         The main one.
     block : Block

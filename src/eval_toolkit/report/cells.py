@@ -104,7 +104,7 @@ def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
     parts : bool, default False
         Also the parts of each slice, after it: subjects, categories, languages, folds.
     """

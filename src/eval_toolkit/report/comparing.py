@@ -132,7 +132,7 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     Parameters
     ----------
     cells : sequence of RunDifference
-        Of a comparison of A with B.
+        Cells of a comparison of A with B.
     a, b : str
         What the two are called.
 

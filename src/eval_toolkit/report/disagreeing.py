@@ -58,7 +58,7 @@ def disagreements(
     names : pair of str
         What to call them.
     cells : sequence of RunDifference
-        Of their comparison; the first one with a value says what is looked at.
+        Cells of their comparison; the first one with a value says what is looked at.
     wanted : Wanted
         How many units to show.
 

@@ -77,7 +77,7 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
     run : Run
         Its kind decides what matters.
     blocks : sequence of Block
-        Of one slice.
+        Blocks of one slice.
 
     Returns
     -------

@@ -97,7 +97,7 @@ def scored_of(run: Run) -> list[Scored]:
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison
     runs : sequence of Run
         A and B.
     result : RunComparison
-        Of the two.
+        Comparison of the two runs.
 
     Returns
     -------

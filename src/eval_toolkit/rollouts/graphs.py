@@ -43,9 +43,9 @@ class Node(Generic[StateT, ActionT]):
     echo : bool or None
         Whether it is no longer crossed once what the response repeats of the probes is left out.
     status : {"ok", "error", "skipped", "ended"}
-        Of the turn; the conversation ends with one that is not "ok". "ended" is no turn: where the
-        attack had nothing more to say on one branch and others went on, it holds the branch's
-        place and weight, and the conversation is the one before it.
+        Status of the turn; the conversation ends with one that is not "ok". "ended" is no turn:
+        where the attack had nothing more to say on one branch and others went on, it holds the
+        branch's place and weight, and the conversation is the one before it.
     reason : str
         Why not.
     attack : str
@@ -123,7 +123,7 @@ class Graph(Generic[StateT, ActionT]):
     children : sequence of Node
         The first turns.
     unit_id : str
-        Of the seed prompt.
+        Identifier of the seed prompt.
     attempt : int
         Number of the rollout of this seed prompt.
     seed : object

@@ -55,7 +55,7 @@ def rescore_rollouts(
     Parameters
     ----------
     run : Run or path
-        Of rollouts; it stays as it is.
+        Run of rollouts; it stays as it is.
     scorer : TextScorer, callable or sequence of them
         As in `System`. A judge among them is asked what the run does not hold already; tester and
         target are not.

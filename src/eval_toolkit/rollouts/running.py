@@ -62,13 +62,13 @@ def run_rollouts(
         failed is asked again, and more seeds, rollouts or turns add to it. Without a folder nothing
         is written. States, probes and responses are stored as texts or plain JSON.
     name : str, default "seeds"
-        Of the set of seed prompts.
+        Name of the set of seed prompts.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`.
     rollouts_per_seed : int, default 1
         Attempts at each seed prompt; they differ where tester or target draw.
     seed : int, default 42
-        Of the run: everything drawn is derived from it.
+        Seed of the run: everything drawn is derived from it.
     asr_at : sequence of int
         Report the chance that at least one of k rollouts of a seed succeeds, for these k.
     policy : str, optional
@@ -79,7 +79,7 @@ def run_rollouts(
     max_error_rate : float, default 0.0
         Above this, ``too_many_errors`` is set.
     confidence : float, default 0.95
-        Of the intervals.
+        Confidence level of the intervals.
     budget : Budget, optional
         How many calls and tokens testers and targets may take; what it does not allow is skipped
         and counted.

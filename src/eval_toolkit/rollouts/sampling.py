@@ -89,7 +89,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
     stop_on_success : bool, default False
         Whether a conversation ends once the target failed.
     seed : int, default 42
-        Of the run.
+        Seed of the run.
 
     Raises
     ------

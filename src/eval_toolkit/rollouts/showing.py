@@ -59,7 +59,7 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
     Parameters
     ----------
     unit : StoredUnit
-        Of a run of rollouts.
+        Unit of a run of rollouts.
 
     Returns
     -------
@@ -258,7 +258,7 @@ def turn_messages(
     node : Node
         A turn.
     scoring : Scoring
-        Of the run.
+        Scoring of the run.
     first : bool
         Whether it is the first failure.
     level, branch
@@ -372,9 +372,9 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
     Parameters
     ----------
     records : Records
-        Of a run of rollouts.
+        Records of a run of rollouts.
     config : mapping
-        Of the run.
+        Config of the run.
 
     Returns
     -------

@@ -73,8 +73,8 @@ class System(Generic[StateT, ActionT]):
         Whether seed prompts are the beginning of the conversation, which the target sees, or the
         tester's goal, which it does not.
     system_prompt, formatter, temperature, top_p, max_tokens, stop
-        Of a target that is a model: what it is told first, how messages become its prompt, and how
-        it answers.
+        Settings of a target that is a model: its system message, how messages become its prompt,
+        and how it answers.
     reasoning_tags : sequence of (str, str)
         What the reasoning of a reply stands between, as in `split_reasoning`. It is no part of what
         was said: scorers, judges and the other side do not see it. () to keep it.

@@ -118,7 +118,7 @@ def toy_system(**options: Any) -> System[Any, Any]:
     Parameters
     ----------
     **options
-        Of `System`; tester, target and scorer too.
+        Options of `System`, including tester, target and scorer.
 
     Returns
     -------

@@ -21,9 +21,9 @@ class Budget:
     calls : int, optional
         Requests.
     tokens : int, optional
-        Of prompts and answers; no request is begun once they are used up. They are counted after
-        every few requests, as many as fit by what those before took, and 64 at most: the last few
-        may go beyond.
+        Total tokens of prompts and answers; no request is begun once they are used up. They are
+        counted after every few requests, as many as fit by what those before took, and 64 at most:
+        the last few may go beyond.
 
     Raises
     ------

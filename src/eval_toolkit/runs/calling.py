@@ -40,7 +40,7 @@ class Calling:
     run : callable
         Runs a coroutine function with arguments to its end.
     concurrency : int, optional
-        Of a coroutine function: calls at once.
+        Number of concurrent calls of a coroutine function.
     give_up_after : int or None
         Failures in a row after which it is over.
     """

@@ -221,7 +221,7 @@ class Context:
         jobs : sequence of Job
             What the journal keeps the texts under.
         arguments : sequence of sequences
-            Of the function, each with one entry per job.
+            Arguments of the function, each with one entry per job.
         identities : sequence of str
             Per job what its answer depends on besides the request: which function it is.
 

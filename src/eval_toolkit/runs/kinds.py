@@ -120,7 +120,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         Parameters
         ----------
         run : Run
-            Of this kind; one.
+            Run of this kind; one.
         **options
             What `rescore` was told: whatever may differ between two gradings.
 

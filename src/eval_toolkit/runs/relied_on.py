@@ -65,7 +65,7 @@ def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
     Parameters
     ----------
     config : mapping
-        Of a run, as stored.
+        Config of a run, as stored.
     needed : iterable of str
         Their names; one inside another as ``system.target``.
 

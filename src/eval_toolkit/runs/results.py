@@ -310,7 +310,7 @@ class Results(Tabled):
         Returns
         -------
         ResultCell
-            Of a system that was skipped or failed, with the reason in the place of the value.
+            Cell of a system that was skipped or failed, with the reason in the place of the value.
 
         Raises
         ------

@@ -200,7 +200,7 @@ def selected_units(
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
     places : iterable of Place
         Which units, in the order wanted.
     whole : bool, default True

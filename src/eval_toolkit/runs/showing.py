@@ -34,7 +34,7 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
     Parameters
     ----------
     unit : StoredUnit
-        Of a stored run.
+        Unit of a stored run.
 
     Returns
     -------

@@ -198,7 +198,7 @@ def show_unit(unit: StoredUnit) -> list[Block]:
     Parameters
     ----------
     unit : StoredUnit
-        Of a stored run.
+        Unit of a stored run.
 
     Returns
     -------

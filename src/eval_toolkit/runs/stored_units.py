@@ -254,7 +254,7 @@ def stored_units(
     folder : Path
         The run's.
     manifest : mapping
-        Of the run.
+        Manifest of the run.
     columns_of : callable, optional
         Returns the columns of a table.
     records : StoredUnits, optional

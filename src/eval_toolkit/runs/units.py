@@ -247,7 +247,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
     value : object
         A text, a number, or a list of features; anything else as JSON.
     names : sequence of str
-        Of the features.
+        Names of the features.
 
     Returns
     -------

@@ -294,7 +294,7 @@ def unit_starts(unit_id: NDArray[Any]) -> IntArray:
     Parameters
     ----------
     unit_id : ndarray of str
-        Of records: sorted.
+        Identifier of records: sorted.
 
     Returns
     -------

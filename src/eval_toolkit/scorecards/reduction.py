@@ -255,7 +255,7 @@ def voted(
     records : Records
         With the column of answers.
     spec : ColumnSpec
-        Of `metric_specs.maj_at_k`.
+        Spec of `metric_specs.maj_at_k`.
     starts : ndarray
         First record of each unit.
     measured : ndarray of bool

@@ -41,12 +41,12 @@ class BaseTask(TaskPrompts[SubjectT]):
         pattern with ``{split}`` or ``{subject}``, or a dataset of the hub. Cells of CSV and TSV
         files are text, so a row with numbers in it is another item there than in JSON or Parquet.
     seed : int, default 42
-        Of every random choice: order, examples, order of choices. Each is drawn for the item
+        Seed of every random choice: order, examples, order of choices. Each is drawn for the item
         alone, so limits, subjects and neighbours change nothing.
     subjects : sequence, optional
         Keep these subjects; parts of tuple subjects may be "*".
     revision : str, optional
-        Of a dataset of the hub; beats ``REVISION`` and the lock file.
+        Revision of a dataset of the hub; beats ``REVISION`` and the lock file.
     user_prompt_suffix : str, optional
         Appended to the question itself, never to examples; completion tasks only.
     shuffle_choices : bool, default False
@@ -166,7 +166,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         Returns
         -------
         BaseTask
-            Of this class.
+            A task of this class.
         """
         return cls(
             num_fewshot,

@@ -28,7 +28,7 @@ def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
     Parameters
     ----------
     samples : iterable of Sample
-        Of any subjects.
+        Samples of any subjects.
     seed : int
         The task's.
 
@@ -222,7 +222,7 @@ def looks(
     known : mapping of str to (float, float)
         What units may be; draws after one that is not known whole do not count.
     bounds : tuple of float
-        Of a unit.
+        Bounds of a unit.
     confidence : float
         Chance that the mean is inside all the way.
     whole : bool

@@ -116,7 +116,7 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
     allow_code : bool, default False
         Run the Python that a file names: ``package.module:object`` and ``!function``.
     **options
-        Of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
+        Options of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
 
     Returns
     -------

@@ -135,7 +135,7 @@ class Contamination(Displayed):
         Parameters
         ----------
         records : Records
-            Of a run of the task.
+            Records of a run of the task.
         column : str
             A measured column, such as "accuracy".
         confidence, n_resamples, seed
@@ -219,7 +219,7 @@ def contamination(
     parts : sequence of str
         What of an item counts: some of "question", "choices", "answer". No n-gram spans two parts.
     confidence : float, default 0.95
-        Of the rate's interval.
+        Confidence level of the rate's interval.
 
     Returns
     -------

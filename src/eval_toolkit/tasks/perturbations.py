@@ -54,9 +54,9 @@ class Perturbation:
         That a letter (typos), a word (case), a blank (whitespace) or the text (paraphrase) is
         changed. By default 0.05 for typos, 0.2 for whitespace and 1 for the others.
     templates : sequence of str
-        Of a paraphrase: each holds ``{text}`` once, and one is drawn for each unit.
+        Templates of a paraphrase: each holds ``{text}`` once, and one is drawn for each unit.
     edits : sequence of str
-        Of typos: some of "insert", "delete", "transpose", "replace".
+        Kinds of typos: some of "insert", "delete", "transpose", "replace".
     protect : sequence of str
         Words that are left alone, whatever their case.
     patterns : sequence of str
@@ -139,7 +139,7 @@ class Perturbation:
         Parameters
         ----------
         text : str
-            Of the question.
+            Text of the question.
         unit_id : str
             What the changes are drawn for.
 
@@ -252,11 +252,11 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     Returns
     -------
     BaseTask
-        Of the same name, version, units and content hashes, so that `compare_runs` pairs its runs
-        with those of the task. Texts of questions change, in examples as well; which examples are
-        drawn, cues, answers and choices do not, whether choices are scored or shown by a style:
-        an answer that repeats one is right as before. `describe`, and with it the manifest of a
-        run, says how it is perturbed.
+        A task with the same name, version, units and content hashes, so that `compare_runs` pairs
+        its runs with those of the task. Texts of questions change, in examples as well; which
+        examples are drawn, cues, answers and choices do not, whether choices are scored or shown by
+        a style: an answer that repeats one is right as before. `describe`, and with it the manifest
+        of a run, says how it is perturbed.
 
     Notes
     -----

@@ -106,7 +106,7 @@ def robustness(
     Parameters
     ----------
     run : Run or path
-        Of the task as it is.
+        Run of the task as it is.
     perturbed_runs : mapping of str to Run or path, or sequence of them
         Runs of the `perturbed` task; a sequence takes the names of the perturbations from the
         manifests.

@@ -125,8 +125,8 @@ def plan_jobs(
     attempts : int, optional
         Tries at each sample; the task's own number by default.
     seed : int, default 42
-        Of the run. Where answers are drawn (temperature above 0) each attempt at each sample has
-        a seed of its own, which no other sample changes.
+        Seed of the run. Where answers are drawn (temperature above 0) each attempt at each sample
+        has a seed of its own, which no other sample changes.
 
     Returns
     -------

@@ -163,11 +163,11 @@ def position_bias(
         Rotation 0, 1, 2 … of one task, as `run_rotations` returns them, with the columns of
         `graders.ChoicePosition`.
     confidence : float, default 0.95
-        Of every interval.
+        Confidence level of every interval.
     n_permutations : int, default 4999
-        Of the test.
+        Number of permutations of the test.
     seed : int, default 42
-        Of intervals and test.
+        Seed of intervals and test.
 
     Returns
     -------

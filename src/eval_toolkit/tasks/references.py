@@ -85,7 +85,7 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
     Parameters
     ----------
     run : Run
-        Of a task.
+        Run of a task.
     unit_ids : iterable of str
         As in the records.
 
@@ -129,7 +129,7 @@ def read_reference(text: Any, correct: Any = None) -> Reference:
     Returns
     -------
     Reference
-        Of the row.
+        The reference of the row.
 
     Examples
     --------

@@ -144,7 +144,7 @@ def measure_run(
     Returns
     -------
     Outcome
-        Of the same samples and attempts.
+        Outcome for the same samples and attempts.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def judge_run(
     Returns
     -------
     Outcome
-        Of the same samples and attempts; what the judges took is in ``judges``.
+        Outcome for the same samples and attempts; what the judges took is in ``judges``.
 
     Raises
     ------
@@ -402,10 +402,10 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     Parameters
     ----------
     run : Run
-        Of a task. Its name stands for a task of ours or of an installed package; a file or a class
-        that it may name is not read (docs/adr/0023).
+        Run of a task. Its name stands for a task of ours or of an installed package; a file or a
+        class that it may name is not read (docs/adr/0023).
     **options
-        Of the task, instead of what is stored: ``data``, ``seed`` …
+        Options of the task, instead of what is stored: ``data``, ``seed`` …
 
     Raises
     ------

@@ -26,7 +26,7 @@ def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) 
     Parameters
     ----------
     run : Run
-        Of the task.
+        Run of the task.
     task : BaseTask
         Its own graders are looked at first; then names and options, and what is stored of judges.
     without : container of str
@@ -35,7 +35,7 @@ def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) 
     Returns
     -------
     list of Grader
-        Of the names and versions that are stored. Judges among them read stored verdicts only.
+        Graders with the stored names and versions. Judges among them read stored verdicts only.
 
     Raises
     ------

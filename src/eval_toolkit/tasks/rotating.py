@@ -58,7 +58,7 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     Returns
     -------
     BaseTask
-        Of the same name and units; the task itself for 0.
+        A task with the same name and units; the task itself for 0.
 
     Raises
     ------

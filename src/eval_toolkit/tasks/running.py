@@ -91,10 +91,10 @@ def run_task(
         As in `prompts.format_prompt`; messages for models that chat, plain text for
         log-likelihoods, and with ``replay`` what the stored run was asked with.
     temperature, top_p, max_tokens, stop
-        Of the decoding; by default greedy, with the task's own limit and stop texts, which
-        ``max_tokens`` and ``stop`` replace.
+        Parameters of the decoding; by default greedy, with the task's own limit and stop texts,
+        which ``max_tokens`` and ``stop`` replace.
     seed : int, optional
-        Of the run; the task's by default.
+        Seed of the run; the task's by default.
     graders : sequence of Grader, str or mapping, optional
         Instead of the task's. Judges among them are asked once all answers are there, about
         every answer that is one, through the same cache and journal.
@@ -107,7 +107,7 @@ def run_task(
     max_error_rate : float, default 0.0
         Above this, ``too_many_errors`` is set.
     confidence : float, default 0.95
-        Of the intervals.
+        Confidence level of the intervals.
     until : UntilWidth or UntilDecided, optional
         Stop as soon as this holds. Items are asked in drawn order, and every interval is one that
         holds at any moment; what was asked beyond the last item that counts is kept.

@@ -94,7 +94,7 @@ def fewshot_leakage(
     threshold : float, default 0.9
         Similarity (TF-IDF cosine) from which two questions are near-duplicates.
     confidence : float, default 0.95
-        Of the rate's interval.
+        Confidence level of the rate's interval.
 
     Returns
     -------

@@ -38,12 +38,12 @@ def sample_blocks(unit: StoredUnit) -> list[Block]:
     Parameters
     ----------
     unit : StoredUnit
-        Of the run of a task.
+        Unit of the run of a task.
 
     Returns
     -------
     list of Block
-        Of several requests that make one answer, the answer as a whole.
+        Blocks; several requests that make one answer are shown as one answer.
     """
     asked = asked_of(unit)
     own = [one for one in asked if _is_answer(one)]

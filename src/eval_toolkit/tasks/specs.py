@@ -55,7 +55,7 @@ class DataSpec:
     correction_field : str, optional
         Field with the right choice of a marked item, for ``Task(corrected=True)``.
     config, revision : str, optional
-        Of a dataset of the hub.
+        Config of a dataset of the hub.
 
     Examples
     --------

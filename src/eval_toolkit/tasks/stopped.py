@@ -33,17 +33,17 @@ def stopped_cell(
     Parameters
     ----------
     cell : MetricResult
-        Of the counted units, with the interval of a fixed number of them.
+        Cell of the counted units, with the interval of a fixed number of them.
     records : Records
-        Of the counted units.
+        Records of the counted units.
     spec : MetricSpec
-        Of the cell.
+        Metric of the cell.
     watch : Watch
-        Of the rule.
+        Watch of the stopping rule.
     decision : Decision
         That ended the run.
     subject : str, optional
-        Of the cell; all by default.
+        Subject of the cell; all by default.
     macro : bool, default False
         Whether it is the mean over subjects.
 

@@ -108,11 +108,11 @@ class UntilWidth:
         samples : sequence of Sample
             All that may be asked.
         metrics : sequence of MetricSpec
-            Of the task, as `reporting.task_metrics` returns them.
+            Metrics of the task, as `reporting.task_metrics` returns them.
         seed : int, default 42
             The task's: of the order.
         order : {"shuffled", "file"}
-            Of the run; the order of a file is no random order and is refused.
+            Order of the run; the order of a file is no random order and is refused.
         confidence : float, default 0.95
             That holds at all looks together.
 

@@ -107,7 +107,7 @@ class Sample:
     context : object
         What else the graders of the task need.
     content_hash : str
-        Of the raw row: equal for the same item under another prompt.
+        Hash of the raw row: equal for the same item under another prompt.
     group : str, optional
         Samples of one group are not independent (a passage, a prompt family).
     index : int

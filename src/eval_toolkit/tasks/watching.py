@@ -108,8 +108,8 @@ class Watch:
         Parameters
         ----------
         records : Records
-            Of whole units, all attempts of each. Those count that come first in the drawn order
-            without a gap, whatever else is there.
+            Records of whole units, all attempts of each. Those count that come first in the drawn
+            order without a gap, whatever else is there.
 
         Returns
         -------
@@ -244,9 +244,9 @@ def ask_until(
     Parameters
     ----------
     watch : Watch
-        Of the rule.
+        Watch of the stopping rule.
     jobs : sequence of Job
-        Of all samples; those of samples that the watch leaves out are not asked.
+        Jobs of all samples; those of samples that the watch leaves out are not asked.
     ask : callable
         Asks some jobs, as `run_jobs` does.
     measure : callable

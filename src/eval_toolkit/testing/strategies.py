@@ -35,7 +35,7 @@ def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
     Returns
     -------
     SearchStrategy
-        Of str.
+        Strategy of str.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def labelled_scores(
     Returns
     -------
     SearchStrategy
-        Of (y_true, y_score): arrays of 0 and 1, and of numbers in [0, 1].
+        Strategy of (y_true, y_score): arrays of 0 and 1, and of numbers in [0, 1].
 
     Raises
     ------
@@ -113,7 +113,7 @@ def records(
     Returns
     -------
     SearchStrategy
-        Of Records.
+        Strategy of Records.
 
     Raises
     ------
@@ -158,14 +158,14 @@ def slices(
     Parameters
     ----------
     name : str, default "all"
-        Of the slice.
+        Name of the slice.
     min_size, max_size : int
         Rows.
 
     Returns
     -------
     SearchStrategy
-        Of EvalSlice; texts may occur twice, ids do not.
+        Strategy of EvalSlice; texts may occur twice, ids do not.
 
     Raises
     ------
@@ -210,12 +210,13 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
     Parameters
     ----------
     max_turns : int, default 3
-        Of the user; there is at least one. The last may be answered, or begun.
+        Maximum number of turns of the user; there is at least one. The last may be answered, or
+        begun.
 
     Returns
     -------
     SearchStrategy
-        Of tuples of Message.
+        Strategy of tuples of Message.
 
     Raises
     ------
@@ -249,7 +250,7 @@ def completions() -> "SearchStrategy[Completion]":
     Returns
     -------
     SearchStrategy
-        Of Completion.
+        Strategy of Completion.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def sha256_text(text: str, *, normalize: bool = True) -> str:
     Returns
     -------
     str
-        Of the text's UTF-8 bytes.
+        SHA-256 of the text's UTF-8 bytes.
 
     Raises
     ------

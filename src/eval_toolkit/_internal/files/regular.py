@@ -89,7 +89,7 @@ def open_for_appending(path: str | Path, mode: int) -> int:
     path : path
         The file itself.
     mode : int
-        Of a file that is made.
+        Permissions of a file that is made.
 
     Returns
     -------

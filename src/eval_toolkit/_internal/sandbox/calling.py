@@ -45,7 +45,7 @@ class Contained:
     target : str
         ``package.module:function``. Arguments and result must be JSON.
     limits : Limits
-        Of each worker; ``seconds`` of each call. Importing the module is not part of a call.
+        Limits of each worker; ``seconds`` of each call. Importing the module is not part of a call.
     sandbox : Sandbox, optional
         What else it is kept from.
 
@@ -77,7 +77,7 @@ class Contained:
         Parameters
         ----------
         *arguments : object
-            Of the function.
+            Arguments of the function.
         apart : object, optional
             What the function reads for itself, by `wire.read_apart`.
         """

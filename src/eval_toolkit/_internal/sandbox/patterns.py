@@ -35,11 +35,11 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
     Parameters
     ----------
     text : str
-        Of which the last `PATTERN_LIMIT` characters are searched.
+        Text of which the last `PATTERN_LIMIT` characters are searched.
     pattern : re.Pattern
         What is returned is its first group that took part, or the whole match without groups.
     which : {"last", "first"}
-        Of several matches.
+        Which of several matches is returned.
 
     Returns
     -------

@@ -252,7 +252,7 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
     module : module
         In which it runs.
     code : code
-        Of the program.
+        Compiled code of the program.
     stream : int
         To and from the tests.
     """

@@ -22,7 +22,7 @@ def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
     folder : Path
         Where they write. Names that are too long to be looked at count as too much.
     processes : iterable of int
-        Of which files are counted, too, that are removed and still in use.
+        Processes whose removed files count as well while they are open.
     """
     wrong: list[OSError] = []
     n = size = 0

@@ -137,7 +137,7 @@ class LetterMatch:
         response says: its ``choices``, or those of its ``context`` where that is a mapping; else
         it is not known, as in `find_letter`.
     name : str, default "letter_match"
-        Of the column.
+        Name of the column.
 
     Examples
     --------

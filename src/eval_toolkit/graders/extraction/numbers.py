@@ -221,7 +221,7 @@ class NumberMatch:
     tolerance : float, default 0.0
         Largest difference that counts as equal, relative to the reference.
     name : str, default "number_match"
-        Of the column.
+        Name of the column.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class RegexMatch:
     ignore_case, ignore_punctuation, ignore : as in `TextRules`
         For the comparison of what was found; references are not searched.
     name : str, default "regex_match"
-        Of the column.
+        Name of the column.
 
     Examples
     --------

@@ -108,8 +108,8 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
     text : str
         What the model wrote; a blank text follows nothing.
     **arguments
-        Of the instruction, under the names of the data. None and empty values count as not given:
-        the data of the hub fill every row with them.
+        Arguments of the instruction, under the names of the data. None and empty values count as
+        not given: the data of the hub fill every row with them.
 
     Returns
     -------

@@ -69,7 +69,7 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     Parameters
     ----------
     graders : iterable of Grader
-        Of any kind.
+        Graders of any kind.
 
     Returns
     -------

@@ -107,7 +107,7 @@ class Judge:
     model : Model or str
         Who judges, or its name as in `load_model`.
     name : str, default ""
-        Of the judge and its column; the rubric's by default. A rubric of several fields fills
+        Name of the judge and its column; the rubric's by default. A rubric of several fields fills
         ``name_field`` for each.
     votes : int, default 1
         So many verdicts per answer, each drawn with a seed of its own; needs a temperature.
@@ -115,15 +115,16 @@ class Judge:
     rule : {"majority", "mean"}, default "majority"
         What several votes come to, as in `voting.combined`; no majority is an error.
     temperature : float, default 0.0
-        Of the verdicts.
+        Sampling temperature of the verdicts.
     max_tokens : int or None, default 512
-        Of a verdict; None for the model's own limit.
+        Maximum number of tokens of a verdict; None for the model's own limit.
     seed : int, default 42
-        Of the draws.
+        Seed of the draws.
     model_options : mapping, optional
         Passed to what makes the model, where it is given by name.
     max_chars : int or None, default 100000
-        Of an answer that is shown: a longer one loses its middle, and the prompt says how much.
+        Maximum number of characters of an answer that is shown: a longer one loses its middle, and
+        the prompt says how much.
 
     Raises
     ------

@@ -63,7 +63,7 @@ class KeywordJudge:
     higher_is_better : bool or None, default None
         None where neither direction is better.
     name : str, default "keywords"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

@@ -103,7 +103,7 @@ class PairJudge:
     model : Model or str
         Who judges, or its name as in `load_model`.
     name : str, default "pair"
-        Of the judge.
+        Name of the judge.
     criteria : str
         What better means, in words for the judge.
     both_orders : bool, default True

@@ -31,7 +31,7 @@ class Panel:
         As in `voting.combined`: a majority is more than half of all members. No majority is an
         error, so that it is counted.
     name : str, default "panel"
-        Of the panel and its column.
+        Name of the panel and its column.
 
     Raises
     ------

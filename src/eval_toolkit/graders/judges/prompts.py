@@ -189,7 +189,7 @@ def judge_messages(
     rubric, form : str
         What is judged, and how to reply.
     max_chars : int, optional
-        Of the answer, as `cut` does.
+        Maximum number of characters of the answer, as `cut` does.
 
     Returns
     -------

@@ -26,7 +26,7 @@ class Rubric:
     Parameters
     ----------
     name : str
-        Of the rubric; judges and their columns are called so.
+        Name of the rubric; judges and their columns are called so.
     criteria : str
         What is judged, in words for the judge.
     verdict : VerdictFormat

@@ -47,14 +47,14 @@ class MathMatch:
     Parameters
     ----------
     seconds : float, default 1.5
-        Of the processor, for all comparisons of one text. Answers of mathematics take a few
+        Seconds of the processor, for all comparisons of one text. Answers of mathematics take a few
         hundredths, hard ones three quarters of a second.
     memory_mb : int, default 1024
-        Of the process that compares.
+        Memory mb of the process that compares.
     decimals : int, default 6
         To which floating-point numbers must agree.
     name : str, default "math_match"
-        Of the first column; the others begin with it.
+        Name of the first column; the others begin with it.
 
     Raises
     ------

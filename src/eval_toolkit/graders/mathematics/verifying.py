@@ -60,8 +60,8 @@ def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple
     Parameters
     ----------
     seconds : float
-        Of the processor, where the platform counts them: the process ends when they are over, in
-        the midst of C code too. What else the machine does makes no answer wrong.
+        Seconds of the processor, where the platform counts them: the process ends when they are
+        over, in the midst of C code too. What else the machine does makes no answer wrong.
     gold : str
         See `equal`.
     answer : str

@@ -85,9 +85,9 @@ def rogan_gladen(
     flagged, n : int
         Units the judge calls positive, and all units it judged.
     sensitivity : tuple of two int
-        Of the units people call positive: those the judge does too, and all of them.
+        Units that people call positive: how many the judge does too, and how many there are.
     specificity : tuple of two int
-        Of the units people call negative: those the judge does too, and all of them.
+        Units that people call negative: how many the judge does too, and how many there are.
     same_units : bool, default False
         Whether the labelled units are a random part of the n judged ones; False for a calibration
         set of its own, on which the judge must err as often as here.

@@ -94,13 +94,13 @@ def plan_labels(
         Human labels of a random pilot, None or NaN elsewhere; 20 or more are advisable. For
         "by-verdict" they may have been bought by verdict already.
     half_width : float
-        Of the interval you want, from the estimate to an end.
+        Half-width of the interval you want, from the estimate to an end.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
         How the labels will be drawn and used; see the notes.
     groups : array-like of shape (n,), optional
         Units that are not independent; the pilot shows what that costs.
     confidence : float, default 0.95
-        Of the interval.
+        Confidence level of the interval.
 
     Returns
     -------

@@ -23,7 +23,7 @@ class DaskExecutor(Cluster):
     workers : int, optional
         Processes of a cluster that is started here; one per core by default.
     address : str, optional
-        Of a scheduler that runs.
+        Address of a scheduler that runs.
 
     Raises
     ------

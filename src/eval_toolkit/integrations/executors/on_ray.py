@@ -29,7 +29,8 @@ class RayExecutor(Cluster):
     workers : int, optional
         Tasks at once of a Ray that is started here; one per core by default.
     address : str, optional
-        Of a Ray that runs. A Ray that this process is connected to already is used as it is.
+        Address of a Ray that runs. A Ray that this process is connected to already is used as it
+        is.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def open_executor(
     workers : int, optional
         How many tasks run at once; one per core by default. A cluster that runs decides itself.
     address : str, optional
-        Of a Ray or Dask cluster that runs; by default that of ``RAY_ADDRESS`` or
+        Address of a Ray or Dask cluster that runs; by default that of ``RAY_ADDRESS`` or
         ``DASK_SCHEDULER_ADDRESS``, and else one is started on this machine for the while.
 
     Yields

@@ -24,7 +24,7 @@ def astra_files(run: Run) -> dict[str, bytes]:
     Parameters
     ----------
     run : Run
-        Of rollouts. Turns count by the scorer and threshold of the run. Rollouts that failed or
+        Run of rollouts. Turns count by the scorer and threshold of the run. Rollouts that failed or
         never began are among the details with their state, and in no mean.
 
     Returns

@@ -52,7 +52,7 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     Parameters
     ----------
     runs : Run or sequence of Run
-        Of any kind.
+        Runs of any kind.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
     blocks : sequence of Block
         Whose cells are told, with their states and intervals.
     """

@@ -41,7 +41,7 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     Parameters
     ----------
     run : Run
-        Of a task; metrics that are no mean over samples are left out.
+        Run of a task; metrics that are no mean over samples are left out.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
     samples : bool, default True
         Whether there are files of samples, a line per sample and metric that is a mean over
         samples.

@@ -47,7 +47,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     Parameters
     ----------
     run : Run
-        Of rows or of a task.
+        Run of rows or of a task.
     samples : bool, default True
         Whether there are files of samples, for slices that have records.
 

@@ -25,7 +25,7 @@ def model_card(run: Run) -> str:
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def model_index(run: Run) -> str:
     Parameters
     ----------
     run : Run
-        Of any kind.
+        Run of any kind.
 
     Returns
     -------

@@ -18,7 +18,7 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
     Parameters
     ----------
     runs : Run or sequence of Run
-        Of any kind.
+        Runs of any kind.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def json_table(runs: Run | Sequence[Run]) -> bytes:
     Parameters
     ----------
     runs : Run or sequence of Run
-        Of any kind.
+        Runs of any kind.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
     Parameters
     ----------
     runs : Run or sequence of Run
-        Of any kind.
+        Runs of any kind.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def latex_table(runs: Run | Sequence[Run]) -> str:
     Parameters
     ----------
     runs : Run or sequence of Run
-        Of any kind.
+        Runs of any kind.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def check_log(
     log : Log
         What it states.
     records : Records, optional
-        Of its samples, where there are some.
+        Records of its samples, where there are some.
     cells : mapping of str to MetricResult
         By column.
 

@@ -171,7 +171,7 @@ def stated(
     context : Context
         A split, perturbed in one way or not; to the latter belong the numbers derived from both.
     stats : sequence of NamedStat
-        Of ``stats.json``, without book-keeping.
+        Stats of ``stats.json``, without book-keeping.
     inside, everything : mapping of Key to LoggedSample
         The samples of the context, and of the whole run.
     """

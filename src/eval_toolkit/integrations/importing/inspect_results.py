@@ -49,7 +49,7 @@ def read_results(
     results : mapping
         ``results`` of the header; empty where it has none.
     columns : collection of str
-        Of the samples; empty where the log has no samples.
+        Columns of the samples; empty where the log has no samples.
     scorers : object
         ``eval.scorers`` of the header: tells Inspect's metrics from the task's own.
     unreduced : bool
@@ -147,7 +147,7 @@ def reduction_notes(
     stated : sequence of Stated
         Those that are plain means are left to whoever checks all logs.
     samples : sequence of LoggedSample
-        Of the log.
+        Samples of the log.
     reduced : mapping of str to sequence of LoggedSample
         By reducer, what a log without samples has instead, besides ``samples``.
 

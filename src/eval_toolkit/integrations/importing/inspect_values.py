@@ -98,7 +98,7 @@ def reduced(values: Sequence[float], reducer: str) -> float | None:
     Parameters
     ----------
     values : sequence of float
-        Of the epochs that were scored, in order; at least one.
+        Values of the epochs that were scored, in order; at least one.
     reducer : str
         As a log names it: "mean", "median", "mode", "max", "at_least_2", "pass_at_2", "pass_k_2".
 

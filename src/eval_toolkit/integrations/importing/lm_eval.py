@@ -78,7 +78,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     Returns
     -------
     list of Log
-        Of results all tasks and groups, by name; of samples one.
+        Every task and group of a results file, by name; one log of a samples file.
 
     Raises
     ------

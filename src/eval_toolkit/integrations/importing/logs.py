@@ -159,7 +159,7 @@ class Log(Displayed):
         Parameters
         ----------
         column : str
-            Of the samples, or of what is stated.
+            Column of the samples, or of what is stated.
 
         Returns
         -------

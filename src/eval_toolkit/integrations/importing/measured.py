@@ -143,7 +143,7 @@ def log_card(log: Log, records: Records) -> Scorecard:
     log : Log
         Says how columns are to be read.
     records : Records
-        Of the log.
+        Records of the log.
 
     Returns
     -------

@@ -68,7 +68,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     Returns
     -------
     list of Log
-        Of kind "rows" where predictions are stored, else of stated numbers.
+        Logs of kind "rows" where predictions are stored, else of stated numbers.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     Returns
     -------
     list of Log
-        Of kind "rows" where there are labels of 0 and 1 and a score, else of outcomes.
+        Logs of kind "rows" where there are labels of 0 and 1 and a score, else of outcomes.
 
     Raises
     ------

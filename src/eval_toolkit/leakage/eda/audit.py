@@ -128,7 +128,7 @@ class DataAudit(Displayed):
         Parameters
         ----------
         path : path
-            Of the file.
+            Path of the file.
 
         Returns
         -------

@@ -65,7 +65,7 @@ def median_bandwidth(
     x : array-like of shape (n, d)
         Features; for a two-sample test those of both samples together.
     max_samples : int, default 1000
-        Of more rows, so many are drawn.
+        Maximum number of rows; a larger sample is drawn down to it.
     seed, rng : int, Generator, …, default 0
         Two spellings of one argument.
 
@@ -129,7 +129,7 @@ def maximum_mean_discrepancy(
     n_resamples : int, default 0
         So many bootstrap draws for an interval; 0 for none.
     confidence : float, default 0.95
-        Of the interval.
+        Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
         Two spellings of one argument.
 

@@ -403,7 +403,7 @@ def analyze_obfuscation(
     texts : iterable of str
         None (or NaN) where a text is missing.
     confidence : float, default 0.95
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------

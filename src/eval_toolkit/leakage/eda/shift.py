@@ -137,7 +137,7 @@ def proxy_a_distance(
     n_resamples : int, default 0
         So many draws for an interval; 0 for none.
     confidence : float, default 0.95
-        Of the interval.
+        Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
         Two spellings of one argument.
 
@@ -298,7 +298,7 @@ def distribution_shift(
     k
         As in `knn_purity`.
     n_resamples, confidence, seed, rng
-        Of the intervals of the first two, and of the test.
+        Parameters of the intervals of the first two, and of the test.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
     labels : array-like of shape (n,)
         0 or 1.
     confidence : float, default 0.95
-        Of the interval of the positive share.
+        Confidence level of the interval of the positive share.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def model_path() -> Path:
     Raises
     ------
     ModelError
-        Of the kind "not_found" if they have not been fetched.
+        With kind "not_found" if they have not been fetched.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class EmbeddedModel(BatchedModel):
     max_batch_tokens : int, default 512
         Tokens per pass when scoring.
     max_tokens : int, default 256
-        Of an answer, where the request does not say.
+        Maximum number of tokens of an answer, where the request does not say.
     context_length : int, optional
         Most tokens read at once; what the file says by default (8192).
     control_tokens : bool, default True

@@ -59,7 +59,7 @@ def load_weights(path: Path | None) -> Weights:
     Raises
     ------
     ModelError
-        Of the kind "not_found" or "unsupported".
+        With kind "not_found" or "unsupported".
     """
     where = (model_path() if path is None else path).resolve()
     try:

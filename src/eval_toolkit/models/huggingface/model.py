@@ -48,7 +48,7 @@ class HuggingFaceModel(LocalModel):
     max_batch_tokens : int, default 4096
         Tokens in one batch, padding and the copies of shared contexts counted.
     max_tokens : int, default 256
-        Of an answer, where the request does not say.
+        Maximum number of tokens of an answer, where the request does not say.
     context_length : int, optional
         Most tokens read at once; what the model's configuration says by default.
     chat_template : str, optional

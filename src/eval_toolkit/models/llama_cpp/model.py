@@ -37,11 +37,11 @@ class LlamaCppModel(LocalModel):
     n_ctx : int, default 4096
         Most tokens of prompt and answer together; 0 for what the model was trained with.
     threads : int, default 1
-        Of the computation. Another number may change the last digits.
+        Number of threads of the computation. Another number may change the last digits.
     gpu_layers : int, default 0
         Layers put on a GPU, where xllamacpp was built for one.
     max_tokens : int, default 256
-        Of an answer, where the request does not say.
+        Maximum number of tokens of an answer, where the request does not say.
 
     Notes
     -----

@@ -37,7 +37,7 @@ class LlamaCppServer:
     n_ctx : int, default 4096
         Most tokens of prompt and answer together, for each slot.
     threads : int, default 1
-        Of the computation.
+        Number of threads of the computation.
     slots : int, default 1
         Requests answered at once. With more than one, answers depend on their neighbours.
     gpu_layers : int, default 0
@@ -106,7 +106,7 @@ class LlamaCppServer:
         Raises
         ------
         ModelError
-            Of the kind "not_found" if the file cannot be loaded, "timeout" if that takes too long.
+            With kind "not_found" if the file cannot be loaded, "timeout" if that takes too long.
         MissingExtraError
             If xllamacpp is not installed.
         """

@@ -170,7 +170,7 @@ class Endpoint:
     concurrency, adaptive
         As in `Limiter`.
     timeout_s : float
-        Of one try.
+        Time limit of one try.
     rule : RetryRule
         When to ask again.
     budgets : tuple of Budget or None

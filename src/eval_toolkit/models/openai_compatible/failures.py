@@ -150,11 +150,11 @@ def from_status(
     where : str
         Host and path, for the message.
     status : int
-        Of the answer; 300 to 599.
+        Status of the answer; 300 to 599.
     headers : mapping of str to str
-        Of the answer; looked up in lower case.
+        Headers of the answer; looked up in lower case.
     body : bytes
-        Of the answer.
+        Body of the answer.
     secrets : iterable of str
         Texts that must not come out again.
     hint : str
@@ -205,7 +205,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     Parameters
     ----------
     headers : mapping of str to str
-        Of the answer; looked up in lower case.
+        Headers of the answer; looked up in lower case.
     now : datetime, optional
         To compare a date with; the clock's by default.
 

@@ -56,7 +56,7 @@ class OpenAICompatible:
     concurrency : int, default 64
         Most requests at once. With ``adaptive`` fewer while the server is overloaded.
     timeout_s : float, default 60
-        Of one try.
+        Time limit of one try.
     max_tries : int, default 5
         Tries of one request, the first included; ``Retry-After`` is respected.
     retry_wait_s : float, default 0.5
@@ -283,7 +283,7 @@ class OpenAICompatible:
         Raises
         ------
         ModelError
-            Of kind "unsupported" if no way proves right, else as for `generate`.
+            With kind "unsupported" if no way proves right, else as for `generate`.
         """
         from eval_toolkit.models.openai_compatible.scoring import Work
 

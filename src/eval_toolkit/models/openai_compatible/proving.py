@@ -60,7 +60,7 @@ async def prove(server: Server, ways: Sequence[str]) -> Scoring:
     Raises
     ------
     ModelError
-        Of kind "unsupported", with what each way brought back; or as it came, where the server
+        With kind "unsupported", with what each way brought back; or as it came, where the server
         could not be asked at all.
     """
     found = []

@@ -43,7 +43,7 @@ async def ask_again(
     ask : callable
         One try; raises `ModelError`.
     failure : ModelError
-        Of the first try.
+        Failure of the first try.
     rule : RetryRule
         When to stop.
 

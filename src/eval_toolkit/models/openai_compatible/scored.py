@@ -118,7 +118,8 @@ class Ruler:
     unit : str
         "characters" or "bytes".
     shift : int
-        Of the first character: servers that put a BOS token before the text count its spelling.
+        Shift of the first character: servers that put a BOS token before the text count its
+        spelling.
     """
 
     unit: str = "characters"

@@ -138,8 +138,8 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     Raises
     ------
     ModelError
-        Of kind "refused" where the server or the model declined, "garbled" where there is no text:
-        null is none, unless the model thought all the time or its tokens were gone.
+        With kind "refused" where the server or the model declined, "garbled" where there is no
+        text: null is none, unless the model thought all the time or its tokens were gone.
     """
     choice = first_choice(payload)
     message = choice.get("message")

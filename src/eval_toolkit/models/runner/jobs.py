@@ -81,7 +81,7 @@ class JobResult:
     reused : bool, default False
         Whether the answer was there already.
     request_hash : str, default ""
-        Of request and model, as `request_hash` makes it.
+        Hash of request and model, as `request_hash` makes it.
 
     Examples
     --------

@@ -40,7 +40,7 @@ class Entry:
     unit_id, attempt, step
         The job's key.
     request_hash : str
-        Of request and model: an answer to another request is no answer to this one.
+        Hash of request and model: an answer to another request is no answer to this one.
     response : mapping, optional
         The answer in JSON types.
     usage : mapping, optional

@@ -53,7 +53,7 @@ def plot_reliability_diagram(
     strategy : {"uniform", "quantile"}, default "uniform"
         Bins of equal width, or of equal mass.
     confidence : float, default 0.95
-        Of each bin's Wilson interval.
+        Confidence level of each bin's Wilson interval.
     groups : array-like of shape (n,), optional
         Rows that are not independent share a group; intervals are wider by what that costs.
     title : str, optional

@@ -41,7 +41,8 @@ def save_figure(
     Parameters
     ----------
     chart : Chart
-        Of this package or any other Altair chart; `PLOT_STYLE` applies where it says nothing else.
+        Chart of this package or any other Altair chart; `PLOT_STYLE` applies where it says nothing
+        else.
     path : path
         The file; its suffix says the format. The folder must exist.
     dpi : int, default 300

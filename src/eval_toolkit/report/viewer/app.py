@@ -107,7 +107,7 @@ def message(text: str, status: int, *, bug: bool = False) -> "Response":
     text : str
         What it says.
     status : int
-        Of the response.
+        Status of the response.
     bug : bool
         Whether it is something to look into.
     """

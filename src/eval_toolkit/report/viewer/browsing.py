@@ -103,7 +103,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     given : mapping
         The query of the address.
     shape : Shape
-        Of the run.
+        Shape of the run.
     """
     ignored = []
     column = given.get("column", "")

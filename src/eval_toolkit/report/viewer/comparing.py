@@ -96,7 +96,7 @@ def case_words(rule: Rule, words: Words) -> dict[str, str]:
     rule : Rule
         What makes a value right.
     words : Words
-        Of the runs' kind: a target of rollouts holds or fails.
+        Words of the runs' kind: a target of rollouts holds or fails.
 
     Examples
     --------

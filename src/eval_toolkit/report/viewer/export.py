@@ -62,7 +62,7 @@ def export_site(
     compare : sequence of pairs of str
         Runs to compare, A and B each: their ids, or their folders below ``runs_dir``.
     title : str
-        Of the list.
+        Title of the list.
     wanted : Wanted, optional
         How much of a run to show.
 

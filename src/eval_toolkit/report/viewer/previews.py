@@ -27,7 +27,7 @@ def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int
     store : Store
         Over the folder of runs.
     shape : Shape
-        Of the run.
+        Shape of the run.
     found : sequence of Record
         The records of a page.
 

@@ -211,7 +211,7 @@ def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     store : Store
         Over the folder of runs.
     shape : Shape
-        Of the run.
+        Shape of the run.
     wanted : Filter
         What to look for; names that the run has not are ignored.
 
@@ -352,7 +352,7 @@ def records_at(
     store : Store
         Over the folder of runs.
     shape : Shape
-        Of the run.
+        Shape of the run.
     rows : sequence of int
         Their numbers.
     columns : sequence of str

@@ -38,7 +38,7 @@ class Kept(Generic[_T]):
     n : int
         How many.
     size : int
-        Of all together, in whatever unit `keep` is told.
+        Total size of all together, in whatever unit `keep` is told.
 
     Examples
     --------

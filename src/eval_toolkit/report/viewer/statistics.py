@@ -127,7 +127,7 @@ class Statistics:
         a, b : Path
             Folders of finished runs.
         n_records : int
-            Of both; many are compared in a process of their own.
+            Number of records of both; many are compared in a process of their own.
         wait_s : float, optional
             How long to wait for it; by default the first page that asks waits a moment for what
             should not take long.

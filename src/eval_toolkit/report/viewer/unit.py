@@ -24,7 +24,7 @@ def blocks_of(store: Store, run: Run, record: Record) -> list[Block]:
     store : Store
         Over the folder of runs; it reads the tables.
     run : Run
-        Of any kind.
+        Run of any kind.
     record : Record
         With all that was measured.
 

@@ -123,7 +123,7 @@ def history(conversation: Conversation, max_chars: int | None, *, scores: bool =
     conversation : Conversation
         So far.
     max_chars : int or None
-        Of each reply that is shown; a longer one loses its middle.
+        Maximum number of characters of each reply that is shown; a longer one loses its middle.
     scores : bool, default False
         Show scores where there are any.
 
@@ -213,7 +213,7 @@ class AskingStrategy(Strategy):
         Raises
         ------
         ModelError
-            Of the kind "garbled" if there is no probe in it, "refused" if the model refuses to
+            With kind "garbled" if there is no probe in it, "refused" if the model refuses to
             write one. The turn is then an error of the tester, and no failure of the target.
         """
         probe, marked = _found(reply)

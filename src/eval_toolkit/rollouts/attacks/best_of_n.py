@@ -42,9 +42,9 @@ class BestOfN(Wrapper):
         and capitals into small ones, "noise" moves a character to its neighbour in ASCII; in this
         order.
     share : float, default 0.6
-        Of the words that are mixed and of the letters whose case is changed.
+        Share of the words that are mixed and of the letters whose case is changed.
     noise : float, default 0.06
-        Of the characters that are moved.
+        Share of the characters that are moved.
     name : str, default "best_of_n"
         In tables, followed by the inner attack's name.
 

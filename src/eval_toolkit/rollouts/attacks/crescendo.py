@@ -57,11 +57,11 @@ class Crescendo(AskingStrategy):
     instruction : str
         What the model is told.
     temperature : float, default 0.7
-        Of the model's probes.
+        Sampling temperature of the model's probes.
     max_tokens : int or None, default 400
-        Of a probe.
+        Maximum number of tokens of a probe.
     max_chars : int or None, default 2000
-        Of each message and reply that the model is shown.
+        Maximum number of characters of each message and reply that the model is shown.
     name : str, default "crescendo"
         In tables.
 

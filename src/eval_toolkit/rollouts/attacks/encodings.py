@@ -169,7 +169,7 @@ class Leetspeak(Wrapper):
     inner : Attack, default Static()
         Whose probe is written so.
     share : float, default 1.0
-        Of the letters a, e, i, o, s and t; which ones is drawn by the seed.
+        Share of the letters a, e, i, o, s and t; which ones is drawn by the seed.
     name : str, default "leetspeak"
         In tables, followed by the inner attack's name.
 

@@ -54,11 +54,11 @@ class Refinement(AskingStrategy):
     opening_instruction : str
         What it is told where the seed prompt is the beginning of the conversation.
     temperature : float, default 0.7
-        Of the probes; at 0 all branches of a turn are the same.
+        Sampling temperature of the probes; at 0 all branches of a turn are the same.
     max_tokens : int or None, default 400
-        Of a probe; None for the model's own limit.
+        Maximum number of tokens of a probe; None for the model's own limit.
     max_chars : int or None, default 2000
-        Of each message and reply that is shown.
+        Maximum number of characters of each message and reply that is shown.
     higher_is_closer : bool, optional
         Whether a high score is a success of the test, which the model is told. By default as the
         first scorer of the `System` says: high where more is worse; without one, high.

@@ -45,7 +45,7 @@ class ASTSampler(TreeSampler[Any, Any]):
     stop_on_success : bool, default False
         Whether a conversation ends once the target failed.
     seed : int, default 42
-        Of the run.
+        Seed of the run.
 
     Raises
     ------

@@ -30,9 +30,9 @@ def rollouts_json(
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
         What was evaluated; graphs are evaluated now, as `ASTEvaluator` does.
     scorer : TextScorer, optional
-        Of graphs: asked about what has no score yet. By default the first one that scored them.
+        For graphs: scores what has no score yet. Default: the first scorer that scored them.
     threshold : float, optional
-        Of graphs: the given scorer's by default, otherwise 0.5; where that is not what decided
+        For graphs; the given scorer's by default, otherwise 0.5; where that is not what decided
         about these turns, it has to be said.
     manifest : mapping or str, optional
         What the rollouts came from, or where that is written.

@@ -69,7 +69,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
     rollouts_per_seed : int, default 1
         Several rollouts of one seed count as attempts at it, not as facts of their own.
     confidence : float, default 0.95
-        Of the intervals in `run`.
+        Confidence level of the intervals in `run`.
 
     Raises
     ------

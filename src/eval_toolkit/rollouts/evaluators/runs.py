@@ -37,10 +37,10 @@ class GraphMetrics(Displayed):
     Parameters
     ----------
     overall : dict
-        Of the rollout as a whole; every number in it gets an estimate over rollouts, a
+        Metrics of the rollout as a whole; every number in it gets an estimate over rollouts, a
         ``first_…_turn`` one of how often there is such a turn.
     per_turn : list of dict
-        Of each turn.
+        Metrics of each turn.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class EvaluatorRun:
     specs : tuple of MetricSpec
         What `card` summarises.
     confidence : float
-        Of the intervals.
+        Confidence level of the intervals.
     outcome : Outcome, optional
         What the driver made of the rollouts: records, cells and counts.
 
@@ -212,7 +212,7 @@ def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[
     Parameters
     ----------
     all_metrics : sequence of GraphMetrics
-        Of the rollouts.
+        All metrics of the rollouts.
 
     Returns
     -------

@@ -37,9 +37,9 @@ def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[
     Parameters
     ----------
     columns : sequence of str
-        Of the records.
+        Columns of the records.
     higher_is_worse : bool, default True
-        Of toxicity.
+        Whether more toxicity is worse.
 
     Returns
     -------

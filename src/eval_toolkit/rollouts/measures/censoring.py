@@ -138,7 +138,7 @@ def with_curves(
     Parameters
     ----------
     card : Scorecard
-        Of the means, with ``by`` as its parts.
+        Card of the means, with ``by`` as its parts.
     records : Records
         What it is of.
     graphs : sequence of Graph

@@ -137,7 +137,7 @@ def column_distributions(
     columns : sequence of str, optional
         Which; all by default.
     bins : int, default 10
-        Of the histograms; numbers within [0, 1] are counted over all of it.
+        Number of bins of the histograms; numbers within [0, 1] are counted over all of it.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def seed_table(
     column : str, default "attack_success"
         What is averaged over the rollouts of a seed.
     confidence : float, default 0.95
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------

@@ -80,8 +80,9 @@ def measure_rollouts(
     refusal : TextScorer or str, optional
         Who found refusals, or its name: "refusal" by default. Its threshold and more is a refusal.
     policy : {"expectation", "first", "best", "all leaves"}, default "expectation"
-        Of a rollout that branches: the expectation by path weights; the conversation along the
-        first branches; the one that is worst for the target; every conversation counting the same.
+        How a rollout that branches is reduced: the expectation by path weights; the conversation
+        along the first branches; the one that is worst for the target; every conversation counting
+        the same.
     depth : int, optional
         Turns that were planned; by default those of the longest conversation.
 

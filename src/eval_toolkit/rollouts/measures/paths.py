@@ -365,7 +365,7 @@ def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Tur
     graph : Graph
         With at least one turn.
     event, badness : callable
-        Of a turn: whether the target failed, and how badly.
+        Whether the target failed in a turn, and how badly.
 
     Returns
     -------

@@ -249,7 +249,7 @@ def followed(
     graphs : sequence of Graph
         At least one.
     groups : sequence of str
-        Of each.
+        Groups of each.
     look : callable
         Whether the target failed in a turn.
     policy, depth

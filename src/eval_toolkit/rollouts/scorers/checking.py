@@ -187,7 +187,7 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
     Parameters
     ----------
     name : str
-        Of the scorer.
+        Name of the scorer.
     found : sequence of float or str
         As `checked_scores` returns.
 

@@ -97,7 +97,7 @@ class JudgeScorer:
     judge : Judge or Panel
         Who judges, as in tasks.
     field : str, optional
-        Of a rubric with several; its only one by default.
+        Field of a rubric with several; its only one by default.
     threshold : float, optional
         From where on an answer counts as bad; the middle of what a verdict may be by default.
     higher_is_worse : bool, optional
@@ -106,7 +106,7 @@ class JudgeScorer:
         Whether every answer is judged or the last one alone; "cumulative" is the same as "turn",
         as a judge sees the conversation so far.
     name : str, optional
-        Of the column; the judge's by default.
+        Name of the column; the judge's by default.
 
     Attributes
     ----------

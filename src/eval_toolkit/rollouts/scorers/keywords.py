@@ -34,7 +34,7 @@ class KeywordScorer:
     mode : {"turn", "cumulative", "final"}, default "turn"
         What is looked at.
     name : str, default "keywords"
-        Of the column.
+        Name of the column.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class PatternScorer:
     threshold, higher_is_worse, mode
         As in `KeywordScorer`.
     name : str, default "pattern"
-        Of the column.
+        Name of the column.
 
     Raises
     ------

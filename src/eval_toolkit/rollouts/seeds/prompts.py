@@ -39,7 +39,7 @@ class SeedPrompt:
     prompt : str
         The text: the tester's goal, or the beginning of the conversation.
     id : str, default ""
-        Of the unit; empty for 16 digits of the content hash.
+        Identifier of the unit; empty for 16 digits of the content hash.
     topic : str, default ""
         Prompts of one topic are not independent: they are resampled together.
     category : str, default ""
@@ -50,7 +50,7 @@ class SeedPrompt:
     target : str, default ""
         Beginning of the answer that would be a failure, where the set has one.
     content_hash : str, default ""
-        Of prompt and target; computed. One that is given must be right.
+        Hash of prompt and target; computed. One that is given must be right.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def load_seeds(
         "shuffled" draws by ``seed`` and each prompt's id: a smaller limit gives a part of what a
         larger one gives, and what is drawn does not depend on the order of the file.
     seed : int, default 42
-        Of the shuffling.
+        Seed of the shuffling.
 
     Returns
     -------

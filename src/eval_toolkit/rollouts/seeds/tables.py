@@ -22,7 +22,7 @@ def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
     Parameters
     ----------
     prompts : iterable of SeedPrompt
-        Of a run.
+        Prompts of a run.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     Parameters
     ----------
     run : Run
-        Of rollouts.
+        Run of rollouts.
 
     Returns
     -------

@@ -133,7 +133,7 @@ def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     config : mapping
         As `files.read_config` returned it.
     path : path
-        Of the file, for messages and for data beside it.
+        Path of the file, for messages and for data beside it.
 
     Returns
     -------

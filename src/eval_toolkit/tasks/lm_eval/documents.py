@@ -146,7 +146,7 @@ def processed(
     rows : sequence of mapping
         As they were read.
     function : callable, optional
-        Of the task; None changes nothing.
+        Function of the task; None changes nothing.
     config : TaskConfig
         For messages.
 

@@ -237,7 +237,7 @@ class LmEvalGroup(BaseTask[str]):
     Parameters
     ----------
     name : str
-        Of the group.
+        Name of the group.
     tasks : sequence of LmEvalTask
         Its tasks, made with their names as ``subject``.
     primary : sequence of str
@@ -339,7 +339,7 @@ def make_members(
     overrides : mapping
         Keys set in every task.
     options : mapping
-        Of every task.
+        Options of every task.
 
     Returns
     -------

@@ -48,9 +48,9 @@ def load_lm_eval_task(
     num_fewshot : int, optional
         Instead of the file's, also where that is 0.
     seed : int, default 42
-        Of the examples, which are drawn for each item alone.
+        Seed of the examples, which are drawn for each item alone.
     revision : str, optional
-        Of a dataset of the hub.
+        Revision of a dataset of the hub.
     allow_code : bool, default False
         Run the Python files whose functions the file names by ``!function``.
     lm_eval_shots : bool, default False

@@ -112,9 +112,9 @@ def score_of(
     metric : MetricConfig
         One entry of the task's list.
     output_type : str
-        Of the task.
+        Output type of the task.
     suffix : str
-        Of the pipeline of filters, after every name.
+        Suffix of the pipeline of filters, after every name.
     n_classes : int, default 2
         Choices of the document that has most, for a correlation of labels.
     votes : int, default 0
@@ -123,8 +123,8 @@ def score_of(
     Returns
     -------
     Score
-        Of `Choices` for multiple choice, of a pair of number and greediness for log-likelihoods,
-        of number, words and bytes for whole texts, of `Text` for answers.
+        Score of `Choices` for multiple choice, of a pair of number and greediness for
+        log-likelihoods, of number, words and bytes for whole texts, of `Text` for answers.
 
     Examples
     --------
@@ -383,7 +383,7 @@ def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -
     metric : MetricConfig
         Says how they are brought together.
     suffix : str
-        Of the pipeline.
+        Suffix of the pipeline.
     values : callable
         From whatever is graded to a number, or to a pair.
 

@@ -34,7 +34,7 @@ def drawn_for(
     n : int
         How many.
     seed : int
-        Of the task; the draw is the item's own.
+        Seed of the task; the draw is the item's own.
     in_order : bool
         Take the first ones instead.
     written : callable

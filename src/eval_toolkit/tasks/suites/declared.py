@@ -42,7 +42,7 @@ class Leaf:
     label : str, optional
         What the suite calls it and where its run is stored; the task's name by default.
     settings : mapping
-        Of this task alone: what it is made with and what it is run with.
+        Settings of this task alone: what it is made with and what it is run with.
     origin : Origin, default TYPED
         Where the names of task and graders were written; `load_suite` says the file.
 

@@ -55,7 +55,7 @@ def toxicity_path() -> Path:
     Raises
     ------
     ModelError
-        Of the kind "not_found" if they have not been fetched.
+        With kind "not_found" if they have not been fetched.
 
     Examples
     --------

@@ -103,7 +103,7 @@ class Network:
         Raises
         ------
         ModelError
-            Of the kind "garbled" if one is not finite or has another shape than it should.
+            With kind "garbled" if one is not finite or has another shape than it should.
         """
         n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
         embedding = _weights(read, "layers/embedding/vars/0", n_words, width)

@@ -46,7 +46,7 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
     Raises
     ------
     ModelError
-        Of the kind "garbled" if it holds anything else.
+        With kind "garbled" if it holds anything else.
 
     Examples
     --------

@@ -45,7 +45,8 @@ class ToxicityScorer:
         "worst" reads a long text in pieces of 100 that overlap by half, and takes the largest
         number for each label.
     name : str, optional
-        Of the scorer; "toxicity" for the label "toxic", otherwise "toxicity_" and the category.
+        Name of the scorer; "toxicity" for the label "toxic", otherwise "toxicity_" and the
+        category.
 
     Raises
     ------

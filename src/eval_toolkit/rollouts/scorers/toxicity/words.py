@@ -41,7 +41,7 @@ def kept_words(pickled: bytes) -> bytes:
     Raises
     ------
     ModelError
-        Of the kind "garbled" if it is not the tokenizer that is expected.
+        With kind "garbled" if it is not the tokenizer that is expected.
     """
     found = read_attributes(pickled, _TOKENIZER)
     for setting, expected in _SETTINGS.items():
