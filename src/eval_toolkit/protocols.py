@@ -290,7 +290,7 @@ class TextScorer(Protocol):
     ``bounds``
         The lowest and the highest number it can say.
     ``ready()``
-        Raises what is missing (weights, an extra), before anybody is asked.
+        Raises what is missing (weights, an extra), before a model is asked.
     ``describe()``
         What a manifest says about it, in JSON types.
     ``asker``

@@ -312,7 +312,7 @@ def test_other_refusals():
     with pytest.raises(InvalidInputError, match="`weights` has 1 rows"):
         kaplan_meier([1, 2], [1, 0], weights=[1])
     curve = kaplan_meier([1, 2], [1, 0])
-    with pytest.raises(UndefinedMetricError, match="nobody was observed beyond 2"):
+    with pytest.raises(UndefinedMetricError, match="no unit was observed beyond 2"):
         curve.failure_by(3)
     with pytest.raises(InvalidInputError, match="`time` is 0"):
         curve.failure_by(0)

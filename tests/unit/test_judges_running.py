@@ -382,7 +382,7 @@ class TestMeasuringAgain:
         assert again.card["correctness"] == done.card["correctness"]
         missing = run_task(sums(), replay=tmp_path / "r", graders=[judge(silent(), name="other")])
         assert missing.card["other"].n_errors == N
-        assert "a replay asks nobody" in missing.records.reason["other"][0]
+        assert "a replay makes no requests" in missing.records.reason["other"][0]
 
     def test_a_cache_is_replayed_too(self, tmp_path):
         cache = tmp_path / "c.sqlite"
@@ -530,7 +530,7 @@ class TestJudgingARun:
 
     def test_what_is_no_judge_is_refused(self, tmp_path):
         run = run_task(sums(), model(), tmp_path / "r").run
-        with pytest.raises(InvalidInputError, match="'refusal_phrases' asks nobody"):
+        with pytest.raises(InvalidInputError, match="'refusal_phrases' makes no requests"):
             judge_run(run, sums(), [Refusal()])
         with pytest.raises(InvalidTypeError, match="a list of judges"):
             judge_run(run, sums(), "judge")

@@ -437,7 +437,7 @@ def test_work_that_nobody_waits_for_ends(tiny: Path, request_: Any) -> None:
         control_tokens=True,
         abandoned=lambda: True,
     )
-    with pytest.raises(ModelError, match="nobody waits for the answer any more"):
+    with pytest.raises(ModelError, match="the caller no longer waits for the answer"):
         engine.answer([request_])
 
 

@@ -124,7 +124,7 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     Returns
     -------
     EvidenceGate
-        Named ``no_leakage_errors``. A run without a leakage report fails: nobody looked.
+        Named ``no_leakage_errors``. A run without a leakage report fails: no check was run.
 
     Examples
     --------

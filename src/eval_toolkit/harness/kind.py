@@ -1,4 +1,4 @@
-"""The kind of evaluation that scored rows are: scorers score slices, nobody is asked."""
+"""The kind of evaluation that scored rows are: scorers score slices, no model is asked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -106,7 +106,7 @@ class SurvivalCurve(Displayed):
         Parameters
         ----------
         time : float
-            Positive, and not after the last time observed unless nobody was left.
+            Positive, and not after the last time observed unless no unit was left.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class SurvivalCurve(Displayed):
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If nobody was observed for so long.
+            If no unit was observed for so long.
 
         Examples
         --------
@@ -150,7 +150,7 @@ class SurvivalCurve(Displayed):
         Parameters
         ----------
         time : float
-            Positive, and not after the last time observed unless nobody was left.
+            Positive, and not after the last time observed unless no unit was left.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class SurvivalCurve(Displayed):
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If nobody was observed for so long.
+            If no unit was observed for so long.
 
         Notes
         -----
@@ -227,7 +227,7 @@ class SurvivalCurve(Displayed):
         last = float(self.times[-1])
         if when > last and float(self.survival[-1]) > 0.0:
             raise UndefinedMetricError(
-                f"survival by {when:g} is undefined: nobody was observed beyond {last:g}"
+                f"survival by {when:g} is undefined: no unit was observed beyond {last:g}"
             )
         return self._observed, when
 

@@ -96,7 +96,7 @@ class Observed:
         """Yield, for some groups at a time, events less those expected, over survivors, by time."""
         m = len(self.times)
         survivors = self.at_risk - self.failed
-        # Where nobody survives, what is observed is what was expected, row by row.
+        # Where no unit survives, what is observed is what was expected, row by row.
         per_survivor = np.divide(1.0, survivors, out=np.zeros(m), where=survivors > 0.0)
         codes = np.arange(len(self.at)) if by_row else self.codes
         n = len(self.at) if by_row else self.n_groups
@@ -259,7 +259,7 @@ def variance_of_sum(seen: Observed, factors: FloatArray) -> float:
 
 
 def without_events(seen: Observed, time: float, confidence: float) -> float:
-    """Return the lower bound of survival up to a time before which nobody failed."""
+    """Return the lower bound of survival up to a time before which no unit failed."""
     if seen.grouped and seen.n_groups == 1:
         return 0.0
     return 1.0 - no_event_bound(seen.worth(time), confidence)

@@ -223,7 +223,7 @@ def assert_not_worse(
 
 
 def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
-    """Fail if leakage was found, or if nobody looked for it.
+    """Fail if leakage was found, or if no check was run.
 
     Parameters
     ----------

@@ -27,5 +27,5 @@ def _assert_not_worse() -> Callable[..., None]:
 
 @pytest.fixture(name="assert_no_leakage", scope="session")
 def _assert_no_leakage() -> Callable[..., None]:
-    """Fail if leakage was found, or if nobody looked for it."""
+    """Fail if leakage was found, or if no check was run."""
     return assert_no_leakage

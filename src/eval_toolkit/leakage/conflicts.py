@@ -43,7 +43,7 @@ class LabelConflictCheck(BuiltInCheck):
 
     Notes
     -----
-    Nobody can tell which label is right, so every row of a conflict is to be dropped.
+    It is not known which label is right, so every row of a conflict is dropped.
 
     Examples
     --------

@@ -148,7 +148,7 @@ class TemporalLeakageCheck(BuiltInCheck):
     -----
     A violation is max(earlier) > min(later), the earlier side being all splits before it; rows
     to drop are those of the later split not after max(earlier). Where max(earlier) = min(later)
-    nobody can say which came first: such rows are no violation, but the message and
+    it is not known which came first: such rows are no violation, but the message and
     ``evidence["ties"]`` tell of them. The splitters of `eval_toolkit.splits` leave none.
 
     Examples

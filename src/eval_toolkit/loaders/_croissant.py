@@ -103,7 +103,7 @@ def _id(name: str) -> str:
 def file_object(
     name: str, url: str, sha256: str, n_bytes: int | None, media_type: str
 ) -> dict[str, Any]:
-    """Return the entry of one file; its size is left empty where nobody knows it yet."""
+    """Return the entry of one file; its size is left empty where it is not known yet."""
     return {
         "@type": "cr:FileObject",
         "@id": _id(name),

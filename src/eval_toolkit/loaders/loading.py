@@ -70,7 +70,7 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     Parameters
     ----------
     loader : DatasetLoader
-        Ours or somebody else's.
+        A loader of this or another package.
     name : str
         For messages.
 

@@ -150,7 +150,7 @@ class ColumnSpec:
     ) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit from the answers of its attempts, and which have enough.
 
-        A unit's attempts are the ``n`` from its start on; an answer that is None votes for nobody.
+        A unit's attempts are the ``n`` from its start on; an answer that is None does not vote.
         """
         k = self.k or 1
         enough = n >= k
@@ -387,7 +387,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
         Units with fewer attempts are counted as skipped.
     answer : str
         A column with each attempt's answer, as `graders.with_answers` fills it; an attempt without
-        one (skipped: no answer was found) votes for nobody.
+        one (skipped: no answer was found) does not vote.
 
     Returns
     -------

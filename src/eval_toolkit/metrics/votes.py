@@ -27,7 +27,7 @@ def maj_at_k(
     ----------
     answers : sequence of sequence
         The answers of each unit's attempts: anything that can be compared for equality. None is an
-        attempt without an answer, which votes for nobody.
+        attempt without an answer, which does not vote.
     correct : sequence of array-like
         Whether each of them is right, 1 or 0. Attempts with one answer should agree; where they do
         not, the answer is right by their share.

@@ -97,7 +97,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits any more for the batch under way; long work may stop then."""
+        """Whether the caller no longer waits for the current batch; long work may stop then."""
         current = self._current
         return bool(current) and all(call.future.cancelled() for call in current)
 

@@ -197,7 +197,7 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
     Returns
     -------
     tuple of str, str or None, and dict
-        The name as it is offered, or as it was written where nobody offers it.
+        The name as it is offered, or as it was written where no package offers it.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
     kind : str
         As in `available_plugins`.
     text : str
-        What somebody wrote.
+        The text as written.
     ours : iterable of str
         The names that come with the package; they win.
 

@@ -37,7 +37,7 @@ ADVICE: Mapping[str, tuple[str, str]] = {
     ),
     "LK005": (
         "Equal rows with different labels.",
-        "Label these rows again. Until then drop all of them: nobody can tell which is right.",
+        "Label these rows again. Until then drop all of them: it is not known which is right.",
     ),
     "LK006": (
         "Evaluation texts that resemble a training text.",

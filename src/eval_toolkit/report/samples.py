@@ -139,7 +139,7 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
 
 
 def _sureness(records: Records) -> FloatArray:
-    """Return by how much the choice led; 0 where nobody says."""
+    """Return by how much the choice led; 0 where it is unknown."""
     if "margin" not in records.columns:
         return np.zeros(len(records))
     known = records.status["margin"] == "ok"

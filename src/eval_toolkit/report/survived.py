@@ -45,7 +45,9 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             continue
         curve = _every_turn(told, at_the_end)
         if curve is None:
-            notes.append(f"no curve of {title.lower()}: {told.get('reason') or 'nobody was seen'}")
+            notes.append(
+                f"no curve of {title.lower()}: {told.get('reason') or 'no rollout was observed'}"
+            )
             continue
         if wanted.charts:
             figures.append(_figure(curve, title, label, name))
@@ -134,7 +136,7 @@ def _estimated(curve: Mapping[str, Any], level: str) -> str:
     """Say what the shares and their intervals are."""
     if curve["methods"] == {"wilson"}:
         return f"Plain shares, {level} Wilson intervals"
-    more = ", Wilson's up to where nobody was cut short" if "wilson" in curve["methods"] else ""
+    more = ", Wilson's up to where no rollout was cut short" if "wilson" in curve["methods"] else ""
     return f"Kaplan–Meier, {level} band{more}"
 
 

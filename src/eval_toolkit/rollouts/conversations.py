@@ -39,7 +39,7 @@ class Conversation(str):
     turns : iterable of Turn
         What was said, in order.
     probe : str, optional
-        What the tester said last and nobody has answered yet.
+        What the tester said last and that is not answered yet.
     opening : bool, default False
         Whether the seed prompt is the beginning of the conversation, which the target sees too;
         otherwise it is the tester's goal, and the target sees the probes alone.

@@ -362,7 +362,7 @@ class Context:
         return self._models[id(model)][1]
 
     def _silenced(self, model: Model) -> Model:
-        """Return a judge's model; a replay reads its stored verdicts and asks nobody."""
+        """Return a judge's model; a replay reads its stored verdicts and makes no requests."""
         if self.spec.replay is None:
             return self._kept(model)
         from eval_toolkit.runs.replay import SilentModel, recorded_entries  # few runs are replayed

@@ -129,7 +129,7 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One evaluation under way, of a kind that asks nobody; `AskingDriver` is for the others."""
+    """One evaluation under way, of a kind that asks no model; `AskingDriver` is for the others."""
 
     kind: Kind[Any]
     ask: AskSpec
@@ -227,7 +227,7 @@ class Driver:
     def store(
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
     ) -> Outcome:
-        """Write the outcome of a kind that asks nobody: all of it is there, nothing is resumed."""
+        """Write the outcome of a kind that asks no model: all of it is there, nothing is resumed."""
         units = self.kind.units()
         stored, about = units_table(found.subjects, units)
         run = write_run(
@@ -256,7 +256,7 @@ class Driver:
 def store(
     kind: Kind[Any], found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
 ) -> Outcome:
-    """Write what `drive` returned for a kind that asks nobody."""
+    """Write what `drive` returned for a kind that asks no model."""
     driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, ())
     return driver.store(found, folder, attempts, overwrite=overwrite)
 

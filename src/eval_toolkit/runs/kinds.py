@@ -167,7 +167,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return context.stored_answers(run)  # type: ignore[return-value]
 
     def grade(self, attempts: AttemptsT) -> Graded:
-        """Return records and cells; asks nobody."""
+        """Return records and cells; makes no requests."""
         return _graded(self, attempts)  # type: ignore[arg-type]
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:

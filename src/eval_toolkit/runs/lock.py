@@ -77,7 +77,7 @@ def _taken(path: Path, mine: str) -> bool:
 
 
 def lock_holder(folder: str | Path) -> str | None:
-    """Return who holds the lock of a folder, or None when nobody does who is still alive."""
+    """Return who holds the lock of a folder, or None when no live process does."""
     path = Path(folder) / LOCK
     for look in range(_LOOKS):
         if not path.exists():

@@ -65,7 +65,7 @@ class RunProgress(Displayed):
     kind: str = "rows"
     """The kind of evaluation, as `Run.kind`."""
     n_done: int | None = None
-    """Requests answered or failed, judges' aside; None for a finished run that asked nobody."""
+    """Requests answered or failed, judges' aside; None for a finished run without requests."""
     n_planned: int | None = None
     """Requests there will be at most, judges' aside; None where that is not known."""
     n_errors: int = 0

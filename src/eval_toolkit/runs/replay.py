@@ -165,7 +165,7 @@ class SilentModel:
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"{self.source} holds no such verdict of {self.name}, and a replay asks nobody",
+            f"{self.source} holds no such verdict of {self.name}, and a replay makes no requests",
             kind="other",
         )
 

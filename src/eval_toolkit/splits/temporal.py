@@ -27,7 +27,7 @@ class TimeSeriesSplitter:
     Rows are sorted by time (rows of equal time stay in the parent's order); the test blocks are
     those of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order. A
     block may begin amid rows of one time: those before it are left out of its training rows,
-    because nobody can say that they came earlier.
+    because it is not known whether they came earlier.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class Measuring:
         return [f"programs of the model ran {self.sandbox}, not jailed"] if weaker else []
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
-        """Return the metrics; records may have columns that nobody announced."""
+        """Return the metrics; records may have columns that were not announced."""
         known = dict(self.columns)
         if records is not None:
             other = {True: TEXT, False: ColumnInfo()}

@@ -188,7 +188,7 @@ class _Table:
         return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
 
     def add(self, line: Mapping[str, float | str | Grade]) -> None:
-        """Add a line; a column that nobody announced is skipped in the lines before it."""
+        """Add a line; a column that was not announced is skipped in the lines before it."""
         if not line.keys() <= self.values.keys():
             for column in sorted(line.keys() - self.values.keys()):
                 self.values[column] = [None] * self.n

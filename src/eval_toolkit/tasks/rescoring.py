@@ -242,7 +242,7 @@ def judge_run(
         As in `measure_run`, if ``out`` holds another run, or if a grader or judge of the run cannot
         be made again: pass it.
     InvalidInputError
-        If one of ``judges`` asks nobody.
+        If one of ``judges`` makes no requests.
     ModelError
         If a judge fails for good; what it said is kept.
 
@@ -290,10 +290,10 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge, or raise if it asks nobody."""
+    """Return a judge, or raise if it makes no requests."""
     judge = load_grader(given)
     if not is_judge(judge):
-        raise InvalidInputError(f"{judge.name!r} asks nobody; give it to measure_run")
+        raise InvalidInputError(f"{judge.name!r} makes no requests; give it to measure_run")
     return judge
 
 

@@ -21,7 +21,7 @@ __all__ = ["stored_graders"]
 
 
 def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
-    """Return the graders and judges that a run was measured by; nobody is asked.
+    """Return the graders and judges that a run was measured by; no model is asked.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class TestWhatWasNotSeen:
         # Ten first turns and five second ones; nobody who had not failed was seen in turn 3.
         whole = card["attack_success"]
         assert (whole.value, whole.status, whole.n_skipped) == (None, "skipped", 8)
-        assert "nobody was observed beyond 2" in whole.reason
+        assert "no unit was observed beyond 2" in whole.reason
         assert (whole.details["best"], whole.details["worst"]) == (0.2, 1.0)
         assert whole.details["censored"] == 8
         low, high = whole.details["bounds_ci"]
@@ -537,7 +537,7 @@ class TestUnprovoked:
         graphs = [chain(True, unit="a"), *(chain(False, ended="skipped", unit=u) for u in "bc")]
         cell = carded(self.flagged(graphs, lambda g: False), depth=3)["unprovoked_success"]
         assert (cell.value, cell.status, cell.ci) == (None, "skipped", None)
-        assert "nobody was observed beyond 1" in cell.reason
+        assert "no unit was observed beyond 1" in cell.reason
         assert (cell.details["best"], cell.details["worst"]) == pytest.approx((1 / 3, 1.0))
 
     def test_what_broke_counts_where_that_is_asked(self):

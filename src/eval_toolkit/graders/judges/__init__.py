@@ -2,7 +2,7 @@
 
 A `Judge` puts an answer before a model with a rubric and reads its verdict; a `Panel` is several of
 them; a `PairJudge` says which of two answers is better, in both orders. `KeywordJudge` and `Refusal`
-ask nobody. A verdict that cannot be read is an error, never a number.
+make no requests. A verdict that cannot be read is an error, never a number.
 
 An answer may hold words for its judge ("give this a yes"), and models listen to such words. The
 prompts mark where an answer begins and ends by signs it cannot know and say what is material; that

@@ -74,7 +74,7 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     Returns
     -------
     list of AskingGrader
-        Empty where nobody needs to be asked.
+        Empty where no request is needed.
 
     Raises
     ------

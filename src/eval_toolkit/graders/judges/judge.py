@@ -273,7 +273,7 @@ class Judge:
     def grade(
         self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, float | Grade]:
-        """Return the verdict on an answer, read from replies. Asks nobody.
+        """Return the verdict on an answer, read from replies. Makes no requests.
 
         Parameters
         ----------

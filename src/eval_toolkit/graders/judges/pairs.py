@@ -256,7 +256,7 @@ class PairJudge:
     def grade(
         self, a: Completion, b: Completion, replies: Mapping[str, RawCompletion]
     ) -> Mapping[str, float | Grade]:
-        """Return how A fared against B, read from replies. Asks nobody.
+        """Return how A fared against B, read from replies. Makes no requests.
 
         Parameters
         ----------

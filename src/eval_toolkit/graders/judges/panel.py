@@ -111,7 +111,7 @@ class Panel:
     def grade(
         self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, float | Grade]:
-        """Return the panel's verdict and every member's, read from replies. Asks nobody."""
+        """Return the panel's verdict and every member's, read from replies. Makes no requests."""
         lines = [judge.grade(response, replies) for judge in self.judges]
         fields = self.judges[0].fields()
         line: dict[str, float | Grade] = {}

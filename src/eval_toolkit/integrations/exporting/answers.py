@@ -144,7 +144,7 @@ class Answer:
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Tokens of prompt and answer; None where nobody counted."""
+        """Tokens of prompt and answer; None where it was not counted."""
         usage = getattr(self._response, "usage", None)
         counts = [
             getattr(self._response, "prompt_tokens", None) or getattr(usage, "prompt_tokens", None),

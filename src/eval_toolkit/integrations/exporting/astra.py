@@ -114,7 +114,7 @@ class _Stored:
         self.mode = str(told.get("mode") or "turn")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return nothing for nothing: there is nobody to ask."""
+        """Return nothing for nothing: no model is given."""
         if texts:
             raise InvalidInputError(
                 f"{self.name} has not scored every probe and response of the run; score it again "

@@ -240,7 +240,7 @@ def _value(name: str, overall: Mapping[str, Any], error: Grade | None, where: st
         if first not in overall or (
             overall.get(f"avg_{side}", 0.0) is None and side.startswith("adversarial")
         ):
-            return Grade.skipped("nobody judged it")
+            return Grade.skipped("it was not judged")
         return float(overall[first] is not None)
     told = overall.get(name)
     if told is None:

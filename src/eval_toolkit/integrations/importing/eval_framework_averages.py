@@ -77,7 +77,7 @@ def _aggregated(told: Mapping[str, Any], rows: Sequence[Measured]) -> list[State
 
 
 def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
-    """Return the averages of a file without rows: of how many subjects each is, nobody knows."""
+    """Return the averages of a file without rows: the number of subjects of each is not known."""
     stated, notes = [], []
     for name, value in told.items():
         metric = name.removeprefix("Average ")

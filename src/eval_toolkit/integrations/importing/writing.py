@@ -140,7 +140,7 @@ class ImportedKind(Kind[Sequence[Read]]):
         return [replace(unit, content_hash=hashes[unit.id]) for unit in known]
 
     def produce(self, context: Any) -> Sequence[Read]:
-        """Return what was read; nobody is asked."""
+        """Return what was read; no model is asked."""
         return self.reads
 
     def grade(self, attempts: Sequence[Read]) -> Graded:

@@ -1,4 +1,4 @@
-"""Texts in disguise: characters nobody sees, styled letters, encoded runs, ROT13, leetspeak.
+"""Texts in disguise: invisible characters, styled letters, encoded runs, ROT13, leetspeak.
 
 Each detector looks at one text and is a plain rule that can be checked by eye. None is a verdict:
 commas in Chinese are full width, Persian joins and separates letters by invisible characters, and

@@ -48,7 +48,7 @@ class Engine:
     context_length: int | None
     control_tokens: bool
     abandoned: Callable[[], bool] = field(default=lambda: False)
-    """Whether nobody waits for the answers any more."""
+    """Whether the caller no longer waits for the answers."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer or an error for each request; one that fails leaves the rest alone."""
@@ -126,7 +126,7 @@ class Engine:
 
     def _check(self) -> None:
         if self.abandoned():
-            raise ModelError("nobody waits for the answer any more")
+            raise ModelError("the caller no longer waits for the answer")
 
     def _score(self, scored: dict[int, _Scored], network: Network) -> dict[int, Answer]:
         began = time.perf_counter()

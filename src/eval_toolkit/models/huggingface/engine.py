@@ -77,7 +77,7 @@ class Engine:
     max_batch_tokens: int
     max_tokens: int
     abandoned: Callable[[], bool]
-    """Whether nobody waits for the answers any more."""
+    """Whether the caller no longer waits for the answers."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer or an error for each request: one that fails leaves the rest alone."""

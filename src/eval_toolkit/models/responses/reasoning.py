@@ -68,7 +68,7 @@ class ReplyParts:
     cut_off: bool = False
     """Whether the reply ends inside its reasoning: there is no answer."""
     tokens: int | None = 0
-    """Of the reasoning; None where nobody counted."""
+    """Of the reasoning; None where it was not counted."""
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:

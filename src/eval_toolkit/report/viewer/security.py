@@ -34,7 +34,7 @@ _SIGNS_AT_LEAST = 16
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess.
+    """Return a token that cannot be guessed.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def new_token() -> str:
 
 
 def checked_token(token: str) -> str:
-    """Return a token that is not too short to keep anybody out.
+    """Return a token that is not too short to be a secret.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def checked_token(token: str) -> str:
     if len(token) < _SIGNS_AT_LEAST:
         raise InvalidInputError(
             f"`token` has {len(token)} characters; it needs at least {_SIGNS_AT_LEAST}, or leave it "
-            "out for one that nobody can guess"
+            "out for one that cannot be guessed"
         )
     return token
 

@@ -37,7 +37,7 @@ def serve(
     port : int, default 0
         On 127.0.0.1; 0 takes one that is free.
     token : str, optional
-        What browsers have to show, 16 characters or more; by default one that nobody can guess.
+        What browsers have to show, 16 characters or more; by default one that cannot be guessed.
     open_browser : bool
         Open the address in the browser of this machine.
     started : callable, optional

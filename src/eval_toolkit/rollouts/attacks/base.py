@@ -212,7 +212,7 @@ class Wrapper(Strategy):
 
     @property
     def model(self) -> Model | None:
-        """Whom the inner attack asks, None if nobody."""
+        """The model that the inner attack asks, or None."""
         found: Model | None = getattr(self.inner, "model", None)
         return found
 

@@ -198,7 +198,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return {"summary": summary, "details": details}
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return all of ``overall`` and the shares; a reward that nobody gave is missing."""
+        """Return all of ``overall`` and the shares; a reward that was not given is missing."""
         values = dict(metrics.overall)
         if not getattr(metrics, "rewarded", True) and not values.get("avg_reward"):
             values["avg_reward"] = None

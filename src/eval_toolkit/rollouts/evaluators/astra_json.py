@@ -105,7 +105,7 @@ class _Remembered:
         self.mode = mode
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return nothing for nothing: there is nobody to ask."""
+        """Return nothing for nothing: no model is given."""
         return []
 
 

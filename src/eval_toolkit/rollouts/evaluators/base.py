@@ -364,7 +364,7 @@ def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> N
 
 @contextmanager
 def _bar(total: int, wanted: bool) -> Iterator[Tell]:
-    """Show a bar on standard error where somebody can see it."""
+    """Show a bar on standard error if it is a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -1,4 +1,4 @@
-"""From rollouts to records: every rollout in, whatever went wrong with it. Asks nobody.
+"""From rollouts to records: every rollout in, whatever went wrong with it. Makes no requests.
 
 Each column is a number per conversation. A rollout that branches holds several, and its number is
 the expectation over them: each as likely as its path weight says.

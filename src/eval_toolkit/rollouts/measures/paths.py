@@ -99,7 +99,7 @@ def lost_turn(node: Turn) -> Grade | None:
 
 
 def _unscored(node: Turn, key: str | None) -> Grade | None:
-    """Return why a turn has no score; None where nobody looked."""
+    """Return why a turn has no score; None where it was not scored."""
     if key is None:  # of any scorer
         told = next(iter(node.unscored.values()), None)
     else:

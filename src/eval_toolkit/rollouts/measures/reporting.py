@@ -289,7 +289,7 @@ def compare_survival(
         As in `survival_rows`, or if no seed prompt is in both, or if only one side followed chosen
         branches alone and no policy is given.
     UndefinedMetricError
-        If nobody was observed for so long.
+        If no unit was observed for so long.
 
     Examples
     --------

@@ -109,7 +109,7 @@ class SurvivalRows:
         Parameters
         ----------
         turn : int
-            Up to which somebody was seen.
+            Up to which a unit was observed.
         part : ndarray of bool
             Whose failures are of that kind.
         only : ndarray of bool
