@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 __all__ = [
+    "MAX_BINS",
     "UNLABELED",
     "BoolArray",
     "FloatArray",
     "IntArray",
     "as_array",
     "as_float",
+    "bin_count",
     "binary_labels",
     "binary_pair",
     "both_classes",
@@ -45,6 +47,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.int64]
 
+MAX_BINS = 1_000_000
 
 _NOT_NUMBERS = (
     str,
@@ -323,6 +326,14 @@ def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
         raise InvalidTypeError(f"`{name}` must be an integer, got {value!r}") from None
     if result < low:
         raise InvalidInputError(f"`{name}` is {result}; it must be at least {low}")
+    return result
+
+
+def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> int:
+    """Return a number of bins, at most `MAX_BINS`: every bin takes memory, also an empty one."""
+    result = integer(value, name, low=low)
+    if result > MAX_BINS:
+        raise InvalidInputError(f"`{name}` is {result:.3g}; it must be at most {MAX_BINS:,}")
     return result
 
 

@@ -84,7 +84,7 @@ def reliability_curve(
     """
     labels, scores = validation.probability_pair(y_true, y_score)
     validation.fraction(confidence, "confidence")
-    validation.integer(n_bins, "n_bins", low=2)
+    validation.bin_count(n_bins)
     validation.choice(strategy, "strategy", ("quantile", "uniform"))
     n, n_positive = len(labels), int(labels.sum())
     if n_positive in (0, n):
@@ -254,7 +254,7 @@ def maximum_calibration_error(
     True
     """
     labels, scores = validation.probability_pair(y_true, y_score)
-    validation.integer(n_bins, "n_bins", low=2)
+    validation.bin_count(n_bins)
     validation.choice(strategy, "strategy", ("quantile", "uniform"))
     if labels.all() or not labels.any():
         return None

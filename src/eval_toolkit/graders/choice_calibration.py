@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._internal.validation import integer
+from eval_toolkit._internal.validation import bin_count
 from eval_toolkit.errors import MissingColumnError, UndefinedMetricError
 from eval_toolkit.graders.base import KEPT, LOGLIKELIHOODS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.choice_scores import likeliest, share_of_text
@@ -61,7 +61,7 @@ class ChoiceCalibration:
 
     def __post_init__(self) -> None:
         check_normalise(self.normalise)
-        integer(self.n_bins, "n_bins", low=2)
+        bin_count(self.n_bins)
 
     @property
     def name(self) -> str:

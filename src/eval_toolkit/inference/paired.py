@@ -298,7 +298,7 @@ def paired_bootstrap_ece_diff(
     >>> round(diff.delta, 3), diff.p_value
     (0.2, None)
     """
-    n_bins = validation.integer(n_bins, "n_bins", low=2)
+    n_bins = validation.bin_count(n_bins)
     labels, a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
     _, b = validation.binary_pair(y_true, y_score_b, score_name="y_score_b")
     statistic = statistic_for(functools.partial(ece_fn, n_bins=n_bins))

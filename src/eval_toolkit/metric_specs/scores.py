@@ -104,7 +104,7 @@ def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
     True
     """
     return _ece(
-        validation.integer(n_bins, "n_bins", low=2),
+        validation.bin_count(n_bins),
         validation.choice(strategy, "strategy", ("uniform", "quantile")),
     )
 

@@ -10,6 +10,7 @@ from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
     IntArray,
+    bin_count,
     choice,
     integer,
     probability_pair,
@@ -45,7 +46,7 @@ def _bins(
     sample_weight: ArrayLike | None,
     strategy: str,
 ) -> ReliabilityCurve:
-    n_bins = integer(n_bins, "n_bins", low=2)
+    n_bins = bin_count(n_bins)
     labels, scores = probability_pair(y_true, y_score)
     weights = sample_weights(sample_weight, len(labels))
     bins = equal_mass_bins if strategy == "quantile" else equal_width_bins
@@ -291,7 +292,7 @@ def expected_calibration_error_debiased(
     >>> expected_calibration_error_debiased([0, 1] * 10, [0.5] * 20, 2)
     0.0
     """
-    n_bins = integer(n_bins, "n_bins", low=2)
+    n_bins = bin_count(n_bins)
     n_sweep = integer(n_sweep, "n_sweep", low=10)
     labels, scores = probability_pair(y_true, y_score)
     bins = equal_mass_bins(labels, scores, None, n_bins)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import (
     FloatArray,
+    bin_count,
     choice,
-    integer,
     probability_pair,
     sample_weights,
 )
@@ -206,7 +206,7 @@ def calibration_curve(
     ([0.0, 1.0], [2.0, 2.0])
     """
     choice(strategy, "strategy", ("quantile", "uniform"))
-    n_bins = integer(n_bins, "n_bins", low=2)
+    n_bins = bin_count(n_bins)
     labels, scores = probability_pair(y_true, y_score)
     weights = sample_weights(sample_weight, len(labels))
     bins = equal_mass_bins if strategy == "quantile" else equal_width_bins

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal.validation import (
     BoolArray,
     FloatArray,
+    bin_count,
     choice,
-    integer,
     probability_pair,
     sample_weights,
 )
@@ -199,7 +199,7 @@ def brier_decomposition(
     (0.2, 0.075, 0.125, 0.25)
     """
     choice(method, "method", ("binned", "corp"))
-    n_bins = integer(n_bins, "n_bins", low=2)
+    n_bins = bin_count(n_bins)
     labels, scores = probability_pair(y_true, y_score)
     weights = sample_weights(sample_weight, len(labels))
     if method == "corp":

@@ -171,7 +171,7 @@ class AskingDriver(Driver):
             "usage": found.usage,
             **({"judges": self._told_judges(found)} if found.judges else {}),
             "notes": list(found.notes),
-            "wall_clock_seconds": found.elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
+            "wall_clock_seconds": found.elapsed_s + _seconds(begun),
         }
         if nothing_asked and "engine" in begun:
             manifest["engine"] = begun["engine"]
@@ -214,6 +214,12 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
     of_model = first.get("description_sha256") if isinstance(first, Mapping) else None
     digest = manifest.get("system_sha256", of_model)
     return None if digest is None else str(digest)
+
+
+def _seconds(manifest: Mapping[str, Any]) -> float:
+    """Return how long the run had taken when it was stored; 0 where that is no number."""
+    seconds = manifest.get("wall_clock_seconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
 def _model_name(settings: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def plot_bootstrap_distribution(
     if low > high:
         raise InvalidInputError(f"`ci_low` is {low:g} and `ci_high` {high:g}; swap them")
     label = heading(value_label, "value_label")
-    n_bins = validation.integer(bins, "bins", low=1)
+    n_bins = validation.bin_count(bins, "bins", low=1)
     edges = even_edges(float(values.min()), float(values.max()), n_bins, "deltas")
     counts = np.histogram(values, bins=edges)[0]
     bounds = significant(edges, 6)

@@ -232,7 +232,7 @@ def plot_score_histograms(
         raise InvalidTypeError(f"`scores` is {scores!r:.80}; it must be a mapping of key to scores")
     if not scores:
         raise InvalidInputError("`scores` is empty; there is nothing to draw")
-    n_bins = validation.integer(bins, "bins", low=1)
+    n_bins = validation.bin_count(bins, "bins", low=1)
     keys = list(scores) if sort_key is None else sorted(scores, key=sort_key)
     names = unique_names(label_formatter(key) for key in keys)
     columns = [validation.vector(scores[key], f"scores[{key!r:.40}]") for key in keys]

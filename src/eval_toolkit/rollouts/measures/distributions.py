@@ -120,7 +120,7 @@ def histogram(
             f"values[{int(np.argmax(outside))}] is {numbers[outside][0]:g}; the bounds are {low:g} "
             f"and {high:g}"
         )
-    n_bins = validation.integer(bins, "bins", low=1)
+    n_bins = validation.bin_count(bins, "bins", low=1)
     counts, edges = np.histogram(numbers, bins=n_bins, range=(low, high))
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
