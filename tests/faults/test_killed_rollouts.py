@@ -115,7 +115,7 @@ def test_killed_and_run_again(tmp_path: Path) -> None:
 
 
 def test_killed_before_each_moment_that_lasts(tmp_path: Path) -> None:
-    """From the first manifest to the last move of a file: the folder is gone on with, or done."""
+    """From the first manifest to the last move of a file: the folder is resumed, or done."""
     subprocess.run([sys.executable, SCRIPT, str(tmp_path), "dying"], check=True, timeout=900)
     folders = sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name))
     *killed, whole = folders
@@ -167,7 +167,7 @@ def test_a_full_disk_says_so_and_loses_nothing(
             rolled_run.run(tmp_path / "r", **small)
     assert str(caught.value) == (
         f"{journal}: the journal cannot be written: No space left on device; what was finished "
-        "before is kept, and the same run goes on from there"
+        "before is kept, and the same run resumes from there"
     )
     known, n_asked = finished(journal), len(asked(tmp_path / "r"))
     assert len(known) == n_entries

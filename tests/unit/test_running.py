@@ -301,7 +301,7 @@ def test_a_finished_run_is_not_asked_again(tmp_path):
 
 def test_an_interrupted_run_is_gone_on_with(tmp_path):
     broken = Failing({12}, kind="auth")
-    with pytest.raises(ModelError, match="run the same again to go on"):
+    with pytest.raises(ModelError, match="run the same command again to resume"):
         run_task(sums(), broken, tmp_path / "r", concurrency=1)
     assert run_state(tmp_path / "r").startswith("incomplete")
     n_before = len(broken.asked) - 1

@@ -1,4 +1,4 @@
-"""Runs that take a while: opened, interrupted, gone on with, finished."""
+"""Runs that take a while: opened, interrupted, resumed, finished."""
 
 from pathlib import Path
 

@@ -233,7 +233,7 @@ class TestRate:
         clock = [1000.0]
         monkeypatch.setattr("eval_toolkit.runs.progress.time.time", lambda: clock[0])
         position: Position | None = None
-        with run_lock(folder):  # the manifest is older: the run was gone on with
+        with run_lock(folder):  # the manifest is older: the run was resumed
             for second in range(45):
                 told = read_progress(folder, since=position)
                 position = told.position

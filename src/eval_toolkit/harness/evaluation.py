@@ -90,8 +90,8 @@ def evaluate(
     leakage_checks : sequence of LeakageCheck
         Run first, on all slices together.
     on_leakage : {"raise", "record", "skip", "drop"}, default "raise"
-        Stop at findings of severity "error"; keep the report in ``config`` and go on; run no
-        check; or drop the rows that the findings name and go on.
+        Stop at findings of severity "error"; keep the report in ``config`` and continue; run no
+        check; or drop the rows that the findings name and continue.
     on_scorer_error : {"raise", "record"}, default "raise"
         Whether a scorer that fails, or returns something that is not one probability per row,
         stops the run or becomes an error block. MemoryError and AssertionError always propagate.

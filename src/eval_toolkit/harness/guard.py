@@ -22,7 +22,7 @@ __all__ = ["Guarded", "checked_checks", "guarded"]
 
 @dataclass(frozen=True)
 class Guarded:
-    """The slices to go on with, and what the result says about the checks."""
+    """The remaining slices, and what the result says about the checks."""
 
     slices: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)

@@ -129,7 +129,7 @@ class Graph(Generic[StateT, ActionT]):
     seed : object
         What the rollout was asked for with.
     selected : bool
-        Whether only chosen branches were gone on with, so that path weights are no chances.
+        Whether only selected branches were continued; path weights are then no probabilities.
 
     Raises
     ------

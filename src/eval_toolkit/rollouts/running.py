@@ -58,7 +58,7 @@ def run_rollouts(
     seeds : sequence of str, SeedPrompt or mapping
         What each rollout begins with: the units. Those of one topic are resampled together.
     out : path, optional
-        The run's folder. A run that was interrupted there is gone on with; in a finished one what
+        The run's folder. A run that was interrupted there is resumed; in a finished one what
         failed is asked again, and more seeds, rollouts or turns add to it. Without a folder nothing
         is written. States, probes and responses are stored as texts or plain JSON.
     name : str, default "seeds"

@@ -356,7 +356,7 @@ def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
         if any(node.event for node in path)
         else "nearest to a failure"
     )
-    kept = "; only the branches that came nearest were gone on with" if graph.selected else ""
+    kept = "; only the closest branches were continued" if graph.selected else ""
     return (
         f"One of {len(leaves):,} branches, {which} (node {path[-1].id if path else '–'}); it failed "
         f"on {failed:,} of them{kept}."

@@ -1,4 +1,4 @@
-"""A run that takes a while: held open under its lock, gone on with after a kill, finished once."""
+"""A run that takes a while: held open under its lock, resumed after a kill, finished once."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ class OpenRun:
 
     path: Path
     begun: Mapping[str, Any] | None
-    """The manifest that was there: of a run to go on with, or of a finished one."""
+    """The manifest that was there: of a run to resume, or of a finished one."""
     previous: Run | None
     """The finished run that was there; it stands until `finalise`."""
     _finished: bool = field(default=False, repr=False)
@@ -75,7 +75,7 @@ class OpenRun:
 
 @contextmanager
 def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[OpenRun]:
-    """Hold a run's folder open: a new run, one to go on with, or a finished one to redo.
+    """Hold a run's folder open: a new run, one to resume, or a finished one to redo.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     Notes
     -----
     When the block ends before anything was written to the journal, a folder that was made here is
-    removed again. Otherwise the journal stays, and opening the folder once more goes on with it.
+    removed again. Otherwise the journal stays, and opening the folder once more resumes it.
 
     Examples
     --------

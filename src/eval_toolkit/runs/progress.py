@@ -59,7 +59,7 @@ class RunProgress(Displayed):
     path: Path
     run_id: str
     state: str
-    """"running", "incomplete" (interrupted: the same run goes on from there) or "complete"."""
+    """"running", "incomplete" (interrupted: the same command resumes it) or "complete"."""
     holder: str | None = None
     """Who writes a run that is running."""
     kind: str = "rows"
@@ -79,7 +79,7 @@ class RunProgress(Displayed):
     n_garbled: int = 0
     """Lines of the journal that cannot be read; a torn last line is not among them."""
     started_at: str | None = None
-    """When the run was begun, in UTC; an interrupted one began before it was gone on with."""
+    """When the run was begun, in UTC; an interrupted run began before it was resumed."""
     last_at: str | None = None
     """When the last request was finished, in UTC."""
     rate: float | None = None
@@ -237,7 +237,7 @@ def _whole(told: Any) -> int | None:
 
 
 def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:
-    """Return how many requests there will be; a run that was gone on with may ask for more."""
+    """Return how many requests there will be; a resumed run may ask for more."""
     if manifest.get("status") != "running":
         return None
     planned = _mapping(manifest, "counts").get("n_planned")
@@ -272,7 +272,7 @@ def _rate_from_the_start(path: Path, n_done: int, now: float) -> float | None:
         locked, written = ((path / name).stat().st_mtime for name in (LOCK, MANIFEST))
     except OSError:
         return None
-    # The lock is taken first, and the manifest of a run that is gone on with is there already.
+    # The lock is taken first, and the manifest of a resumed run is there already.
     return n_done / (now - locked) if locked <= written and now - locked >= _SHORTEST_S else None
 
 

@@ -1,4 +1,4 @@
-"""Whether a folder's run is the one that is asked for: gone on with, kept, or refused by name."""
+"""Whether a folder's run is the one that is asked for: resumed, kept, or refused by name."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

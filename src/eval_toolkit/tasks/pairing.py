@@ -70,7 +70,7 @@ def judge_pairs(
     judge : PairJudge
         Who judges.
     out : path, optional
-        Where to store verdicts and results. Killed there, the same call goes on; called again, it
+        Where to store verdicts and results. After a kill the same call resumes; called again, it
         asks what failed. Without a folder nothing is written.
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content differs; as in `compare_runs`.

@@ -221,7 +221,7 @@ def judge_run(
         Who judges; names as in `graders.load_grader` will do.
     out : path, optional
         Where to store answers, verdicts and results; the run's own folder adds to it. Killed there,
-        the same call goes on. Without a folder nothing is written.
+        the same call resumes. Without a folder nothing is written.
     graders : sequence of Grader, str or mapping, optional
         Grade beside the judges. By default those that the run is measured by, with its judges'
         stored verdicts, so that nothing is lost: they are made again from the task, from their

@@ -78,7 +78,7 @@ def run_task(
     model : Model, optional
         Who is asked; not needed with ``replay``.
     out : path, optional
-        The run's folder. A run that was interrupted there is gone on with, and a finished one is
+        The run's folder. A run that was interrupted there is resumed, and a finished one is
         completed: its failed requests are asked again, a larger ``limit`` or more ``attempts``
         add to it, other graders grade anew. Without a folder nothing is written.
     limit : int, optional

@@ -1,4 +1,4 @@
-"""Runs of rollouts: what is stored, gone on with, refused, and the same whatever the concurrency."""
+"""Runs of rollouts: what is stored, resumed, refused, and the same whatever the concurrency."""
 
 import asyncio
 import json

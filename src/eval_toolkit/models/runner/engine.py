@@ -82,7 +82,7 @@ def run_jobs(
     ------
     ModelError
         If the model failed in a way that every request would, or too often in a row. What was
-        finished is in the journal, and the same call goes on from there.
+        finished is in the journal, and the same call resumes from there.
     ArtifactError
         If the journal cannot be read or written.
     InvalidInputError, InvalidTypeError
@@ -298,7 +298,7 @@ class _Asking:
 
     def _stopped(self, error: ErrorInfo, why: str) -> ModelError:
         n_answered = sum(outcome is not None and outcome.ok for outcome in self.outcomes)
-        kept = "" if self.journal is None else " and kept; run the same again to go on"
+        kept = "" if self.journal is None else " and kept; run the same command again to resume"
         return ModelError(
             f"{self.model.name}: {why}: {error.message} ({n_answered} of {len(self.jobs)} requests "
             f"are answered{kept})",

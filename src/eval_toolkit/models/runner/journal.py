@@ -253,7 +253,7 @@ class Journal:
         except OSError as error:
             raise ArtifactError(
                 f"{self.path}: the journal cannot be written: {error.strerror or error}; what was "
-                "finished before is kept, and the same run goes on from there"
+                "finished before is kept, and the same run resumes from there"
             ) from error
 
 

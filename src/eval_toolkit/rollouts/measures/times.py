@@ -62,7 +62,7 @@ class SurvivalRows:
 
     @property
     def n_cut_short(self) -> int:
-        """Conversations of which it is not known how they would have gone on."""
+        """Conversations whose continuation is not known."""
         return int((self.cut != "").sum())
 
     def groups_of(self, only: BoolArray) -> list[str]:
