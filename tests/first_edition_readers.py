@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -349,3 +350,20 @@ def _write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
         else:
             blocks.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
     file.write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")
+
+
+def differences(found: Any, wanted: Any, where: str = "") -> list[str]:
+    """Return where two structures differ, numbers by more than 1e-12."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        keys = [*wanted, *(key for key in found if key not in wanted)]
+        pairs = [(f"{where}/{key}", found.get(key), wanted.get(key)) for key in keys]
+    elif isinstance(wanted, list | tuple) and isinstance(found, list | tuple):
+        if len(found) != len(wanted):
+            return [f"{where}: {len(found)} entries, not {len(wanted)}"]
+        pairs = [(f"{where}[{at}]", one, wanted[at]) for at, one in enumerate(found)]
+    elif isinstance(wanted, float) and isinstance(found, float | int):
+        close = math.isclose(found, wanted, rel_tol=1e-12, abs_tol=1e-12)
+        return [] if close else [f"{where}: {found!r}, not {wanted!r}"]
+    else:
+        return [] if found == wanted else [f"{where}: {found!r}, not {wanted!r}"]
+    return [line for pair in pairs for line in differences(pair[1], pair[2], pair[0])]

@@ -5,7 +5,6 @@
 """
 
 import json
-import math
 import re
 import shutil
 from collections import Counter
@@ -29,7 +28,7 @@ from tests.first_edition_cells import (
     row_cells,
     stored_cells,
 )
-from tests.first_edition_readers import HERE, PAIRS, RUNS, copied, expected
+from tests.first_edition_readers import HERE, PAIRS, RUNS, copied, differences, expected
 from tests.fixtures.first_edition import asked
 
 from eval_toolkit.rollouts import rescore_rollouts
@@ -67,23 +66,6 @@ def some_runs(names: Sequence[str]) -> pytest.MarkDecorator:
 
 def name_of(run: Run) -> str:
     return next(name for name in RUNS if str(run.path).endswith(f"/{name}"))
-
-
-def differences(found: Any, wanted: Any, where: str = "") -> list[str]:
-    """Return where two structures differ, numbers by more than 1e-12."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        keys = [*wanted, *(key for key in found if key not in wanted)]
-        pairs = [(f"{where}/{key}", found.get(key), wanted.get(key)) for key in keys]
-    elif isinstance(wanted, list | tuple) and isinstance(found, list | tuple):
-        if len(found) != len(wanted):
-            return [f"{where}: {len(found)} entries, not {len(wanted)}"]
-        pairs = [(f"{where}[{at}]", one, wanted[at]) for at, one in enumerate(found)]
-    elif isinstance(wanted, float) and isinstance(found, float | int):
-        close = math.isclose(found, wanted, rel_tol=1e-12, abs_tol=1e-12)
-        return [] if close else [f"{where}: {found!r}, not {wanted!r}"]
-    else:
-        return [] if found == wanted else [f"{where}: {found!r}, not {wanted!r}"]
-    return [line for pair in pairs for line in differences(pair[1], pair[2], pair[0])]
 
 
 def by_place(rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

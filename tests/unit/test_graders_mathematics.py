@@ -371,7 +371,7 @@ class TestLimits:
     def test_a_comparison_is_timed_by_what_it_computes(self):
         is_equal, used = MathMatch()._equal(30.0, "x^2+2x+1", "(x+1)^2")
         assert is_equal
-        assert 0.0 < used < 30.0
+        assert 0.0 <= used < 30.0  # some clocks of the processor tick every 10 ms
         with pytest.raises(Overrun):
             MathMatch(seconds=60.0)._equal(0.3, "3", "9^{9^{9}}")
 
