@@ -326,7 +326,7 @@ class TestInput:
 
     def test_bad_options(self) -> None:
         for options, message in (
-            ({"n_resamples": 0}, "`n_resamples` is 0"),
+            ({"n_resamples": -1}, "`n_resamples` is -1"),
             ({"confidence": 1.0}, "`confidence` is 1.0"),
             ({"batch_size": 0}, "`batch_size` is 0"),
             ({"on_leakage": "ignore"}, "`on_leakage` is 'ignore'"),

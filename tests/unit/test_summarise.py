@@ -554,7 +554,7 @@ class TestRefusals:
             ([ms.pr_auc], {"on_error": "ignore"}, "`on_error` is 'ignore'; choose one of"),
             ([ms.pr_auc], {"method": "normal"}, "`method` is 'normal'; choose one of 'BCa'"),
             ([ms.pr_auc], {"confidence": 95}, "`confidence` is 95; it must lie in"),
-            ([ms.pr_auc], {"n_resamples": 0}, "`n_resamples` is 0; it must be at least 1"),
+            ([ms.pr_auc], {"n_resamples": -1}, "`n_resamples` is -1; it must be at least 0"),
             ([ms.pr_auc, ms.pr_auc], {}, r"metrics\[1\] has the name 'pr_auc' of metrics\[0\]"),
             (["pr_auc"], {}, r"metrics\[0\] is 'pr_auc'; a metric spec has"),
         ],
