@@ -215,7 +215,13 @@ class _Alias:
         return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
 
     def exec_module(self, module: ModuleType) -> None:
+        old = str(module.__spec__.name)  # type: ignore[union-attr]
         module.__spec__ = self._spec  # the import system has put the old name there
+        # A part imported by the system would be bound in its package, and hide the function that
+        # has its name (`eda.distribution_shift`). One that is there already is not.
+        for name, home in MOVED.items():
+            if f"{_ROOT}{name}".startswith(f"{old}."):
+                sys.modules.setdefault(f"{_ROOT}{name}", import_module(_ROOT + home))
 
 
 class _OldNames:
@@ -224,14 +230,10 @@ class _OldNames:
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith(_ROOT):
             return None
-        asked = fullname.removeprefix(_ROOT)
-        old, _, rest = asked.partition(".")
-        if asked in MOVED:
-            home = MOVED[asked]
-        elif old in MOVED:
-            home = f"{MOVED[old]}.{rest}"
-        else:
+        old, _, rest = fullname.removeprefix(_ROOT).partition(".")
+        if old not in MOVED:
             return None
+        home = ".".join(filter(None, (MOVED[old], rest)))
         return ModuleSpec(fullname, _Alias(_ROOT + home))  # type: ignore[arg-type]  # duck-typed
 
 

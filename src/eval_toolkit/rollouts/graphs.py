@@ -305,7 +305,7 @@ def as_graph(rollout: Any) -> "Graph[Any, Any]":
         return rollout
     if not (hasattr(rollout, "context") and hasattr(rollout, "children")):
         raise InvalidTypeError(f"the sampler returned {type(rollout).__name__}, not a Graph")
-    made = Graph(rollout.context)
+    made: Graph[Any, Any] = Graph(rollout.context)
     copies: dict[int, Node[Any, Any]] = {}  # a turn in two places stays one, which `relink` refuses
     waiting: list[tuple[Any, Any]] = [(rollout, made)]
     while waiting:
