@@ -13,7 +13,7 @@ True
 import importlib
 from typing import Any
 
-from eval_toolkit._internal.moved import MOVED, MOVED_NAMES, find_moved
+from eval_toolkit._internal.moved import MOVED, MOVED_NAMES, elsewhere, find_moved
 
 __version__ = "1.0.0.dev0"
 
@@ -120,7 +120,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES or name in MOVED:
         value = importlib.import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = elsewhere(__name__, name)
     globals()[name] = value  # looked up once
     return value
 

@@ -182,19 +182,21 @@ class DatasetLoader(Protocol):
 class SimilarityStrategy(Protocol):
     """Finds similar texts; similarities and indices, most similar first.
 
+    How many is given by position: a strategy may call it ``k_neighbors`` or ``k``.
+
     A strategy may also have ``pairs_above(texts, threshold)`` and ``pairs_above_across(query,
     reference, threshold)``, which return every pair at once; without them ever more neighbours are
     asked for until none is missed.
     """
 
     def pairs_within(
-        self, texts: list[str], k_neighbors: int
+        self, texts: list[str], k_neighbors: int, /
     ) -> "tuple[NDArray[Any], NDArray[Any]]":
         """Return each text's nearest texts in the same list, itself first."""
         ...
 
     def pairs_across(
-        self, query: list[str], reference: list[str], k_neighbors: int
+        self, query: list[str], reference: list[str], k_neighbors: int, /
     ) -> "tuple[NDArray[Any], NDArray[Any]]":
         """Return each query's nearest reference texts."""
         ...

@@ -326,7 +326,7 @@ class TestInput:
 
     def test_bad_options(self) -> None:
         for options, message in (
-            ({"n_resamples": 0}, "`n_resamples` is 0"),
+            ({"n_resamples": -1}, "`n_resamples` is -1"),
             ({"confidence": 1.0}, "`confidence` is 1.0"),
             ({"batch_size": 0}, "`batch_size` is 0"),
             ({"on_leakage": "ignore"}, "`on_leakage` is 'ignore'"),
@@ -441,6 +441,28 @@ class TestPaired:
         result = evaluate(scorers, run_id="r", n_resamples=50, on_scorer_error="record", **options)
         found: dict[str, Any] = result.by_slice["test"]["paired_diffs"]
         return found
+
+    def test_without_intervals(self) -> None:
+        """``n_resamples=0``: values alone, in slices, parts, folds' means and differences."""
+        scorers = {"a": self.Worse(), "b": Told()}
+        slices = [part(strata_col="source")]
+        options: dict[str, Any] = {"run_id": "r", "paired_diffs": [("a", "b")]}
+        found = evaluate(scorers, slices, n_resamples=0, **options)
+        usual = evaluate(scorers, slices, n_resamples=50, **options)
+        validate_results(found.to_dict())
+        for theirs, ours in zip(
+            [usual.by_slice["test"], *usual.by_slice["test"]["parts"].values()],
+            [found.by_slice["test"], *found.by_slice["test"]["parts"].values()],
+            strict=True,
+        ):
+            for name in ("pr_auc", "roc_auc", "brier", "log_loss"):
+                cell = ours["by_scorer"]["b"][name]
+                assert cell["value"] == theirs["by_scorer"]["b"][name]["value"]
+                assert "ci" not in cell
+        diff = found.by_slice["test"]["paired_diffs"]["b_minus_a"]
+        assert diff == {"skipped": "`n_resamples` is 0: no interval is asked for"}
+        block = evaluate_scorer_on_slice(Told(), part(), n_resamples=0)
+        assert "ci" not in block["pr_auc"]
 
     def test_b_minus_a(self) -> None:
         diff = self.diffs()["b_minus_a"]

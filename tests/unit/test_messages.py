@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -268,3 +269,18 @@ class TestModelError:
         assert ModelError("no key", kind="auth").fatal
         with pytest.raises(ValueError, match="`kind` is 'odd'"):
             ModelError("x", kind="odd")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Message(Role.USER, "Hi"),
+        Completion(completion_text="Rome", ground_truth="Rome"),
+        RawCompletion(text=" Rome"),
+        Loglikelihood([-1.0, -2.0], ["a", "b"]),
+        RawLoglikelihood({"a": -1.0, "b": float("-inf")}),
+    ],
+)
+def test_model_dump_is_to_dict(made: Any) -> None:
+    assert made.model_dump() == made.to_dict()
+    assert type(made).from_dict(json.loads(json.dumps(made.model_dump()))) == made

@@ -554,7 +554,7 @@ class TestRefusals:
             ([ms.pr_auc], {"on_error": "ignore"}, "`on_error` is 'ignore'; choose one of"),
             ([ms.pr_auc], {"method": "normal"}, "`method` is 'normal'; choose one of 'BCa'"),
             ([ms.pr_auc], {"confidence": 95}, "`confidence` is 95; it must lie in"),
-            ([ms.pr_auc], {"n_resamples": 0}, "`n_resamples` is 0; it must be at least 1"),
+            ([ms.pr_auc], {"n_resamples": -1}, "`n_resamples` is -1; it must be at least 0"),
             ([ms.pr_auc, ms.pr_auc], {}, r"metrics\[1\] has the name 'pr_auc' of metrics\[0\]"),
             (["pr_auc"], {}, r"metrics\[0\] is 'pr_auc'; a metric spec has"),
         ],
@@ -600,3 +600,28 @@ def test_a_slice_that_has_each_unit_once_averages_nothing() -> None:
         assert ci.method == "wilson"
         expected = wilson_interval(8, 12)
         assert (ci.ci_low, ci.ci_high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("method", [None, "t", "wilson", "BCa"])
+def test_no_resamples_are_no_intervals(method: str | None) -> None:
+    """Closed forms are left out as well; values, counts and standard errors stay."""
+    records = Records.from_columns(
+        {"label": LABELS, "score": SCORES, "right": (SCORES > 0.5) == LABELS},
+        slices={"half": ["a", "b"] * (N // 2)},
+    )
+    specs = [
+        ms.pr_auc,
+        ms.brier,
+        ms.mean_of("right"),
+        ms.from_sums("ratio", ["right", "score"], lambda sums: sums[:, 0] / sums[:, 1]),
+    ]
+    options: dict[str, Any] = {"by": "half", "macro": True, "method": method}
+    without, usual = (summarise(records, specs, n_resamples=n, **options) for n in (0, 200))
+    assert [*without] == [*usual]
+    for name, cell in usual.items():
+        assert (without[name].value, without[name].status) == (cell.value, "ok")
+        assert without[name].n_groups == cell.n_groups
+        assert without[name].ci is None
+        assert without[name].details == cell.details
+    for half in without.slices.values():
+        assert {cell.ci for cell in half.values()} == {None}

@@ -554,3 +554,32 @@ def test_no_evaluation_row_is_left_out_of_many_copies(n_train: int) -> None:
     assert {row for row, _, _ in found} == set(range(3000))
     assert {row for _, row, _ in found} == set(range(n_train))
     assert len(set(found)) == len(found)
+
+
+def test_k_is_another_name_of_k_neighbors(strategy):
+    texts = ["a cat on a mat", "a cat on a rug", "rain over the sea", "a cat on a mat"]
+    for other, usual in (
+        (strategy.pairs_within(texts, k=2), strategy.pairs_within(texts, k_neighbors=2)),
+        (strategy.pairs_across(texts, texts[:3], k=2), strategy.pairs_across(texts, texts[:3], 2)),
+    ):
+        assert all(np.array_equal(*parts) for parts in zip(other, usual, strict=True))
+    with pytest.raises(InvalidInputError, match="`k_neighbors` or `k`, not both"):
+        strategy.pairs_within(texts, 2, k=2)
+    with pytest.raises(InvalidTypeError, match="`k_neighbors` must be an integer, got None"):
+        strategy.pairs_across(texts, texts)
+
+
+def test_a_strategy_of_ones_own_may_call_it_k():
+    class Own:
+        inner = TfidfCosineStrategy()
+
+        def pairs_within(self, texts, k):
+            return self.inner.pairs_within(texts, k=k)
+
+        def pairs_across(self, query_texts, reference_texts, k):
+            return self.inner.pairs_across(query_texts, reference_texts, k=k)
+
+    texts = ["a cat on a mat", "rain over the sea", "a cat on a mat", "sun and wind"]
+    assert isinstance(Own(), SimilarityStrategy)
+    assert near_dedup(texts, strategy=Own()).kept_indices == [0, 1, 3]
+    assert cross_dedup(texts[:1], texts, strategy=Own()) == [1, 3]

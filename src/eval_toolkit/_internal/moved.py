@@ -1,4 +1,4 @@
-"""What has a new home: old names of modules, and of the root, still import the very same things."""
+"""What has a new home: old modules and names still import the very same things."""
 
 import sys
 from importlib import import_module
@@ -6,16 +6,21 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "MOVED_NAMES", "find_moved"]
+__all__ = ["MOVED", "MOVED_NAMES", "MOVED_PLACES", "elsewhere", "find_moved"]
 
 MOVED = {
+    "bootstrap": "inference",
     "eda": "leakage.eda",
+    "eda.data_audit": "leakage.eda",
+    "eda.distribution_shift": "leakage.eda",
+    "eda.lexical_association": "leakage.eda",
     "evidence": "claims.evidence",
     "judges": "graders.judges",
     "messages": "models.messages",
     "op_metric_specs": "metric_specs.at_threshold",
     "operating_points": "thresholds.operating_points",
     "plots": "report.plots",
+    "plotting": "report.plots",
     "prompts": "models.prompts",
     "requests": "models.requests",
     "responses": "models.responses",
@@ -23,7 +28,8 @@ MOVED = {
     "scorers": "harness.scorers",
     "viewer": "report.viewer",
 }
-"""Old name in the package, and the new one."""
+"""Old name in the package, and the new one; what is below an old name is below the new one, unless
+it has a line of its own."""
 MOVED_NAMES = {
     "errors": """
         ArtifactError InfeasibleError InvalidTypeError LeakageError MissingColumnError
@@ -161,12 +167,36 @@ MOVED_NAMES = {
         System TreeSampler load_seeds rescore_rollouts
     """,
     "report": "report_html",
+    "report.plots": """
+        DEFAULT_FIGSIZE PALETTE PLOT_STYLE make_palette plot_bootstrap_distribution
+        plot_confusion_matrix_grid plot_lift_ci plot_metric_bars plot_pareto_frontier
+        plot_pr_curve plot_reliability_diagram plot_roc_curve plot_score_histograms
+        plot_slice_metric_heatmap save_figure set_plot_style
+    """,
     "integrations.importing": "read_logs",
     "integrations.assertions": "assert_metric assert_no_leakage assert_not_worse",
     "integrations.sklearn": "sklearn_scorer",
     "integrations.executors": "open_executor",
 }
 """Module, and the names of it that the root gives but no longer lists."""
+MOVED_PLACES = {
+    "": {
+        "DEFAULT_BOOTSTRAP_RESAMPLES": "inference.DEFAULT_N_RESAMPLES",
+        "SimilarityAuditFinding": "text_dedup.SimilarityFinding",
+    },
+    "claims.evidence": {"RECOMMENDED_SOURCE_ROLES": "manifest.RECOMMENDED_SOURCE_ROLES"},
+    "harness": {
+        "DEFAULT_BOOTSTRAP_RESAMPLES": "inference.DEFAULT_N_RESAMPLES",
+        "Scorer": "protocols.Scorer",
+        "SliceAwareScorer": "protocols.SliceAwareScorer",
+    },
+    "loaders": {"DatasetLoader": "protocols.DatasetLoader"},
+    "metrics": {"headline_metrics": "thresholds.operating_points.headline_metrics"},
+    "scorecards": {"MetricSpec": "protocols.MetricSpec"},
+    "splits": {"PoolBuilder": "protocols.PoolBuilder", "Splitter": "protocols.Splitter"},
+    "text_dedup": {"SimilarityAuditFinding": "text_dedup.SimilarityFinding"},
+}
+"""Module (the root is ""), the names that it had, and what they mean now."""
 _ROOT = "eval_toolkit."
 
 
@@ -185,7 +215,13 @@ class _Alias:
         return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
 
     def exec_module(self, module: ModuleType) -> None:
+        old = str(module.__spec__.name)  # type: ignore[union-attr]
         module.__spec__ = self._spec  # the import system has put the old name there
+        # A part imported by the system would be bound in its package, and hide the function that
+        # has its name (`eda.distribution_shift`). One that is there already is not.
+        for name, home in MOVED.items():
+            if f"{_ROOT}{name}".startswith(f"{old}."):
+                sys.modules.setdefault(f"{_ROOT}{name}", import_module(_ROOT + home))
 
 
 class _OldNames:
@@ -199,6 +235,26 @@ class _OldNames:
             return None
         home = ".".join(filter(None, (MOVED[old], rest)))
         return ModuleSpec(fullname, _Alias(_ROOT + home))  # type: ignore[arg-type]  # duck-typed
+
+
+def elsewhere(module: str, name: str) -> Any:
+    """Return what a module's old name means now.
+
+    Raises
+    ------
+    AttributeError
+        If the module never had the name.
+
+    Examples
+    --------
+    >>> elsewhere("eval_toolkit.splits", "Splitter").__module__
+    'eval_toolkit.protocols'
+    """
+    known = MOVED_PLACES.get(f"{module}.".removeprefix(_ROOT).rstrip("."), {})
+    if name not in known:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    home, _, meant = known[name].rpartition(".")
+    return getattr(import_module(_ROOT + home), meant)
 
 
 def find_moved() -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from eval_toolkit._internal.moved import elsewhere
 from eval_toolkit.errors import MissingExtraError
 
 __all__ = ["names_on_use", "require"]
@@ -52,7 +53,7 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         Its dotted name.
     homes : mapping of str to str
         Module of the package, or the dotted name of one elsewhere, and the names that come from
-        it, with spaces between them.
+        it, with spaces between them. Names that have moved are found as well.
 
     Examples
     --------
@@ -63,10 +64,10 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
     def find(name: str) -> Any:
         if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return elsewhere(package, name)
         module = home[name]
-        elsewhere = module.startswith("eval_toolkit.")
-        return getattr(import_module(module if elsewhere else f"{package}.{module}"), name)
+        other = module.startswith("eval_toolkit.")
+        return getattr(import_module(module if other else f"{package}.{module}"), name)
 
     if (module := sys.modules.get(package)) is not None and package.startswith("eval_toolkit"):
         vars(module).setdefault("__dir__", lambda: sorted({*vars(module), *home}))

@@ -6,9 +6,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 __all__ = ["AggregateEvidence", "EvidenceAxis", "EvidenceStatus", "PairingMetadata"]
+
+__getattr__ = names_on_use(__name__, {})  # no more than what has moved
 
 EvidenceStatus: TypeAlias = Literal["inferential", "descriptive", "diagnostic", "unsupported"]
 

@@ -71,7 +71,7 @@ class Measuring:
                 )
         return cls(
             tuple(specs),
-            validation.integer(n_resamples, "n_resamples", low=1),
+            validation.integer(n_resamples, "n_resamples", low=0),
             validation.fraction(confidence, "confidence"),
             resolve_seed(seed, rng),
             executor,
@@ -155,6 +155,8 @@ def paired_entry(
             return {"skipped": outcome.why}
     if not rows.n:
         return {"skipped": "the slice has no rows"}
+    if not how.n_resamples:
+        return {"skipped": "`n_resamples` is 0: no interval is asked for"}
     order = np.argsort(np.array(unit_ids, dtype=object), kind="stable")
     groups = rows.groups
     try:

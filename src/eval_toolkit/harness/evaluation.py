@@ -80,7 +80,7 @@ def evaluate(
     git_sha : str, optional
         Commit of the code, to be stored.
     n_resamples, confidence, executor
-        As in `bootstrap_ci`.
+        As in `bootstrap_ci`; with ``n_resamples=0`` values have no intervals.
     paired_diffs : sequence of (a, b), optional
         Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
     rng, seed : int, Generator, …, default 42

@@ -56,6 +56,10 @@ class Message:
         """Return the JSON form that chat interfaces take."""
         return {"role": self.role.value, "content": self.content}
 
+    def model_dump(self) -> dict[str, str]:
+        """Return what `to_dict` returns, by the name that pydantic gives it."""
+        return self.to_dict()
+
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
         """Return the message of ``{"role": …, "content": …}``; other keys are refused by name."""

@@ -1,14 +1,14 @@
 """Rollouts as graphs: a rooted tree of turns; a conversation without branches is a chain."""
 
 from collections.abc import Iterator, MutableSequence, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, TypeVar
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["ENDED", "Graph", "Node"]
+__all__ = ["ENDED", "Graph", "Node", "as_graph"]
 
 ENDED = "ended"
 """Status of what stands for a branch whose attack had nothing more to say, beside others."""
@@ -273,3 +273,59 @@ def _own(node: Node[Any, Any]) -> tuple[Any, ...]:
 
 
 _COMPARED = tuple(one.name for one in fields(Node) if one.compare and one.name != "children")
+
+
+_OF_A_TURN = ("context", "probe", "response", "children")
+
+
+def as_graph(rollout: Any) -> "Graph[Any, Any]":
+    """Return a rollout as a `Graph`: itself, or a copy of one that another package has made.
+
+    Parameters
+    ----------
+    rollout : object
+        A `Graph`, or an object with ``context`` and ``children`` whose nodes have ``context``,
+        ``probe``, ``response``, ``children`` and perhaps ``reward``, as astra-rl's have.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is neither, or a node lacks one of those.
+    InvalidInputError
+        If a node is its own descendant, or is in two places.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Theirs
+    >>> turn = Theirs(context="Hi", probe="How are you?", response="Fine.", reward=0.5, children=[])
+    >>> as_graph(Theirs(context="Hi", children=[turn])).children[0].response
+    'Fine.'
+    """
+    if isinstance(rollout, Graph):
+        return rollout
+    if not (hasattr(rollout, "context") and hasattr(rollout, "children")):
+        raise InvalidTypeError(f"the sampler returned {type(rollout).__name__}, not a Graph")
+    made: Graph[Any, Any] = Graph(rollout.context)
+    copies: dict[int, Node[Any, Any]] = {}  # a turn in two places stays one, which `relink` refuses
+    waiting: list[tuple[Any, Any]] = [(rollout, made)]
+    while waiting:
+        theirs, ours = waiting.pop()
+        if isinstance(theirs.children, str) or not isinstance(theirs.children, Sequence):
+            raise InvalidTypeError(f"`children` of a {type(theirs).__name__} must be a sequence")
+        for turn in theirs.children:
+            if id(turn) not in copies:
+                copies[id(turn)] = copy = _copied(turn)
+                waiting.append((turn, copy))
+            ours.children.append(copies[id(turn)])
+    made.relink()
+    return made
+
+
+def _copied(turn: Any) -> Node[Any, Any]:
+    """Return a turn without those that follow."""
+    if isinstance(turn, Node):
+        return replace(turn, children=[])
+    lacking = [name for name in _OF_A_TURN if not hasattr(turn, name)]
+    if lacking:
+        raise InvalidTypeError(f"a turn is {type(turn).__name__}, which has no `{lacking[0]}`")
+    return Node(turn.context, turn.probe, turn.response, getattr(turn, "reward", None))

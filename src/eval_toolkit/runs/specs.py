@@ -126,7 +126,7 @@ class SummarySpec:
     seed : int, default 42
         Seed of the resamples.
     n_resamples : int, default 1000
-        Bootstrap resamples, where an interval is made of them.
+        Bootstrap resamples, where an interval is made of them; 0 makes no interval at all.
     method : str, optional
         Method of the intervals, as in `summarise`.
     executor : Executor, optional

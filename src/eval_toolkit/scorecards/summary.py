@@ -102,7 +102,7 @@ def summarise(
         (`metric_specs.mean_of`), which is the same in every slice, and all other metrics the
         default of `inference.bootstrap_ci`: score intervals in closed form where there is one.
     n_resamples : int, default 1000
-        Bootstrap resamples.
+        Bootstrap resamples; 0 makes no interval at all, closed forms included.
     seed, rng : int, Generator, …, default 42
         Two spellings of one argument.
     executor : Executor, optional
@@ -140,7 +140,7 @@ def summarise(
         validation.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
         None if method is None else validation.choice(method, "method", _METHODS),
         Intervals(
-            validation.integer(n_resamples, "n_resamples", low=1),
+            validation.integer(n_resamples, "n_resamples", low=0),
             validation.fraction(confidence, "confidence"),
             method if method in _BOOTSTRAP_METHODS else None,
             resolve_seed(seed, rng),
@@ -334,7 +334,11 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
         data = Columns({spec.column: values}, spec.column)
         cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
     else:
-        ci, reason = _closed_form(values, units.plan, options.method, spec, options.how.confidence)
+        ci, reason = (
+            _closed_form(values, units.plan, options.method, spec, options.how.confidence)
+            if options.how.n_resamples
+            else (None, "")
+        )
         value, n_groups = float(values.mean()), units.plan.n_groups
         cell = MetricResult(value, "ok", reason, ci, n_units=len(values), n_groups=n_groups)
     return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
@@ -423,11 +427,11 @@ def _macro_cell(
     result = macro_mean(
         values, groups=[part.groups for part in there], confidence=options.how.confidence
     )
-    ci = result.ci
+    ci, why_none = (result.ci, result.reason) if options.how.n_resamples else (None, "")
     if ci is not None:  # a mean of shares does not leave [0, 1]
         ci = ci.clipped(spec.bounds)
     left = len(parts) - len(there)
-    reasons = [f"{left} of {len(parts)} parts have no value" if left else "", result.reason]
+    reasons = [f"{left} of {len(parts)} parts have no value" if left else "", why_none]
     details = {"by": by, "n_parts": len(there), "higher_is_better": spec.higher_is_better}
     error = {} if result.se is None else {"standard_error": result.se}
     return MetricResult(

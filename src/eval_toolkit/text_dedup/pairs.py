@@ -249,15 +249,17 @@ class JoinStrategy(ABC):
         checked_texts(reference, "reference")
         return self.across(query, reference, _threshold(threshold)).expanded()
 
-    def pairs_within(self, texts: list[str], k_neighbors: int) -> tuple[FloatArray, IntArray]:
+    def pairs_within(
+        self, texts: list[str], k_neighbors: int | None = None, *, k: int | None = None
+    ) -> tuple[FloatArray, IntArray]:
         """Return each row's nearest rows of the same list, itself first.
 
         Parameters
         ----------
         texts : list of str
             One text per row.
-        k_neighbors : int
-            How many, the row itself included.
+        k_neighbors, k : int
+            How many, the row itself included. Two spellings of one argument.
 
         Returns
         -------
@@ -267,14 +269,20 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not a list of str or ``k_neighbors`` is below 1.
+            If the texts are not a list of str, or ``k_neighbors`` is below 1, missing or given
+            twice.
         """
-        k = min(validation.integer(k_neighbors, "k_neighbors", low=1), len(texts))
-        rows, neighbours = self._neighbours_within(checked_texts(texts, "texts"), k)
-        return nearest(rows, rows, neighbours, k, self_first=True)
+        n = min(_asked(k_neighbors, k), len(texts))
+        rows, neighbours = self._neighbours_within(checked_texts(texts, "texts"), n)
+        return nearest(rows, rows, neighbours, n, self_first=True)
 
     def pairs_across(
-        self, query: list[str], reference: list[str], k_neighbors: int
+        self,
+        query: list[str],
+        reference: list[str],
+        k_neighbors: int | None = None,
+        *,
+        k: int | None = None,
     ) -> tuple[FloatArray, IntArray]:
         """Return each query row's nearest reference rows.
 
@@ -282,8 +290,8 @@ class JoinStrategy(ABC):
         ----------
         query, reference : list of str
             One text per row.
-        k_neighbors : int
-            How many.
+        k_neighbors, k : int
+            How many. Two spellings of one argument.
 
         Returns
         -------
@@ -293,13 +301,22 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not lists of str or ``k_neighbors`` is below 1.
+            If the texts are not lists of str, or ``k_neighbors`` is below 1, missing or given
+            twice.
         """
-        k = min(validation.integer(k_neighbors, "k_neighbors", low=1), len(reference))
+        n = min(_asked(k_neighbors, k), len(reference))
         checked_texts(query, "query")
         checked_texts(reference, "reference")
-        rows, others, neighbours = self._neighbours_across(query, reference, k)
-        return nearest(rows, others, neighbours, k, self_first=False)
+        rows, others, neighbours = self._neighbours_across(query, reference, n)
+        return nearest(rows, others, neighbours, n, self_first=False)
+
+
+def _asked(k_neighbors: int | None, k: int | None) -> int:
+    """Return how many neighbours are asked for, in either spelling."""
+    if k_neighbors is not None and k is not None:
+        raise InvalidInputError("give `k_neighbors` or `k`, not both: they are the same argument")
+    given: Any = k if k_neighbors is None else k_neighbors
+    return validation.integer(given, "k_neighbors", low=1)
 
 
 def checked_threshold(value: float, strategy: Any) -> float:

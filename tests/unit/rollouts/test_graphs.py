@@ -2,6 +2,7 @@
 
 import copy
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts import Conversation, Graph, Node, Turn
+from eval_toolkit.rollouts.graphs import as_graph
 
 
 def node(name, *children):
@@ -186,3 +188,67 @@ class TestConversations:
     def test_it_begins_with_a_text(self):
         with pytest.raises(InvalidTypeError):
             Conversation(3)
+
+
+class TestGraphsOfOthers:
+    """What has the fields of a graph is read as one; astra-rl's are such objects."""
+
+    def turn(self, *children, **fields):
+        told = {"context": "Hi", "probe": "How?", "response": "So.", "reward": 0.5, **fields}
+        return SimpleNamespace(**told, children=list(children))
+
+    def test_a_tree(self):
+        theirs = SimpleNamespace(
+            context="Hi", children=[self.turn(self.turn(probe="And?")), self.turn(reward=None)]
+        )
+        graph = as_graph(theirs)
+        assert [(node.id, node.probe, node.reward) for node in graph.nodes()] == [
+            ("0", "How?", 0.5),
+            ("0.0", "And?", 0.5),
+            ("1", "How?", None),
+        ]
+        assert theirs.children[0].children[0].probe == "And?"  # theirs are left as they are
+
+    def test_ours_is_itself(self):
+        graph = Graph("Hi", [Node("Hi", "How?", "So.")])
+        assert as_graph(graph) is graph
+
+    def test_our_turns_in_their_graph_keep_what_they_know(self):
+        node = Node("Hi", "How?", "So.", scores={"tox": 0.5}, children=[Node("Hi", "And?", "No.")])
+        graph = as_graph(SimpleNamespace(context="Hi", children=(node,)))
+        assert [turn.probe for turn in graph.nodes()] == ["How?", "And?"]
+        assert graph.children[0].scores == {"tox": 0.5}
+        assert graph.children[0] is not node
+
+    def test_long_chains(self):
+        last = self.turn()
+        for _ in range(5000):
+            last = self.turn(last)
+        assert len(as_graph(SimpleNamespace(context="Hi", children=[last])).first_path()) == 5001
+
+    def test_cycles_and_shared_turns(self):
+        node = self.turn()
+        node.children.append(node)
+        for children in ([node], [self.turn(last := self.turn()), last]):
+            with pytest.raises(InvalidInputError, match="is in the graph twice"):
+                as_graph(SimpleNamespace(context="Hi", children=children))
+
+    @pytest.mark.parametrize(
+        ("thing", "message"),
+        [
+            ({"context": "Hi"}, "returned dict, not a Graph"),
+            (SimpleNamespace(context="Hi"), "returned SimpleNamespace, not a Graph"),
+            (SimpleNamespace(context="Hi", children="no"), "must be a sequence"),
+            (
+                SimpleNamespace(context="Hi", children=["no"]),
+                "a turn is str, which has no `context`",
+            ),
+            (
+                SimpleNamespace(context="Hi", children=[SimpleNamespace(context="Hi")]),
+                "which has no `probe`",
+            ),
+        ],
+    )
+    def test_what_is_none(self, thing, message):
+        with pytest.raises(InvalidTypeError, match=message):
+            as_graph(thing)

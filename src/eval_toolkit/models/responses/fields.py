@@ -180,6 +180,10 @@ class Fields:
         """Return plain JSON types; `from_dict` reads them back."""
         return {name: _json(getattr(self, name)) for name in self.__slots__}
 
+    def model_dump(self) -> dict[str, Any]:
+        """Return what `to_dict` returns, by the name that pydantic gives it."""
+        return self.to_dict()
+
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> Self:
         """Return what `to_dict` wrote, or what the published interface writes."""

@@ -33,7 +33,7 @@ from eval_toolkit.rollouts.evaluators.runs import (
     identities,
 )
 from eval_toolkit.rollouts.evaluators.specs import is_first_turn, mean_specs, of_shares
-from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.graphs import Graph, as_graph
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import Records
@@ -59,8 +59,8 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
     Parameters
     ----------
     sampler : object
-        Has ``eval_rollout(seed)``, which returns a `Graph`, and ``system``. One that also has
-        ``eval_rollouts(seeds, attempts=…)`` is asked once for everything.
+        Has ``eval_rollout(seed)``, which returns a `Graph` or one of astra-rl's, and ``system``. One
+        that also has ``eval_rollouts(seeds, attempts=…)`` is asked once for everything.
     seeds : sequence, optional
         What to roll out from: prompts, `SeedPrompt` objects, numbers. Without seeds, the numbers
         from 0 on.
@@ -223,6 +223,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         """Measure rollouts that are there."""
         seen: dict[str, int] = {}
         done = []
+        graphs = [as_graph(graph) for graph in graphs]
         for graph, known in zip(graphs, identities([goal_of(g) for g in graphs]), strict=True):
             name = graph.unit_id or known.content_hash[:16]
             digest = known.content_hash

@@ -9,14 +9,13 @@ from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
-    InvalidTypeError,
     MissingExtraError,
     ModelError,
     PluginError,
 )
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, identities
-from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.graphs import Graph, as_graph
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.specs import AskSpec
 
@@ -122,10 +121,8 @@ def goal_of(graph: Graph[Any, Any]) -> Any:
 
 def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
     """Return the rollout with the status that its turns give it; raise if it is no tree."""
-    graph: Any = rollout.graph
     try:
-        if not isinstance(graph, Graph):
-            raise InvalidTypeError(f"the sampler returned {type(graph).__name__}, not a Graph")
+        graph = as_graph(rollout.graph)
         graph.relink()
     except InvalidInputError as error:
         error.add_note(f"in the rollout of seed {rollout.seed!r:.200}")
@@ -134,5 +131,5 @@ def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
         for node in graph.nodes():
             if node.status == status:
                 reason = f"turn {node.depth}: {node.reason or 'no reason given'}"
-                return dataclasses.replace(rollout, status=status, reason=reason)
-    return rollout
+                return dataclasses.replace(rollout, graph=graph, status=status, reason=reason)
+    return dataclasses.replace(rollout, graph=graph)
