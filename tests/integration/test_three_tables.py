@@ -106,7 +106,7 @@ def test_conversations_are_scored_again(runs: Path, tmp_path: Path) -> None:
 )
 def test_the_viewer_finds_what_units_say(name: str, words: str, n: int, runs: Path) -> None:
     pytest.importorskip("starlette")
-    from tests.viewer_driving import TOKEN, Asking
+    from tests.support.viewer_driving import TOKEN, Asking
 
     from eval_toolkit.report.viewer import create_app
 
