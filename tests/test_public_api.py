@@ -14,7 +14,7 @@ import pytest
 
 import eval_toolkit
 from eval_toolkit._internal.moved import MOVED_NAMES
-from tests.each import each
+from tests.support.each import each
 
 HERE = Path(__file__).resolve().parent
 SNAPSHOT = (HERE / "public_api.txt").read_text(encoding="utf-8").splitlines()

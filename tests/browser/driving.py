@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.hostile import PRODUCT, pieces
+from tests.support.hostile import PRODUCT, pieces
 
 __all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
 

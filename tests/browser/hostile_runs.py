@@ -1,6 +1,6 @@
 """Small runs of every kind with a hostile text in every field, made by the library's own writers.
 
-Each text of ``tests.hostile`` goes through each field of some run. What the writers refuse are
+Each text of ``tests.support.hostile`` goes through each field of some run. What the writers refuse are
 names that are empty, and halves of surrogate pairs in what a table holds; `test_hostile_runs`
 asserts that they do. A name that results repeat hundreds of times is not one of 5 MB here: those
 go through texts, answers, reasons and one id.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.hostile import HOSTILE, LONG, SHORT, one_name
+from tests.support.hostile import HOSTILE, LONG, SHORT, one_name
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import ModelError, UndefinedMetricError

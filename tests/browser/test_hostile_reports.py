@@ -8,7 +8,7 @@ from tests.browser import hostile_runs
 from tests.browser.conftest import Opens
 from tests.browser.driving import DESK, PHONE
 from tests.browser.hostile_runs import HALVES, NAME, NAMES, Given
-from tests.hostile import HOSTILE, PRODUCT
+from tests.support.hostile import HOSTILE, PRODUCT
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.harness import evaluate, save_run

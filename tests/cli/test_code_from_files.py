@@ -466,7 +466,7 @@ class TestStoredRuns:
 
     def test_the_served_comparison(self, attack: Attack, pair: list[Path]) -> None:
         pytest.importorskip("starlette")
-        from tests.viewer_serving import served
+        from tests.support.viewer_serving import served
 
         from eval_toolkit.report.viewer.listing import RunList
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
-from tests.unit.integrations.lm_eval_files import (
+from tests.support.lm_eval_files import (
     question,
     write_log,
     write_results,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
-from tests.model_fixture import fetched_toxicity_scorer
+from tests.support.model_fixture import fetched_toxicity_scorer
 
 from eval_toolkit.rollouts import rollouts_of
 from eval_toolkit.runs import Run

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.model_fixture import fetched_toxicity_scorer
+from tests.support.model_fixture import fetched_toxicity_scorer
 
 from eval_toolkit.rollouts import load_seeds, seed_notes
 

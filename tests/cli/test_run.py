@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
-from tests.fault_server import FaultServer
+from tests.support.fault_server import FaultServer
 
 from eval_toolkit.runs import Run, run_state
 

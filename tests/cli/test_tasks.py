@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
-from tests.fault_server import FaultServer
+from tests.support.fault_server import FaultServer
 
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import contamination, fewshot_leakage, load_task, run_task

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.viewer_driving import plain_run
+from tests.support.viewer_driving import plain_run
 
 from eval_toolkit.cli.view import view
 

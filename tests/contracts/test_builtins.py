@@ -11,8 +11,8 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from tests.fault_server import FaultServer
-from tests.model_fixture import write_tiny_model
+from tests.support.fault_server import FaultServer
+from tests.support.model_fixture import write_tiny_model
 
 from eval_toolkit import EvalSlice, as_scorer, leakage, loaders, splits
 from eval_toolkit import metric_specs as ms

@@ -12,7 +12,7 @@ import pytest
 from click import UsageError
 from docs._ext.blocks import check_fences, fences, run_page
 from tests.docs.pages import ROOT, check_command, commands, named, pages
-from tests.each import each
+from tests.support.each import each
 
 # Pages that a test runs because it also looks at what they leave behind.
 ELSEWHERE = {
@@ -29,8 +29,8 @@ ELSEWHERE = {
     "docs/plots.md": "tests/docs/test_plots_page.py",
     "docs/reports.md": "tests/docs/test_reports_page.py",
     "docs/rollouts.md": "tests/docs/test_rollouts_page.py",
-    **{f"docs/leakage/LK{n:03}.md": "tests/unit/test_leakage_docs.py" for n in range(1, 12)},
-    "docs/leakage/README.md": "tests/unit/test_leakage_docs.py",
+    **{f"docs/leakage/LK{n:03}.md": "tests/unit/leakage/test_docs.py" for n in range(1, 12)},
+    "docs/leakage/README.md": "tests/unit/leakage/test_docs.py",
 }
 PAGES = {named(page): page for page in pages()}
 BLOCKS = {name: fences(page.read_text("utf-8")) for name, page in PAGES.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.docs.pages import DOCS, ROOT
-from tests.each import each
+from tests.support.each import each
 
 PAGE = (DOCS / "migrating.md").read_text("utf-8")
 NAMES = ROOT / "tests" / "interop" / "original" / "names.txt"

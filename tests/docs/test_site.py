@@ -9,7 +9,7 @@ import pytest
 from docs._ext.api import api_pages, documented_names
 from docs._ext.blocks import fences
 from tests.docs.pages import DOCS, ROOT, named, pages
-from tests.each import each
+from tests.support.each import each
 
 PAGES = pages()
 LINK = re.compile(r"\]\((?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?(?:\s+\"[^\"]*\")?\)")

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.each import each
 from tests.faults.escapes import (
     CHEATS,
     ESCAPES,
@@ -20,6 +19,7 @@ from tests.faults.escapes import (
     TOOLS,
     Outside,
 )
+from tests.support.each import each
 
 from eval_toolkit._internal.sandbox import (
     ALLOW_WEAKER,

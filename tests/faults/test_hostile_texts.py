@@ -1,7 +1,7 @@
 """Ten megabytes of the worst each grader of texts can be given: counted, and soon."""
 
 import pytest
-from tests.ending import must_end
+from tests.support.ending import must_end
 
 from eval_toolkit.graders import (
     Bleu,

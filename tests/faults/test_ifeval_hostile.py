@@ -1,7 +1,7 @@
 """IFEval on texts that were written to hurt: long, repetitive, deeply nested."""
 
 import pytest
-from tests.ending import must_end
+from tests.support.ending import must_end
 
 from eval_toolkit.graders import IFEval
 from eval_toolkit.graders.ifeval import follows, instruction_ids

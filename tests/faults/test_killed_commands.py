@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fault_server import FaultServer
+from tests.support.fault_server import FaultServer
 
 from eval_toolkit.runs import Run
 

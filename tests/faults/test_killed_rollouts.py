@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fault_server import FaultServer
 from tests.faults import rolled_run
 from tests.faults.rolled_run import CONCURRENCY, MARK, N_REQUESTS
+from tests.support.fault_server import FaultServer
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts import System, run_rollouts

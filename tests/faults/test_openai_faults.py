@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.fault_server import FLAKY, FaultServer, answer_to, share
+from tests.support.fault_server import FLAKY, FaultServer, answer_to, share
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message
@@ -245,7 +245,7 @@ def test_log_likelihoods_survive_faults_too() -> None:
 
 
 def test_the_server_runs_on_its_own() -> None:
-    command = [sys.executable, "-m", "tests.fault_server", "--rate", "1", "--kinds", "503"]
+    command = [sys.executable, "-m", "tests.support.fault_server", "--rate", "1", "--kinds", "503"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import fault_server
-from tests.fault_server import FaultServer
+from tests.support import fault_server
+from tests.support.fault_server import FaultServer
 
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.rollouts import SeedPrompt, System, rollouts_of, run_rollouts

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
-from tests.hostile import SHORT
+from tests.support.hostile import SHORT
 
 __all__ = ["MARK", "Changing"]
 

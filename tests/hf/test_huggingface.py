@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.model_fixture import ask
+from tests.support.model_fixture import ask
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.huggingface import HuggingFaceModel

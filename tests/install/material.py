@@ -11,7 +11,7 @@ import sys
 import zlib
 from pathlib import Path
 
-from tests.model_fixture import write_tiny_model
+from tests.support.model_fixture import write_tiny_model
 
 N_ROWS = 400
 N_ITEMS = 12

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.model_fixture import fetched_toxicity_scorer
+from tests.support.model_fixture import fetched_toxicity_scorer
 
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.rollouts import (

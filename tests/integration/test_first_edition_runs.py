@@ -1,7 +1,7 @@
 """Runs that the first edition wrote: every reader says of them what it said then.
 
 ``tests/fixtures/first_edition`` holds the runs and what was said. Places of cells are compared as
-`tests.first_edition_cells` spells them, so that a change of spelling is made there alone.
+`tests.support.first_edition_cells` spells them, so that a change of spelling is made there alone.
 """
 
 import json
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import first_edition_readers as readers
-from tests.first_edition_cells import (
+from tests.fixtures.first_edition import asked
+from tests.support import first_edition_readers as readers
+from tests.support.first_edition_cells import (
     Cell,
     Known,
     assertion_misses,
@@ -28,8 +29,7 @@ from tests.first_edition_cells import (
     row_cells,
     stored_cells,
 )
-from tests.first_edition_readers import HERE, PAIRS, RUNS, copied, differences, expected
-from tests.fixtures.first_edition import asked
+from tests.support.first_edition_readers import HERE, PAIRS, RUNS, copied, differences, expected
 
 from eval_toolkit.rollouts import rescore_rollouts
 from eval_toolkit.runs import Run, run_state
@@ -191,7 +191,7 @@ def test_exports(run: Run, tmp_path: Path) -> None:
 )
 def test_viewer(name: str, shown: str, runs: Path) -> None:
     pytest.importorskip("starlette")
-    from tests.viewer_driving import TOKEN, Asking
+    from tests.support.viewer_driving import TOKEN, Asking
 
     from eval_toolkit.report.viewer import create_app
 

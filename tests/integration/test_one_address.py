@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report_runs import Page, plain
+from tests.support.report_runs import Page, plain
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal import tables

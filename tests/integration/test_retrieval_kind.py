@@ -186,7 +186,7 @@ class TestReaders:
 
     def test_a_query_has_a_page_and_a_card(self, runs: dict[str, Path]) -> None:
         pytest.importorskip("starlette")
-        from tests.viewer_driving import TOKEN, Asking
+        from tests.support.viewer_driving import TOKEN, Asking
 
         from eval_toolkit.report import report_html
         from eval_toolkit.report.viewer import create_app

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.first_edition_readers import differences
 from tests.fixtures.first_edition import asked
+from tests.support.first_edition_readers import differences
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.report import write_report
@@ -107,7 +107,7 @@ def test_conversations_are_scored_again(runs: Path, tmp_path: Path) -> None:
 )
 def test_the_viewer_finds_what_units_say(name: str, words: str, n: int, runs: Path) -> None:
     pytest.importorskip("starlette")
-    from tests.viewer_driving import TOKEN, Asking
+    from tests.support.viewer_driving import TOKEN, Asking
 
     from eval_toolkit.report.viewer import create_app
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.each import each
 from tests.properties.strategies import OFF_EDGE, labelled_scores, permutations_of, weighted_rows
+from tests.support.each import each
 
 from eval_toolkit import metrics
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError

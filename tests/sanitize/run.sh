@@ -36,7 +36,7 @@ from eval_toolkit._internal.kernel import _native, _neardup
 assert all("build/sanitize" in kernel.__file__ for kernel in (_native, _neardup))
 '
 LD_PRELOAD=$asan "$python" -m pytest -q -p no:cacheprovider -p no:randomly -k "not numpy" \
-  tests/unit/test_kernel.py tests/unit/test_kernel_arrays.py tests/unit/test_text_dedup_kernel.py \
+  tests/unit/_internal/kernel/test_kernel.py tests/unit/_internal/kernel/test_arrays.py tests/unit/_internal/kernel/test_neardup.py \
   tests/properties/test_text_dedup_properties.py \
   tests/properties/test_engine_properties.py::test_both_kernels_agree \
   tests/properties/test_engine_properties.py::test_rank_order_sorts_and_is_unique "$@"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.fuzz.pages import check_page
 from tests.fuzz.target import BrokenError, Target, command, each
-from tests.viewer_driving import TOKEN, Asking
+from tests.support.viewer_driving import TOKEN, Asking
 
 from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.strict_json import json_bytes

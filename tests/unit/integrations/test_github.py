@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hostile import SHORT
+from tests.support.hostile import SHORT
 
 from eval_toolkit._internal.display import Table
 from eval_toolkit._internal.display.to_markdown import markdown_table

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hostile import SHORT
+from tests.support.hostile import SHORT
 
 from eval_toolkit import MetricResult, Records, Run, Scorecard, summarise, write_run
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingExtraError

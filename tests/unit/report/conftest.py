@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from tests import report_asked_runs
-from tests.report_runs import Page, made_run, scored_twice
+from tests.support import report_asked_runs
+from tests.support.report_runs import Page, made_run, scored_twice
 
 from eval_toolkit.leakage import ExactDuplicateCheck
 from eval_toolkit.report.sections import Section

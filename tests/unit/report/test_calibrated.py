@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
-from tests.report_runs import plain, written_rows
+from tests.support.report_runs import plain, written_rows
 
 from eval_toolkit.inference import clustered_rate
 from eval_toolkit.metrics import expected_calibration_error

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import stored_cells as stored
+from tests.support.report_runs import stored_cells as stored
 
 from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks
 

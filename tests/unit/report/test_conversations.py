@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report_asked_runs import HOSTILE, SCORER, SEEDS
-from tests.report_runs import WANTED, Page, plain
-from tests.shown_blocks import messages, notes, replies, texts
+from tests.support.report_asked_runs import HOSTILE, SCORER, SEEDS
+from tests.support.report_runs import WANTED, Page, plain
+from tests.support.shown_blocks import messages, notes, replies, texts
 
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.samples import _in_turn, build

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
-from tests.report_runs import WANTED, written_rows
+from tests.support.report_runs import WANTED, written_rows
 
 from eval_toolkit.report import curves
 from eval_toolkit.report.scored import scored_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import WANTED, plain, written_rows
+from tests.support.report_runs import WANTED, plain, written_rows
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.models.scripted import ScriptedModel

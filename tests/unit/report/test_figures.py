@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report_runs import written_rows
+from tests.support.report_runs import written_rows
 
 from eval_toolkit._internal.sandbox import Contained, Limits, Overrun, close_workers
 from eval_toolkit.report.figures import drawn

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report_asked_runs import SCORER, SEEDS, rollout_run, stopped_run
-from tests.report_runs import WANTED, Page, plain, written_rows
-from tests.report_runs import stored_cells as stored
+from tests.support.report_asked_runs import SCORER, SEEDS, rollout_run, stopped_run
+from tests.support.report_runs import WANTED, Page, plain, written_rows
+from tests.support.report_runs import stored_cells as stored
 
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report import headline
@@ -143,7 +143,7 @@ class TestTasks:
         )
 
     def test_agreement_of_votes_is_told(self, tmp_path: Path) -> None:
-        from tests.report_asked_runs import ROWS, Sums
+        from tests.support.report_asked_runs import ROWS, Sums
 
         from eval_toolkit.graders.judges import Judge
         from eval_toolkit.tasks import run_task

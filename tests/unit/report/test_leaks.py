@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import plain, written_rows
+from tests.support.report_runs import plain, written_rows
 
 from eval_toolkit.leakage import LEAKAGE_CODES
 from eval_toolkit.leakage.findings import LeakageFinding

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_asked_runs import HOSTILE
-from tests.report_runs import WANTED, Page, plain, written_rows
+from tests.support.report_asked_runs import HOSTILE
+from tests.support.report_runs import WANTED, Page, plain, written_rows
 
 from eval_toolkit.cli.main import main
 from eval_toolkit.report.provenance import _duration, build
@@ -77,7 +77,7 @@ def test_code_has_no_command_and_none_is_invented(judged_run: Run, shown: Shown)
     assert "No command line is stored" in page.all("section")[0]["text"]
     assert dict(section.data["settings"])["on_error"] == "exclude"
     # The task is a class of the tests: the run cannot tell its code.
-    assert any("class of your own, tests.report_asked_runs:Sums" in one
+    assert any("class of your own, tests.support.report_asked_runs:Sums" in one
                for one in section.data["caveats"])  # fmt: skip
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report_asked_runs import HOSTILE, ROWS, Sums, solve
-from tests.report_runs import WANTED, Page, plain
-from tests.shown_blocks import choices, notes, text, texts, verdicts
+from tests.support.report_asked_runs import HOSTILE, ROWS, Sums, solve
+from tests.support.report_runs import WANTED, Page, plain
+from tests.support.shown_blocks import choices, notes, text, texts, verdicts
 
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.scripted import ScriptedModel

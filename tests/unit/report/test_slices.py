@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import plain, stored_cells
+from tests.support.report_runs import plain, stored_cells
 
 from eval_toolkit.report import slices
 from eval_toolkit.report.sections import Section, Wanted

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.report_asked_runs import SCORER, SEEDS
-from tests.report_runs import WANTED, Page
+from tests.support.report_asked_runs import SCORER, SEEDS
+from tests.support.report_runs import WANTED, Page
 
 from eval_toolkit._internal.display import Estimate
 from eval_toolkit.errors import UndefinedMetricError

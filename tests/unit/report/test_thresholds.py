@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.report_runs import written_rows
+from tests.support.report_runs import written_rows
 
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import thresholds

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import written_rows
+from tests.support.report_runs import written_rows
 
 from eval_toolkit.report import worst
 from eval_toolkit.report.scored import Scored, scored_of

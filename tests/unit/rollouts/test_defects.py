@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.model_fixture import reference_logits, tiny_weights, write_tiny_model
+from tests.support.model_fixture import reference_logits, tiny_weights, write_tiny_model
 
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.models.embedded import EmbeddedModel
