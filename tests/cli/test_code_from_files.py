@@ -17,6 +17,7 @@ from tests.cli.conftest import Command
 
 from eval_toolkit.artifacts.strict_json import json_bytes
 from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import load_task, run_task
@@ -385,6 +386,31 @@ class TestAddresses:
         assert code == 0, err
         other = ("--model", "openai:m", "--base-url", "http://localhost:8/v1")
         assert command("run", path, *other, "--quiet", "--out", "out")[0] == 2
+
+    def test_a_host_named_by_https_is_not_asked_without(
+        self, attack: Attack, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Prompts, and OpenAI's key, would be sent for all on the way to read."""
+        monkeypatch.setenv("OPENAI_API_KEY", "a secret")
+
+        def task(scheme: str) -> Path:
+            options = f'{{base_url = "{scheme}://api.openai.com/v1"}}'
+            judge = f'rubric = "refusal"\nmodel = "openai:m"\nmodel_options = {options}\n'
+            return attack.task(f"[graders.judge]\n{judge}")
+
+        said = ("--model", "openai:m", "--base-url", "https://api.openai.com/v1", "--dry-run")
+        refused(attack, command("run", task("http"), *said), "without encryption", "api.openai.com")
+        code, _, err = command("run", task("https"), *said)
+        assert code == 0, err
+        monkeypatch.setenv("EVAL_TOOLKIT_HOSTS", "https://api.openai.com")
+        refused(attack, command("tasks", "show", task("http")), "without encryption")
+        assert command("tasks", "show", task("https"))[0] == 0
+
+    def test_the_key_is_not_sent_without_encryption(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "a secret")
+        for scheme, sent in (("http", False), ("https", True)):
+            model = OpenAICompatible("m", base_url=f"{scheme}://api.openai.com/v1")
+            assert ("Authorization" in model._endpoint._headers()[0]) is sent
 
 
 def resealed(run: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -292,3 +292,28 @@ def test_the_input_is_not_replaced(command: Command, file: Path, tmp_path: Path)
     assert "all.csv: is an input file" in err
     assert file.read_text() == HEADER + "".join(rows())
     assert not (tmp_path / "rest.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kept"),
+    [
+        ({b"\xff\xfe": b"a", b"name": b"\xff", b"k": b"v"}, {b"k": b"v"}),
+        ({b"A": b"1", b"a": b"2"}, {b"A": b"1"}),
+        ({b"": b"1", b"b": b"2"}, {b"b": b"2"}),
+        ({b"a'} ) TO 'x.csv'; --": b"'"}, {b"a'} ) TO 'x.csv'; --": b"'"}),
+    ],
+)
+def test_metadata_of_a_parquet_file_that_cannot_be_written_again(
+    command: Command, tmp_path: Path, metadata: dict[bytes, bytes], kept: dict[bytes, bytes]
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = [f"row {n} says {n * n * 7919} and {n * 31}" for n in range(30)]
+    columns = {"text": texts, "label": [n % 2 for n in range(30)]}
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    parquet.write_table(table, tmp_path / "all.parquet")
+    sizes = ("--sizes", "train=0.8,test=0.2")
+    code, _, err = command("split", tmp_path / "all.parquet", "--out", tmp_path / "parts", *sizes)
+    assert code == 0, err
+    written = parquet.read_metadata(tmp_path / "parts" / "train.parquet").metadata
+    assert {key: value for key, value in written.items() if key != b"ARROW:schema"} == kept

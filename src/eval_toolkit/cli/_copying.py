@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.tables import FileFormat
+from eval_toolkit._internal.tables.sources import connection, literal, plain_errors
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 __all__ = ["Copy", "copy_rows"]
@@ -194,25 +195,20 @@ def _copy_json(
 
 
 def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
-    import duckdb
-
-    def literal(path: str) -> str:
-        return "'" + path.replace("'", "''") + "'"
-
     number = "row_number_of_file"
     names = {name.lower() for name in tables.column_names(source)}
     while number in names:
         number += "_"
     kept = {"row": np.asarray(rows, dtype=np.int64)}
     file = literal(glob.escape(str(source)))
-    with duckdb.connect(config={"threads": 1}) as con:
+    with connection() as con, plain_errors(source):
         con.register("kept", kept)
         # Readers keep there what Parquet itself has no word for: categories, time zones, an index.
         stored = con.execute(f"SELECT key, value FROM parquet_kv_metadata({file})").fetchall()  # noqa: S608
         metadata = ", ".join(
-            f"{literal(key.decode())}: {literal(value.decode())}" for key, value in stored
+            f"{literal(key)}: {literal(value)}" for key, value in _metadata(stored).items()
         )
-        also = f", KV_METADATA {{{metadata}}}" if stored else ""
+        also = f", KV_METADATA {{{metadata}}}" if metadata else ""
         con.execute(
             f"COPY (SELECT * EXCLUDE ({number}) FROM ("  # noqa: S608
             f"SELECT *, row_number() OVER () - 1 AS {number} "
@@ -220,3 +216,16 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
             f"WHERE {number} IN (SELECT row FROM kept) ORDER BY {number}) "
             f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd{also})"
         )
+
+
+def _metadata(stored: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return what can be written again: texts with names, each once whatever its case."""
+    found: dict[str, tuple[str, str]] = {}
+    for key, value in stored:
+        try:
+            name, text = key.decode(), value.decode()
+        except UnicodeDecodeError:
+            continue
+        if name:
+            found.setdefault(name.lower(), (name, text))
+    return dict(found.values())

@@ -1,15 +1,16 @@
 """JSON schemas that tasks bring, checked on values that models write.
 
 Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
-on some values, and a schema that refers to itself can take twice as long for every level of them:
-schemas with patterns, ``uniqueItems`` or references are checked in a worker process, which is
-stopped in time.
+on some values, a schema that refers to itself can take twice as long for every level of them, and
+one that asks what was evaluated looks twice at every schema inside it. A schema is itself checked
+against a schema with such parts. Schemas with these words, long schemas, and long values are
+therefore checked in a worker process, which is stopped in time.
 """
 
 import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from eval_toolkit._internal.optional import require
@@ -21,7 +22,15 @@ SECONDS = 5.0
 """A check in a worker may take so long; the longest array of numbers that is read takes two."""
 
 _FEATURE = "a JSON schema"
-_SLOW = ('"pattern', '"uniqueItems"', '"$ref"', '"$dynamicRef"', '"$recursiveRef"')
+_MEMORY_MB = 1024
+_SLOW = (
+    *('"pattern', '"uniqueItems"', '"unevaluated'),
+    *('"$ref"', '"$dynamicRef"', '"$recursiveRef"'),
+)
+_SHORT = 2_000
+"""Characters of a schema that is looked at in this process."""
+_STEPS = 5_000_000
+"""Characters of a schema times values inside a value: less than a second."""
 _FRAMES = 10_000
 """Deep enough for any value that is read, a hundred for each of its levels."""
 
@@ -42,7 +51,7 @@ def schema_text(given: Any) -> str:
     Raises
     ------
     InvalidInputError
-        If it is no schema.
+        If it is no schema, or takes too long to check.
     MissingExtraError
         If jsonschema is not installed (extra ``validation``).
 
@@ -60,22 +69,57 @@ def schema_text(given: Any) -> str:
         raise InvalidInputError(
             f"`schema` is {str(given)[:80]!r}; it must be a JSON object"
         ) from None
-    _validator(text)
+    problem = _problem(text)
+    if problem:
+        raise InvalidInputError(f"`schema` {problem}")
     return text
+
+
+@functools.lru_cache(maxsize=64)
+def _problem(schema: str) -> str:
+    """Return why a text is no schema, "" where it is one."""
+    if len(schema) <= _SHORT:
+        return _problem_here(schema)
+    require("jsonschema", feature=_FEATURE, extra="validation")
+    from eval_toolkit._internal.sandbox import Overrun
+
+    try:
+        return str(_in_worker(_problem_here)(schema))
+    except Overrun as overrun:
+        much = f"more than {_MEMORY_MB} MB" if overrun.kind == "memory" else f"over {SECONDS:g} s"
+        return f"takes {much} to check; shorten it"
+
+
+def _problem_here(schema: str) -> str:
+    jsonschema = require("jsonschema", feature=_FEATURE, extra="validation")
+    table = json.loads(schema)
+    try:
+        _kind(table).check_schema(table)
+    except jsonschema.SchemaError as error:
+        return f"is no JSON schema: {error.message[:200]}"
+    except RecursionError:
+        return "is nested too deeply"
+    return ""
+
+
+def _kind(table: Any) -> Any:
+    validators = require("jsonschema", feature=_FEATURE, extra="validation").validators
+    return validators.validator_for(table, default=validators.Draft202012Validator)
+
+
+def _in_worker(function: Callable[..., Any]) -> Callable[..., Any]:
+    from eval_toolkit._internal.sandbox import Contained, Limits
+
+    limits = Limits(seconds=SECONDS, memory_mb=_MEMORY_MB)
+    return Contained(f"{__name__}:{function.__name__}", limits)
 
 
 @functools.lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
     """Return what checks values against a schema; it fetches nothing from anywhere."""
-    jsonschema = require("jsonschema", feature=_FEATURE, extra="validation")
     referencing = require("referencing", feature=_FEATURE, extra="validation")
     table = json.loads(schema)
-    kind = jsonschema.validators.validator_for(table, default=jsonschema.Draft202012Validator)
-    try:
-        kind.check_schema(table)
-    except jsonschema.SchemaError as error:
-        raise InvalidInputError(f"`schema` is no JSON schema: {error.message[:200]}") from None
-    return kind(table, registry=referencing.Registry())
+    return _kind(table)(table, registry=referencing.Registry())
 
 
 def follows(value: Any, schema: str) -> bool:
@@ -105,12 +149,24 @@ def follows(value: Any, schema: str) -> bool:
     >>> follows([1, 2], schema_text({"type": "array", "maxItems": 1}))
     False
     """
-    if not any(word in schema for word in _SLOW):
+    slow = len(schema) > _SHORT or any(word in schema for word in _SLOW)
+    if not slow and _n_values(value) * len(schema) <= _STEPS:
         return _follows(value, schema)
-    from eval_toolkit._internal.sandbox import Contained, Limits
+    return bool(_in_worker(_follows_in_worker)(value, schema))
 
-    check = Contained(f"{__name__}:_follows_in_worker", Limits(seconds=SECONDS, memory_mb=1024))
-    return bool(check(value, schema))
+
+def _n_values(value: Any) -> int:
+    """Return how many values there are inside a value, itself included."""
+    n, level = 0, [value]
+    while level:
+        n += len(level)
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return n
 
 
 def _follows_in_worker(value: Any, schema: str) -> bool:

@@ -128,7 +128,7 @@ class Origin:
 TYPED = Origin()
 """The user wrote the name: on the command line, or as an argument in Python."""
 _IN_FORCE: ContextVar[Origin] = ContextVar("origin", default=TYPED)
-_HOSTS: ContextVar[frozenset[str]] = ContextVar("hosts", default=frozenset())
+_HOSTS: ContextVar[frozenset["_Host"]] = ContextVar("hosts", default=frozenset())
 
 
 def read_from(file: str | PathLike[str], key: str = "", *, allow_code: bool = False) -> Origin:
@@ -196,14 +196,15 @@ def user_hosts(addresses: Iterable[str]) -> Iterator[None]:
     Parameters
     ----------
     addresses : iterable of str
-        URLs, or hosts as ``name:port``.
+        URLs, or hosts as ``name:port``. A host that is named by ``https://`` is asked by nothing
+        less.
 
     Examples
     --------
     >>> with user_hosts(["http://localhost:8000/v1"]), making(read_from("task.toml")):
     ...     refuse_address("localhost:8000", {})
     """
-    token = _HOSTS.set(_HOSTS.get() | {_host(one) for one in addresses})
+    token = _HOSTS.set(_HOSTS.get() | {_Host.read(one) for one in addresses})
     try:
         yield
     finally:
@@ -216,7 +217,7 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     Parameters
     ----------
     host : str
-        As ``name`` or ``name:port``.
+        As ``name`` or ``name:port``, or a URL, whose scheme counts too.
     secrets : mapping
         Options that choose what secrets are sent; a file gives none of them.
 
@@ -224,7 +225,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ------
     InvalidInputError
         If an object that was read from a file is being made, and the host is neither on the
-        command line nor in EVAL_TOOLKIT_HOSTS, or the file chooses a secret.
+        command line nor in EVAL_TOOLKIT_HOSTS, was named by https alone, or the file chooses a
+        secret.
 
     Examples
     --------
@@ -242,20 +244,38 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     if chosen:
         raise InvalidInputError(
             f"{origin.place} sets {chosen[0]}, which would send a variable of your environment to "
-            f"{host}; a file cannot choose that: {_ALLOW}"
+            f"{_Host.read(host).name}; a file cannot choose that: {_ALLOW}"
         )
-    in_environment = {_host(one) for one in environ.get(_HOSTS_VARIABLE, "").split(",") if one}
-    if _host(host) not in _HOSTS.get() | in_environment:
+    asked = _Host.read(host)
+    in_environment = {
+        _Host.read(one) for one in environ.get(_HOSTS_VARIABLE, "").split(",") if one.strip()
+    }
+    named = [one for one in _HOSTS.get() | in_environment if one.name == asked.name]
+    if not named:
         raise InvalidInputError(
-            f"{origin.place} would send prompts to {host}, a host that you did not name; put it "
-            f"into the environment variable {_HOSTS_VARIABLE}, or {_ALLOW}"
+            f"{origin.place} would send prompts to {asked.name}, a host that you did not name; put "
+            f"it into the environment variable {_HOSTS_VARIABLE}, or {_ALLOW}"
+        )
+    if asked.scheme == "http" and all(one.scheme == "https" for one in named):
+        raise InvalidInputError(
+            f"{origin.place} would send prompts to {asked.name} without encryption, a host that you "
+            f"named by https: {_ALLOW}"
         )
 
 
-def _host(address: str) -> str:
-    """Return the host of a URL, or of ``name:port``, in lower case."""
-    text = address.strip().lower()
-    return urlsplit(text).netloc if "://" in text else text
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A host as ``name`` or ``name:port`` in lower case, and how it is asked; "" where unsaid."""
+
+    name: str
+    scheme: str
+
+    @classmethod
+    def read(cls, address: str) -> "_Host":
+        """Return the host of a URL, or of ``name:port``."""
+        text = address.strip().lower()
+        parts = urlsplit(text)
+        return cls(parts.netloc, parts.scheme) if "://" in text else cls(text, "")
 
 
 def _consents(options: Any) -> Iterator[str]:

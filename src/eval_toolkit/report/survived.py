@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal.display import Count, Estimate, Number, Table
-from eval_toolkit._internal.tables.sources import connection, plain_errors
+from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit._internal.words import number
 from eval_toolkit.errors import EvalToolkitError
@@ -239,15 +239,13 @@ def _probes(run: Run) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
     nothing = np.array([], dtype=str), np.array([], dtype=str), np.array([], dtype=np.int64)
     if TURNS not in run.manifest["artifacts"]:
         return nothing
-    import glob
-
     path = run.path / TURNS
     try:
         with connection() as con, plain_errors(path):
             found = con.execute(
                 "SELECT coalesce(attack, ''), unit_id, coalesce(event, -1) FROM read_parquet(?, hive_partitioning = false) "
                 "WHERE node_id <> '' AND status <> 'ended'",
-                [glob.escape(str(path))],
+                [checked_place(con, path)],
             ).fetchall()
     except EvalToolkitError:
         return nothing

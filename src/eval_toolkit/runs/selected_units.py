@@ -1,14 +1,17 @@
 """Single units of a stored run: what was asked about them, answered and measured, a few at a time."""
 
-import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from eval_toolkit._internal.files import open_regular
-from eval_toolkit._internal.tables.sources import connection, plain_errors, quoted
+from eval_toolkit._internal.tables.sources import (
+    checked_place,
+    connection,
+    plain_errors,
+    quoted,
+)
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.judges.asking import judge_of
 from eval_toolkit.models.runner.jobs import JobResult
@@ -41,10 +44,9 @@ class _Files:
     """Files as they are."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        open_regular(path).close()  # a pipe would block the database
         with connection() as con, plain_errors(path):
             rows: list[tuple[Any, ...]] = con.execute(
-                sql, [glob.escape(str(path)), *parameters]
+                sql, [checked_place(con, path), *parameters]
             ).fetchall()
         return rows
 

@@ -1,23 +1,30 @@
 """The units of a stored run, looked up a few at a time or read as a whole."""
 
-import glob
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import tables
-from eval_toolkit._internal.files import open_regular
 from eval_toolkit._internal.tables.cells import without_mask
-from eval_toolkit._internal.tables.sources import connection, literal, plain_errors, quoted
+from eval_toolkit._internal.tables.sources import (
+    checked_place,
+    connection,
+    literal,
+    plain_errors,
+    quoted,
+)
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import three_tables
 from eval_toolkit.runs.table import Layout
 from eval_toolkit.runs.three_tables import PARQUET
 from eval_toolkit.runs.units import UNITS, WHO
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["StoredUnits", "stored_units", "unit_files", "units_of_records"]
 
@@ -202,7 +209,7 @@ class StoredUnits:
         with connection() as con, plain_errors(self.files[0]):
             found = con.execute(
                 f"SELECT {chosen} FROM {source.sql} ORDER BY {', '.join(order)}",  # noqa: S608
-                source._places(),
+                source._places(con),
             ).fetchnumpy()
         return {name: without_mask(found[f"c{at}"]) for at, name in enumerate(names)}
 
@@ -220,14 +227,12 @@ class StoredUnits:
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with connection() as con, plain_errors(self.files[0]):
             rows: list[tuple[Any, ...]] = con.execute(
-                sql, [*self._places(), *parameters]
+                sql, [*self._places(con), *parameters]
             ).fetchall()
         return rows
 
-    def _places(self) -> list[str]:
-        for file in self.files:
-            open_regular(file).close()  # a pipe would block the database
-        return [glob.escape(str(file)) for file in self.files]
+    def _places(self, con: "duckdb.DuckDBPyConnection") -> list[str]:
+        return [checked_place(con, file) for file in self.files]
 
 
 def unit_files(there: Collection[str]) -> tuple[str, ...]:

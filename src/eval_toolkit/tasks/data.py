@@ -120,13 +120,19 @@ class FileSource:
         if not self.by_subject:
             return []
         pattern = self._pattern(self._sample_split) or ""
-        # glob first, so that only the place of {subject} is free
-        before, after = map(glob.escape, pattern.split(_SUBJECT, 1))
-        exact = re.escape(pattern).replace(re.escape(_SUBJECT), "(?P<subject>[^/]+)", 1)
-        exact = exact.replace(re.escape(_SUBJECT), "(?P=subject)")
-        any_after = after.replace(glob.escape(_SUBJECT), "*")
-        names = [re.fullmatch(exact, path) for path in glob.glob(f"{before}*{any_after}")]  # noqa: PTH207
-        found = sorted({match["subject"] for match in names if match})
+        # One folder is looked into: a pattern may name the subject at every level of a large disk.
+        head, tail = pattern.split(_SUBJECT, 1)
+        first, slash, _ = tail.partition("/")
+        start = head.rpartition("/")[2]
+        exact = f"{re.escape(start)}(?P<subject>[^/]+)"
+        exact += "(?P=subject)".join(map(re.escape, first.split(_SUBJECT)))
+        before, after = glob.escape(head), "*".join(map(glob.escape, first.split(_SUBJECT)))
+        paths = glob.glob(f"{before}*{after}")  # noqa: PTH207
+        matches = [re.fullmatch(exact, path.rpartition("/")[2]) for path in paths]
+        subjects = {match["subject"] for match in matches if match}
+        found = sorted(
+            one for one in subjects if not slash or is_there(Path(pattern.replace(_SUBJECT, one)))
+        )
         if not found:
             raise MissingFileError(f"{pattern}: no file matches")
         return found

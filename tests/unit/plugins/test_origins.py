@@ -136,7 +136,7 @@ class TestAddresses:
         with pytest.raises(InvalidInputError, match="would send prompts to h:1"):
             named_model("openai:m", options, origin=FILE)
         assert named_model("openai:m", options, origin=TYPED).name == "m"
-        with user_hosts(["https://H:1/other"]):
+        with user_hosts(["http://H:1/other"]):
             assert named_model("openai:m", options, origin=FILE).name == "m"
         with user_hosts(["http://h:2/v1"]), pytest.raises(InvalidInputError):
             named_model("openai:m", options, origin=FILE)

@@ -1,5 +1,6 @@
 """Columns of files as arrays: all rows, or some of them picked inside duckdb."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.tables.cells import guessed, joined, parsed, without_mask
 from eval_toolkit._internal.tables.formats import FileFormat, check_file, expand_paths, format_of
 from eval_toolkit._internal.tables.numbers import MARKS, decimal_of, not_numbers, numbers_in
@@ -175,6 +177,7 @@ def _read(
     """Read the wanted columns of one file in one pass, then check the numbers."""
     also = () if pick is None else (*pick.where, *([pick.key] if pick.key else []))
     _check_columns(source, (*wanted, *also))
+    _refuse_repeated(con, source, wanted)
     selected = [
         f"{_expression(name, kind, source)} AS c{i}"
         for i, (name, kind) in enumerate(wanted.items())
@@ -203,6 +206,43 @@ def _read(
     if commas:
         _refuse_points(con, source, [n for n, kind in wanted.items() if kind == "number"], commas)
     return result
+
+
+def _refuse_repeated(
+    con: "duckdb.DuckDBPyConnection", source: Source, wanted: Mapping[str, str]
+) -> None:
+    """Raise if the texts of a Parquet file, which stores each once, are far more than its bytes."""
+    if source.is_json or source.separator is not None:
+        return
+    names = [name for name, kind in wanted.items() if kind != "number"]
+    if not names:
+        return
+    chosen = ", ".join(map(quoted, names))
+    described = con.execute(
+        f"DESCRIBE SELECT {chosen} FROM {source.sql}",  # noqa: S608
+        source.parameters,
+    ).fetchall()
+    lengths = [_length(quoted(name), row[1]) for name, row in zip(names, described, strict=True)]
+    sums = ", ".join(f"sum({length})" for length in lengths if length)
+    if not sums:
+        return
+    row: Any = con.execute(f"SELECT {sums} FROM {source.sql}", source.parameters).fetchone()  # noqa: S608
+    size = source.path.stat().st_size
+    n_bytes = sum(int(n or 0) for n in row)
+    if n_bytes > max(limits.TEXT_BYTES, limits.RATIO * size):
+        raise ArtifactError(
+            f"{source.path}: its texts are {n_bytes} bytes, more than {limits.RATIO} for each of its "
+            f"{size} bytes; if this is meant, save it as CSV"
+        )
+
+
+def _length(column: str, kind: str) -> str:
+    """Return SQL for the bytes of a cell; "" for those whose number is limited."""
+    if kind == "BLOB":
+        return f"octet_length({column})"
+    if kind == "VARCHAR":
+        return f"strlen({column})"
+    return f"strlen(CAST({column} AS VARCHAR))" if re.search("VARCHAR|BLOB|JSON", kind) else ""
 
 
 def _as_stored(source: Source, column: NDArray[Any], kind: str) -> NDArray[Any]:

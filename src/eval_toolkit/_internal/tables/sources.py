@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._internal.files import check_gzip, is_gzip, pieces_of
+from eval_toolkit._internal.files import check_gzip, is_gzip, open_regular, pieces_of
 from eval_toolkit._internal.tables.dialect import MAX_LINE, dialect_of
 from eval_toolkit._internal.tables.formats import CSV, JSON, JSONL, PARQUET, TSV, XLSX, FileFormat
 from eval_toolkit._internal.tables.pages import check_pages
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source",
+    "checked_place",
     "connection",
     "literal",
     "may_mix_line_ends",
@@ -329,6 +330,31 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
         [row[0] for row in described],
         typed=typed,
     )
+
+
+def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
+    """Return a Parquet file as duckdb takes it, to be read by a query of its own.
+
+    Parameters
+    ----------
+    con : connection
+        Reads the footer.
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        The path, in which no sign stands for several files.
+
+    Raises
+    ------
+    ArtifactError
+        If it is damaged, or holds far more values than bytes.
+    """
+    open_regular(path).close()  # a pipe would block the database
+    check_pages(con, path)
+    return glob.escape(str(path))
 
 
 def source_of(con: "duckdb.DuckDBPyConnection", path: Path, how: FileFormat, media: str) -> Source:

@@ -75,6 +75,11 @@ class Address:
         return self.host == OPENAI_HOST
 
     @property
+    def is_openai_by_https(self) -> bool:
+        """Whether OpenAI's key may be sent there without being asked for."""
+        return self.is_openai and self.base.startswith("https://")
+
+    @property
     def is_loopback(self) -> bool:
         """Whether the server is on this machine."""
         name = urlsplit(self.base).hostname or ""

@@ -134,7 +134,7 @@ class OpenAICompatible:
         if not isinstance(model, str) or not model.strip():
             raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
         address = Address.read(base_url)
-        refuse_address(address.host, {"api_key_env": api_key_env, "headers_env": headers_env})
+        refuse_address(address.base, {"api_key_env": api_key_env, "headers_env": headers_env})
         self._name = name or model
         self._concurrency = validation.integer(concurrency, "concurrency", low=1)
         self._ways = _ways(loglikelihood)
@@ -150,7 +150,7 @@ class OpenAICompatible:
         )
         self._endpoint = Endpoint(
             address,
-            key_env=_key_env(api_key_env) or (_DEFAULT_KEY if address.is_openai else None),
+            key_env=_key_env(api_key_env) or (_DEFAULT_KEY if address.is_openai_by_https else None),
             headers_env=headers_env or {},
             concurrency=self._concurrency,
             adaptive=adaptive,

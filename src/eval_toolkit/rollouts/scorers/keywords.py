@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.sandbox.compiling import compile_pattern
 from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit._internal.sandbox.patterns import find_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -115,7 +116,7 @@ class PatternScorer:
             raise InvalidInputError(f"`pattern` is {self.pattern!r:.60}; it must be text")
         _check_options(self)
         try:
-            object.__setattr__(self, "_search", re.compile(self.pattern))
+            object.__setattr__(self, "_search", compile_pattern(self.pattern))
         except (re.error, OverflowError, RecursionError) as error:
             raise InvalidInputError(f"`pattern` {self.pattern!r:.60} is none: {error}") from None
 

@@ -102,7 +102,7 @@ class _ChoiceRegex:
         named = {text: f"({letter})" for text, letter in zip(texts, letters, strict=True)}
         longest = sorted(map(re.escape, texts), key=len, reverse=True)
         by_text = re.compile("|".join(longest))
-        by_letter = re.compile(rf":[\s]*({'|'.join(letters)})")
+        by_letter = re.compile(rf":[\s]*({'|'.join(map(re.escape, letters))})")
         return [self._one(answer, by_text, named, by_letter) for answer in answers]
 
     def _one(
