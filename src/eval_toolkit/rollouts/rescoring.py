@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.judges.asking import apart
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -24,7 +25,7 @@ from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
-from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 
 __all__ = ["StoredRollouts", "rescore_rollouts"]
 
@@ -36,6 +37,7 @@ _NEEDED = (
 """Settings of a run that are relied on here."""
 
 
+@gathers(SummaryOptions, **SUMMARY_DEFAULTS)
 def rescore_rollouts(
     run: Run | str | Path,
     scorer: Any = None,
@@ -44,11 +46,9 @@ def rescore_rollouts(
     refusal: Any = True,
     asr_at: Sequence[int] | None = None,
     policy: str | None = None,
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
     run_id: str | None = None,
     reasoning_tags: Tags | None = None,
+    **summary: Unpack[SummaryOptions],
 ) -> Outcome:
     """Score and measure the rollouts of a stored run again, with other scorers or thresholds.
 
@@ -65,7 +65,9 @@ def rescore_rollouts(
         As in `System`.
     asr_at, policy
         As in `run_rollouts`; by default what the run had.
-    on_error, max_error_rate, confidence, run_id
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
+    run_id
         As in `run_rollouts`.
     reasoning_tags : sequence of (str, str), optional
         What the reasoning of a reply stands between, which scorers do not see; by default what the
@@ -104,9 +106,7 @@ def rescore_rollouts(
         refusal=refusal,
         asr_at=asr_at,
         policy=policy,
-        on_error=on_error,
-        max_error_rate=max_error_rate,
-        confidence=confidence,
+        **summary,
         reasoning_tags=reasoning_tags,
     )
     return rescore(source, out, kind=kind, run_id=run_id)

@@ -4,25 +4,24 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
-from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
 from eval_toolkit.inference.means import t_interval
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
 from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
@@ -40,7 +39,7 @@ from eval_toolkit.scorecards.reduction import (
     value_of_failure,
 )
 from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["summarise", "value_of_failure"]
 
@@ -55,6 +54,7 @@ _BOOTSTRAP_METHODS = ("BCa", "percentile", "basic", "studentized")
 _METHODS = (*_BOOTSTRAP_METHODS, *_PROPORTION_METHODS, "t")
 
 
+@gathers(Resampling, **RESAMPLING)
 def summarise(
     records: Records,
     metrics: Sequence[MetricSpec],
@@ -63,12 +63,8 @@ def summarise(
     macro: bool = False,
     reduce: str = "mean",
     on_error: str = "exclude",
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> Scorecard:
     """Summarise records into cells: the only place where runs get their intervals.
 
@@ -140,11 +136,11 @@ def summarise(
         validation.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
         None if method is None else validation.choice(method, "method", _METHODS),
         Intervals(
-            validation.integer(n_resamples, "n_resamples", low=1),
-            validation.fraction(confidence, "confidence"),
+            validation.integer(resampling["n_resamples"], "n_resamples", low=1),
+            validation.fraction(resampling["confidence"], "confidence"),
             method if method in _BOOTSTRAP_METHODS else None,
-            resolve_seed(seed, rng),
-            executor,
+            resolve_seed(resampling["seed"], resampling["rng"]),
+            resampling["executor"],
         ),
     )
     if macro and by is None:
