@@ -25,6 +25,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
 )
 from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
+from eval_toolkit.metric_specs.columns import stated_bounds
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
@@ -385,6 +386,7 @@ def _described(
 ) -> MetricResult:
     """Add the direction, and the standard error where two groups or more give one."""
     details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
+    details |= stated_bounds(spec)
     if spec.answer is not None:
         details["answer"] = spec.answer
     if cell.status == "ok" and plan.n_groups >= 2:
