@@ -28,6 +28,12 @@ def test_few_names_stand_beside_one_another(limits: Any) -> None:
     assert limits.n_names() <= limits.LIMITS["names in the package"]
 
 
+def test_functions_take_few_parameters_unless_a_contract_fixes_them(limits: Any) -> None:
+    assert limits.with_needless_parameters() == []
+    # A contract whose function is gone or has few parameters now is no longer one.
+    assert limits.CONTRACTS.keys() <= set(limits.with_many_parameters())
+
+
 def test_no_private_module_is_imported_across_packages(limits: Any) -> None:
     assert limits.private_imports() == []
 

@@ -38,6 +38,14 @@ class TestPage:
         assert "the conversations are those of run run; no model was asked" in out
         assert sorted(path.name for path in stored.parent.iterdir()) == ["run", "seeds.csv"]
 
+    def test_without_a_scorer_the_stored_scores_are_counted_otherwise(
+        self, command: Command, stored: Path
+    ) -> None:
+        code, out, err = command("rescore", stored, "--asr-at", "1")
+        assert (code, err) == (0, "")
+        assert "conversations and scores are those of run run; no model was asked" in out
+        assert "asr@1" in out
+
     def test_a_folder_for_the_new_run(self, command: Command, stored: Path) -> None:
         new = stored.parent / "new"
         before = [path.read_bytes() for path in sorted(stored.iterdir())]

@@ -12,6 +12,8 @@ from eval_toolkit.metric_specs import mean_of
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, ResponseType
 from eval_toolkit.rollouts.attacks import StopAttack
+from eval_toolkit.runs import Kind, Unit
+from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.tasks import BaseTask
 from eval_toolkit.testing import ODD_TEXTS, TEXTS
 
@@ -410,9 +412,70 @@ READERS: Mutants = {
     "reads_the_columns_that_are_named": (reading(score=None), "reads_every_row"),
     "reads_every_row": (reading(score=[0.25]),),
 }
+
+
+class Doubling(Kind[Any]):
+    """Doubles numbers."""
+
+    name = "doubling"
+
+    def config(self) -> dict[str, Any]:
+        return {"system": "adder"}
+
+    def units(self) -> list[Unit]:
+        return [Unit(id=str(n), input=n, reference=2 * n) for n in range(3)]
+
+    def respond(self, inputs: list[Any]) -> list[Any]:
+        return [n + 2 for n in inputs]
+
+    def score(self, unit: Unit, output: Any) -> dict[str, float | None]:
+        return {"right": float(output == unit.reference)}
+
+    def metrics(self) -> list[Any]:
+        return [mean_of("right")]
+
+
+def _fails_at_two(self: Any, unit: Unit, output: Any) -> dict[str, float]:
+    return {"right": 1.0 / (unit.input - 2)}
+
+
+_FORGETFUL = itertools.count()
+
+
+def _asking_again(self: Any, context: Any) -> Any:
+    return context.answers(self.respond, self.units(), f"number {next(_FORGETFUL)}")
+
+
+KINDS: Mutants = {
+    "kind_is_named": (like(Doubling, name="two\nlines"),),
+    "configuration_is_plain": (
+        like(Doubling, config=lambda self: {"system": "adder", "at": next(_FORGETFUL)}),
+        "runs_again_ask_nothing",
+    ),
+    "identity_is_configured": (
+        like(Doubling, identity=lambda self: Identity(settings=("sytem",))),
+        "runs_again_ask_nothing",
+    ),
+    "units_have_ids_of_their_own": (
+        like(
+            Doubling,
+            units=lambda self: [Unit(id=str(next(_FORGETFUL)), input=1, reference=2)],
+            asks=False,
+            produce=lambda self, context: [],
+        ),
+    ),
+    "metrics_have_names_of_their_own": (
+        like(Doubling, metrics=lambda self: [mean_of("right")] * 2),
+        *("every_unit_gets_its_numbers", "runs_again_ask_nothing", "shows_its_units"),
+    ),
+    "every_unit_gets_its_numbers": (like(Doubling, score=_fails_at_two),),
+    "runs_again_ask_nothing": (like(Doubling, produce=_asking_again),),
+    "shows_its_units": (like(Doubling, show=classmethod(lambda cls, unit: "text")),),
+}
 MUTANTS = {
     "attack": ATTACKS,
     "grader": GRADERS,
+    "kind": KINDS,
     "model": MODELS,
     "prediction_reader": READERS,
     "task": TASKS,
@@ -422,6 +485,7 @@ MUTANTS = {
 FINE = {
     "attack": Plain(),
     "grader": Same(),
+    "kind": Doubling(),
     "model": Parrot(),
     "prediction_reader": Reader(),
     "task": Sums(),

@@ -34,6 +34,11 @@ says "review_stars" tasks show review_stars
 says "stars_off_right" run review_stars --model star_counter --grader stars_off --limit 6 --out answers
 says "insults" rollout --seeds seeds.csv --tester angry_customer --target 'scripted:Shut up, idiot.' \
   --scorer insults --depth 1 --out rollouts
+"$bin/python" -c 'from eval_toolkit.runs import drive
+from eval_toolkit_reviews.guesses import StarGuesses
+drive(StarGuesses(), "guesses", name="guesses")'
+says "star_guesses" plugins kinds
+says "stars_off" rescore guesses
 "$bin/eval-toolkit" plugins --json > listed.json
 "$bin/python" - <<'PY'
 import json

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from eval_toolkit_reviews.answers import ReviewStars, StarCounter, StarsOff
+from eval_toolkit_reviews.guesses import StarGuesses
 from eval_toolkit_reviews.rows import (
     LeastRegretSelector,
     PraiseScorer,
@@ -29,6 +30,7 @@ PLUGINS: list[tuple[str, Any, dict[str, Any]]] = [
     ("model", StarCounter(), {"prompts": ["Review: I love it.", "Review: it broke."]}),
     ("text_scorer", InsultScorer(), {}),
     ("attack", AngryCustomer(), {}),
+    ("kind", StarGuesses(), {}),
 ]
 
 

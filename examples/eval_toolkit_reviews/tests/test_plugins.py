@@ -1,9 +1,11 @@
 """What the plugins say, and that eval-toolkit finds each by its name."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from eval_toolkit_reviews.answers import StarCounter, StarsOff
+from eval_toolkit_reviews.guesses import StarGuesses
 from eval_toolkit_reviews.rows import PraiseScorer, ReviewsLoader, TemplateCheck
 from eval_toolkit_reviews.talk import InsultScorer
 
@@ -11,6 +13,7 @@ from eval_toolkit import evaluate, run_leakage_checks
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.plugins import PLUGIN_KINDS, installed_plugins
+from eval_toolkit.runs import drive, rescore
 
 
 def test_one_of_every_kind_is_installed_and_works() -> None:
@@ -46,6 +49,13 @@ def test_no_stars_is_an_error_and_no_zero() -> None:
 def test_the_model_counts_words_of_the_last_review() -> None:
     asked = GenerateRequest("Review: it broke.\nStars: 1\nReview: I love it.\nStars:")
     assert asyncio.run(StarCounter().generate(asked)).text == "5"
+
+
+def test_a_run_of_guesses_is_rescored_by_the_name_of_its_kind(tmp_path: Path) -> None:
+    done = drive(StarGuesses(), tmp_path / "guesses", name="guesses")
+    again = rescore(tmp_path / "guesses")
+    assert again.card["stars_off"].value == done.card["stars_off"].value
+    assert again.n_asked == 0
 
 
 def test_insults() -> None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import TypeAlias, Unpack, get_args
 
 import numpy as np
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
@@ -37,18 +38,16 @@ from eval_toolkit.analysis.subjects import (
 from eval_toolkit.analysis.units import CommonUnits, common_units
 from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.inference import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     CorrectionMethod,
-    Executor,
     correct_p_values,
 )
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import written
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]
 
@@ -56,6 +55,23 @@ _Work: TypeAlias = list[tuple[Subject, list[Task]]]
 _TasksOf: TypeAlias = Callable[[Subject, Sequence[Requested] | None], list[Task]]
 
 
+class Comparing(Resampling, total=False):
+    """Options of a comparison of runs that say nothing about what is compared."""
+
+    higher_is_better: Mapping[str, bool] | None
+    on_mismatch: str
+    allow_version_change: bool
+    adjust: str
+
+
+@gathers(
+    Comparing,
+    higher_is_better=None,
+    on_mismatch="raise",
+    allow_version_change=False,
+    adjust="holm",
+    **RESAMPLING,
+)
 def compare_runs(
     a: Run | str | Path,
     b: Run | str | Path,
@@ -66,16 +82,8 @@ def compare_runs(
     pairs: Mapping[str, str] | None = None,
     match: MatchSpec | None = None,
     specs: Sequence[MetricSpec] = (),
-    higher_is_better: Mapping[str, bool] | None = None,
     by: str | Sequence[str] | None = None,
-    on_mismatch: str = "raise",
-    allow_version_change: bool = False,
-    adjust: str = "holm",
-    confidence: float = DEFAULT_CONFIDENCE,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
-    executor: Executor | None = None,
+    **comparing: Unpack[Comparing],
 ) -> RunComparison:
     """Compare two runs on the units they have in common: differences B − A, paired.
 
@@ -170,9 +178,17 @@ def compare_runs(
     >>> comparison["test", "guard", "roc_auc"].verdict
     'better'
     """
-    first, second = with_directions([opened_run(a, "a"), opened_run(b, "b")], higher_is_better)
-    options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
-    draws = replace(options.draws, executor=executor)
+    first, second = with_directions(
+        [opened_run(a, "a"), opened_run(b, "b")], comparing["higher_is_better"]
+    )
+    options = _options(
+        comparing["on_mismatch"],
+        comparing["adjust"],
+        comparing["n_resamples"],
+        comparing["confidence"],
+        resolve_seed(comparing["seed"], comparing["rng"]),
+    )
+    draws = replace(options.draws, executor=comparing["executor"])
     matched = matched_subjects(
         first, second, slices=slices, scorers=scorers, pairs=pairs, match=match or MatchSpec()
     )
@@ -190,7 +206,9 @@ def compare_runs(
         matched, work = _with_parts(matched, work, name, (first, second))
     for one in addressed:
         work += _at_address(matched, one, tasks_of, first)
-    changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
+    changes = check_versions(
+        first.manifest, second.manifest, work, allow=comparing["allow_version_change"]
+    )
     return RunComparison(
         run_a=first.run_id,
         run_b=second.run_id,
@@ -222,6 +240,7 @@ def stopped_note(run: Run, name: str) -> str:
     )
 
 
+@gathers(Resampling, **RESAMPLING)
 def compare_records(
     a: Mapping[str, Records],
     b: Mapping[str, Records],
@@ -231,11 +250,7 @@ def compare_records(
     names: tuple[str, str] = ("A", "B"),
     on_mismatch: str = "raise",
     adjust: str = "holm",
-    confidence: float = DEFAULT_CONFIDENCE,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> RunComparison:
     """Compare records that are not (yet) part of a run, slice by slice.
 
@@ -274,8 +289,14 @@ def compare_records(
     for side, given in (("a", a), ("b", b)):
         if not isinstance(given, Mapping):
             raise InvalidTypeError(f"`{side}` must map slice names to Records, got {given!r}")
-    options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
-    draws = replace(options.draws, executor=executor)
+    options = _options(
+        on_mismatch,
+        adjust,
+        resampling["n_resamples"],
+        resampling["confidence"],
+        resolve_seed(resampling["seed"], resampling["rng"]),
+    )
+    draws = replace(options.draws, executor=resampling["executor"])
     requested = [one.metric for one in requested_cells(metrics, _column_names(a))]
     subjects = [
         Subject(name, *scorers, records, b[name]) for name, records in a.items() if name in b

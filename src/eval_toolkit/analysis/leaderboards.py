@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.directions import (
@@ -29,14 +30,17 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     MissingColumnError,
 )
-from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
-from eval_toolkit.inference.multiplicity import CorrectionMethod
+from eval_toolkit.inference.leaderboards import (
+    RankedSystem,
+    Ranking,
+    RankingOptions,
+    rank_systems,
+)
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.addresses import Address
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
-from eval_toolkit.seeds import SeedLike
 
 __all__ = ["Leaderboard", "TaskUnits", "leaderboard"]
 
@@ -107,6 +111,15 @@ class Leaderboard(Displayed):
         }
 
 
+@gathers(
+    RankingOptions,
+    method="bootstrap",
+    adjust="holm",
+    confidence=DEFAULT_CONFIDENCE,
+    n_draws=_DRAWS,
+    seed=None,
+    rng=None,
+)
 def leaderboard(
     runs: Sequence[RunLike] | Mapping[str, RunLike | Sequence[RunLike]],
     *,
@@ -115,12 +128,7 @@ def leaderboard(
     higher_is_better: Mapping[str, bool] | None = None,
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
-    method: RankingMethod = "bootstrap",
-    adjust: CorrectionMethod = "holm",
-    confidence: float = DEFAULT_CONFIDENCE,
-    n_draws: int = _DRAWS,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Rank systems by runs on the same tasks: one set of draws, all comparisons at once.
 
@@ -236,12 +244,7 @@ def leaderboard(
         higher_is_better=directions[chosen[0]],
         bounds=(0.0, 1.0) if rates else (-math.inf, math.inf),
         share=None if rates else False,
-        method=method,
-        adjust=adjust,
-        confidence=confidence,
-        n_draws=n_draws,
-        seed=seed,
-        rng=rng,
+        **options,
     )
     return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
 

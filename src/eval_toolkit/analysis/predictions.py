@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.analysis.named import metric_named
 from eval_toolkit.artifacts import (
@@ -18,9 +19,6 @@ from eval_toolkit.artifacts import (
 )
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
-    Executor,
     MetricFn,
     PairedBootstrapCI,
     bootstrap_ci,
@@ -28,8 +26,8 @@ from eval_toolkit.inference import (
     delong_roc_variance,
     paired_bootstrap_diff,
 )
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.protocols import MetricSpec, PredictionReader
-from eval_toolkit.seeds import SeedLike
 
 __all__ = [
     "Metric",
@@ -135,20 +133,17 @@ def load_prediction_arrays(ref: Ref, *, reader: PredictionReader | None = None) 
     return load_predictions(ref, reader=reader)
 
 
+@gathers(Resampling, **RESAMPLING)
 def bootstrap_metric_from_predictions(
     ref: Ref,
     *,
     reader: PredictionReader | None = None,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    rng: SeedLike = None,
-    seed: SeedLike = None,
     metric: Metric = "pr_auc",
     method: str | None = None,
-    confidence: float = DEFAULT_CONFIDENCE,
     groups: str | None = None,
-    executor: Executor | None = None,
     scorer: str | None = None,
     slice: str | None = None,  # noqa: A002 - the column's name
+    **resampling: Unpack[Resampling],
 ) -> dict[str, Any]:
     """Compute any metric with any interval from stored predictions, without inference.
 
@@ -204,40 +199,38 @@ def bootstrap_metric_from_predictions(
     chosen, name = _metric(metric)
     if _is_delong(method, name):
         _ungrouped(arrays.groups)
-        ci = delong_ci(arrays.labels, arrays.scores, confidence=confidence)
+        ci = delong_ci(arrays.labels, arrays.scores, confidence=resampling["confidence"])
     else:
         ci = bootstrap_ci(
             arrays.labels,
             arrays.scores,
             chosen,
-            n_resamples=n_resamples,
-            confidence=confidence,
             method=method,
-            seed=seed,
-            rng=rng,
             groups=_groups(arrays.groups),
-            executor=executor,
+            **resampling,
         )
     return {"metric": name, **ci.to_dict(), "n_rows": len(arrays)}
 
 
+class _Testing(Resampling, total=False):
+    """How the difference is tested."""
+
+    method: str | None
+
+
+@gathers(_Testing, method=None, **RESAMPLING)
 def paired_diff_from_prediction_refs(
     baseline_ref: Ref,
     candidate_ref: Ref,
     *,
     baseline_reader: PredictionReader | None = None,
     candidate_reader: PredictionReader | None = None,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    rng: SeedLike = None,
-    seed: SeedLike = None,
     metric: Metric = "pr_auc",
-    method: str | None = None,
-    confidence: float = DEFAULT_CONFIDENCE,
     groups: str | None = None,
-    executor: Executor | None = None,
     baseline_scorer: str | None = None,
     candidate_scorer: str | None = None,
     slice: str | None = None,  # noqa: A002 - the column's name
+    **testing: Unpack[_Testing],
 ) -> dict[str, Any]:
     """Compare two stored sets of predictions for the same rows: candidate − baseline.
 
@@ -304,23 +297,18 @@ def paired_diff_from_prediction_refs(
     baseline, candidate = sides
     paired = pair_predictions(baseline, candidate)
     chosen, name = _metric(metric)
-    if _is_delong(method, name):
+    if _is_delong(testing["method"], name):
         _ungrouped(paired.groups)
-        diff = _delong(paired.labels, paired.scores_a, paired.scores_b, confidence)
+        diff = _delong(paired.labels, paired.scores_a, paired.scores_b, testing["confidence"])
     else:
-        validation.choice(method or "percentile", "method", ("percentile", "delong"))
+        validation.choice(testing["method"] or "percentile", "method", ("percentile", "delong"))
         diff = paired_bootstrap_diff(
             paired.labels,
             paired.scores_a,
             paired.scores_b,
             chosen,
-            n_resamples=n_resamples,
-            confidence=confidence,
-            method=method,
-            seed=seed,
-            rng=rng,
             groups=_groups(paired.groups),
-            executor=executor,
+            **testing,
         )
     return {"metric": name, **diff.to_dict(), "n_rows": len(paired), "pairing": paired.note}
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit._internal import tables, validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.hashing import content_hash, sha256_file
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.artifacts.readers import local_file, reader_for
 from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
@@ -271,21 +272,36 @@ def _texts(cells: Any, name: str, uri: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
+class _RowsColumns(TypedDict, total=False):
+    """What may be known of each row."""
+
+    row_ids: Sequence[Any] | None
+    texts: Sequence[Any] | None
+    content_hashes: Sequence[str] | None
+    groups: Sequence[Any] | None
+    slices: Sequence[str] | None
+    scorers: Sequence[str] | None
+
+
+@gathers(
+    _RowsColumns,
+    row_ids=None,
+    texts=None,
+    content_hashes=None,
+    groups=None,
+    slices=None,
+    scorers=None,
+)
 def write_predictions(
     path: str | Path,
     *,
     labels: ArrayLike,
     scores: ArrayLike,
-    row_ids: Sequence[Any] | None = None,
-    texts: Sequence[Any] | None = None,
-    content_hashes: Sequence[str] | None = None,
-    groups: Sequence[Any] | None = None,
-    slices: Sequence[str] | None = None,
-    scorers: Sequence[str] | None = None,
     columns: Mapping[str, ArrayLike] | None = None,
     role: str | Sequence[str] = "predictions",
     media_type: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    **known: Unpack[_RowsColumns],
 ) -> PredictionArtifactRef:
     """Write predictions, whole or not at all, and return the reference that recognises them.
 
@@ -333,23 +349,24 @@ def write_predictions(
     >>> ref.n_rows, len(ref.sha256), ref.columns.row_id
     (2, 64, 'row_id')
     """
-    if texts is not None and content_hashes is not None:
+    if known["texts"] is not None and known["content_hashes"] is not None:
         raise InvalidInputError("give `texts` or `content_hashes`, not both")
     where = str(path)
     media = media_type or tables.media_type_of(name_of(where) if is_remote(where) else where)
     reader_for(media)  # nothing is written that could not be loaded
     truth, values = validation.binary_pair(labels, scores, score_name="scores")
-    if texts is not None:
-        _same(texts, "texts", len(truth))
-        content_hashes = [
-            content_hash(text, int(label)) for text, label in zip(texts, truth, strict=True)
+    if known["texts"] is not None:
+        _same(known["texts"], "texts", len(truth))
+        known["content_hashes"] = [
+            content_hash(text, int(label))
+            for text, label in zip(known["texts"], truth, strict=True)
         ]
     given = {
-        "row_id": row_ids,
-        "content_hash": content_hashes,
-        "group": groups,
-        "slice": slices,
-        "scorer": scorers,
+        "row_id": known["row_ids"],
+        "content_hash": known["content_hashes"],
+        "group": known["groups"],
+        "slice": known["slices"],
+        "scorer": known["scorers"],
     }
     present = {
         name: _given(column, name, len(truth))

@@ -39,7 +39,12 @@ def outcome_blocks(done: Outcome) -> Blocks:
     """Return the cells of scored rows, by slice and then by scorer."""
     return {
         (slice_name, part): {
-            scorer: Block(told["n"], told["n_positive"], _card(done, slice_name, scorer, part))
+            scorer: Block(
+                # A mean over folds has no rows of its own, nor has a scorer that failed in one.
+                told.get("n", block["n"]),
+                told.get("n_positive", block["n_positive"]),
+                _card(done, slice_name, scorer, part),
+            )
             for scorer, told in block["by_scorer"].items()
         }
         for slice_name, entry in done.results["by_slice"].items()
@@ -49,7 +54,7 @@ def outcome_blocks(done: Outcome) -> Blocks:
 
 def _card(done: Outcome, slice_name: str, scorer: str, part: str) -> Mapping[str, MetricResult]:
     card = done.cards[slice_name, scorer]
-    return card if part == WHOLE else card.slices[part]
+    return card if part == WHOLE else card.slices.get(part, {})
 
 
 def resamples_of(done: Outcome) -> list[int]:

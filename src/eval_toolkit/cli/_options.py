@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +21,7 @@ __all__ = [
     "direction_options",
     "file_options",
     "form_options",
+    "grouped",
     "label_options",
     "output_options",
     "sampling_options",
@@ -126,6 +127,29 @@ _BY = click.option(
     multiple=True,
     help="Column of slices: report each of its values. Repeatable.",
 )
+
+
+def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
+    """Pass the options that are fields of a dataclass as one argument.
+
+    Parameters
+    ----------
+    name : str
+        The command's argument.
+    kind : type
+        The dataclass.
+    """
+    own = [item.name for item in fields(kind)]
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            taken = {one: kwargs.pop(one) for one in own}
+            return command(*args, **{name: kind(**taken)}, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    return add
 
 
 def label_options(command: _Command) -> _Command:

@@ -25,6 +25,7 @@ def rescored_rows(
 ) -> tuple[Outcome, Page]:
     """Summarise the records of a run again; return the results and their page."""
     source = run if isinstance(run, Run) else Run.open(run)
+    pooled = command == "score"  # one list of rows, as if they were a file
     done = rescore(
         source,
         out,
@@ -33,6 +34,7 @@ def rescored_rows(
         threshold=threshold,
         summary=sampling.summary(),
         named=lambda name: _names.metric_specs([name], threshold)[0],
+        pooled=pooled,
         each=lambda jobs: progress(jobs, "scoring", len(jobs)),
     )
     config = {
@@ -42,7 +44,11 @@ def rescored_rows(
         "metrics": list(metrics),
         **sampling.to_dict(),
     }
-    folds = "; pooled out-of-fold rows, not means over folds" if source.cells.folds else ""
+    folds = ""
+    if source.cells.folds:
+        folds = (
+            "; pooled out-of-fold rows, not means over folds" if pooled else "; means over folds"
+        )
     lead = [f"run {source.run_id}{folds}; {sampling.made(resamples_of(done))}"]
     page = blocks_page(done, config, lead, sampling)
     return done, replace(page, notes=[*page.notes, *_kept(done)])

@@ -25,7 +25,7 @@ from eval_toolkit.cli._data import (
 from eval_toolkit.cli._each import check_each
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._loaded import NamedCheck, loaded_data, named_files
-from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._options import grouped, output_options
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError
@@ -52,6 +52,16 @@ from eval_toolkit.text_dedup import MinHashLSHStrategy
 __all__ = ["check"]
 
 _SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Division:
+    """Options that say where the splits come from and which is learned from."""
+
+    loader: str | None = None
+    split_col: str | None = None
+    train: str | None = None
+    target: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,15 +136,13 @@ class Splits:
     "that dropping rows does not help.",
 )
 @output_options
+@grouped("division", Division)
 def check(
     files: Sequence[str],
     reading: Reading,
-    loader: str | None,
+    division: Division,
     more: Sequence[str],
-    split_col: str | None,
-    train: str | None,
     against: Sequence[str],
-    target: bool,
     strict: bool,
     each: bool,
     fix: Path | None,
@@ -152,9 +160,9 @@ def check(
     eval-toolkit check train.csv test.csv --group author --fix clean/
     eval-toolkit check --loader my_reviews --check "my_check{limit=3}"
     """  # noqa: D301
-    if bool(files) == (loader is not None):
+    if bool(files) == (division.loader is not None):
         raise click.UsageError("give either FILES or --loader")
-    if loader is not None and (fix or split_col or reading != Reading()):
+    if division.loader is not None and (fix or division.split_col or reading != Reading()):
         raise click.UsageError(
             "a loader knows its own columns and has no files: --text, --label, --group, "
             "--split-col, --fix and the like are for FILES"
@@ -162,22 +170,22 @@ def check(
     named = [NamedCheck(spec) for spec in more]
     corpus = tables.expand_paths(against) if against else []
     if each:
-        if loader is not None or split_col or train or fix is not None:
+        if division.loader is not None or division.split_col or division.train or fix is not None:
             raise click.UsageError("--each excludes --loader, --split-col, --train and --fix")
 
         def alone(file: str) -> tuple[Page, LeakageReport]:
-            splits = _read([file], None, reading, None, None, target)
+            splits = _read([file], reading, Division(target=division.target))
             checks = [*_checks(splits, corpus, **settings), *named]
-            checks += [_target_check(splits)] if target else []
+            checks += [_target_check(splits)] if division.target else []
             report = run_leakage_checks(checks, splits.parts)
             return _page(splits, report, None, None), report
 
         check_each(files, alone, strict=strict, output=output, inputs=corpus)
         return
-    splits = _read(files, loader, reading, split_col, train, target)
+    splits = _read(files, reading, division)
     checks = [*_checks(splits, corpus, **settings), *named]
-    inputs = [*(data.file for data in splits.data.values() if loader is None), *corpus]
-    wide: list[LeakageCheck] = [_target_check(splits)] if target else []
+    inputs = [*(data.file for data in splits.data.values() if division.loader is None), *corpus]
+    wide: list[LeakageCheck] = [_target_check(splits)] if division.target else []
     cleaned = None
     if fix is None:
         every = [*checks, *wide]
@@ -204,43 +212,40 @@ def check(
 
 def _read(
     given: Sequence[str],
-    loader: str | None,
     reading: Reading,
-    split_col: str | None,
-    train: str | None,
-    target: bool,
+    division: Division,
 ) -> Splits:
-    if loader is not None:
-        data = loaded_data(loader)
+    if division.loader is not None:
+        data = loaded_data(division.loader)
         first_rows = next(iter(data.values())).rows
         reading = Reading(group=first_rows.group_col, time=first_rows.time_col)
     else:
         files = named_files(given)
-        if split_col is not None and len(files) > 1:
+        if division.split_col is not None and len(files) > 1:
             raise click.UsageError("--split-col is for one file; several files are splits already")
-        also = () if split_col is None else (split_col,)
+        also = () if division.split_col is None else (division.split_col,)
         data = {
             name: read_data(
                 file,
                 reading,
                 also=also,
-                others=target,
-                needs_label=target,
+                others=division.target,
+                needs_label=division.target,
                 salt=tables.shown(file),
             )
             for name, file in files.items()
         }
-    _refuse_two_labels_of_unknown_sense(data.values(), target)
-    if split_col is None:
+    _refuse_two_labels_of_unknown_sense(data.values(), division.target)
+    if division.split_col is None:
         parts = {name: found.rows.renamed(name) for name, found in data.items()}
     else:
         ((_, found),) = data.items()
-        parts = _by_column(found, split_col)
-    if train is not None and train not in parts:
+        parts = _by_column(found, division.split_col)
+    if division.train is not None and division.train not in parts:
         raise InvalidInputError(
-            f"--train {train!r} is not a split; the splits are {', '.join(map(repr, parts))}"
+            f"--train {division.train!r} is not a split; the splits are {', '.join(map(repr, parts))}"
         )
-    first = train or ("train" if "train" in parts else next(iter(parts)))
+    first = division.train or ("train" if "train" in parts else next(iter(parts)))
     return Splits(parts, data, first, reading)
 
 

@@ -20,6 +20,7 @@ from eval_toolkit.cli._options import (
     Sampling,
     column_options,
     direction_options,
+    grouped,
     output_options,
     sampling_options,
 )
@@ -36,6 +37,18 @@ __all__ = ["compare", "refuse_nothing"]
 
 DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
 _HASH = "content hash"
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Options that say what of A is compared with what of B."""
+
+    on_mismatch: str
+    allow_version_change: bool
+    pairs: Sequence[str]
+    slice_pairs: Sequence[str]
+    metric_pairs: Sequence[str]
+    match: UnitKey
 
 
 @click.command()
@@ -93,15 +106,11 @@ _HASH = "content hash"
 @direction_options
 @sampling_options(methods=False, backends=True)
 @output_options
+@grouped("pairing", Pairing)
 def compare(
     sides: Sequence[str],
     metrics: Sequence[str],
-    on_mismatch: str,
-    allow_version_change: bool,
-    pairs: Sequence[str],
-    slice_pairs: Sequence[str],
-    metric_pairs: Sequence[str],
-    match: UnitKey,
+    pairing: Pairing,
     higher_is_better: Mapping[str, bool],
     wanted: Wanted,
     sampling: Sampling,
@@ -124,11 +133,11 @@ def compare(
             metrics,
             wanted,
             sampling,
-            on_mismatch=on_mismatch,
-            allow_version_change=allow_version_change,
-            pairs=pairs_of(pairs),
+            on_mismatch=pairing.on_mismatch,
+            allow_version_change=pairing.allow_version_change,
+            pairs=pairs_of(pairing.pairs),
             higher_is_better=higher_is_better,
-            match=match_of(slice_pairs, metric_pairs, match),
+            match=match_of(pairing.slice_pairs, pairing.metric_pairs, pairing.match),
         )
         page = run_comparison_page(runs, result, _made(result, sampling))
         page = _with_resamples(page, sampling)
@@ -137,11 +146,11 @@ def compare(
         if not any(turn["status"] == "ok" for turn in turns):
             refuse_nothing(result.cells)
         return
-    if pairs:
+    if pairing.pairs:
         raise click.UsageError(
             "--pair is for runs; for files, name the scores: --score a --score b"
         )
-    if slice_pairs or metric_pairs or match != "auto":
+    if pairing.slice_pairs or pairing.metric_pairs or pairing.match != "auto":
         raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
     if higher_is_better:
         raise click.UsageError(
@@ -153,7 +162,7 @@ def compare(
         pair = (
             _one_file(files.paths[0], wanted)
             if len(sides) == 1
-            else _two_files(files, wanted, on_mismatch)
+            else _two_files(files, wanted, pairing.on_mismatch)
         )
         result = _compared(pair, specs, sampling)
         page = _with_resamples(

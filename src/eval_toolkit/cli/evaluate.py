@@ -3,6 +3,7 @@
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
 from eval_toolkit.cli._loaded import NamedCheck, check_folds, loaded_data, named_files
-from eval_toolkit.cli._options import Sampling, output_options, sampling_options
+from eval_toolkit.cli._options import Sampling, grouped, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError, PluginError
@@ -30,6 +31,32 @@ from eval_toolkit.scorecards.parts import WHOLE
 __all__ = ["evaluate"]
 
 _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Checking:
+    """Options of leakage checks."""
+
+    checks: Sequence[str]
+    on_leakage: str
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Options that say which rows are scored, and where a threshold is chosen."""
+
+    splitter: str | None
+    shown: Sequence[str]
+    select: str | None
+    threshold_on: str | None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Options of a stored run."""
+
+    save: Path | None
+    overwrite: bool
 
 
 @click.command()
@@ -87,19 +114,17 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 @data_options
 @sampling_options(methods=False)
 @output_options
+@grouped("checking", Checking)
+@grouped("folding", Folding)
+@grouped("saving", Saving)
 def evaluate(
     files: Sequence[str],
     loader: str | None,
     scorers: Sequence[str],
-    checks: Sequence[str],
-    on_leakage: str,
-    splitter: str | None,
-    shown: Sequence[str],
-    select: str | None,
-    threshold_on: str | None,
+    checking: Checking,
+    folding: Folding,
     metrics: Sequence[str],
-    save: Path | None,
-    overwrite: bool,
+    saving: Saving,
     reading: Reading,
     sampling: Sampling,
     output: Output,
@@ -117,35 +142,39 @@ def evaluate(
         raise click.UsageError("give either FILES or --loader")
     if loader is not None and reading != Reading():
         raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
-    if overwrite and save is None:
+    if saving.overwrite and saving.save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
-    if (select is None) != (threshold_on is None) and splitter is None:
+    if (folding.select is None) != (folding.threshold_on is None) and folding.splitter is None:
         raise click.UsageError("--select and --threshold-on must be given together")
     named = _scorers(scorers)
     options: dict[str, Any] = {
-        "leakage_checks": [NamedCheck(spec) for spec in checks],
-        "on_leakage": on_leakage,
+        "leakage_checks": [NamedCheck(spec) for spec in checking.checks],
+        "on_leakage": checking.on_leakage,
         "on_scorer_error": "record",
         "n_resamples": sampling.n_resamples,
         "confidence": sampling.confidence,
         "metrics": _names.metric_specs(metrics) if metrics else None,
-        "thresholds": None if select is None else _names.selector(select),
-        "threshold_slice": threshold_on,
+        "thresholds": None if folding.select is None else _names.selector(folding.select),
+        "threshold_slice": folding.threshold_on,
     }
-    cut = None if splitter is None else load_splitter(splitter)
+    cut = None if folding.splitter is None else load_splitter(folding.splitter)
     data = loaded_data(loader) if loader is not None else _read(files, reading)
     asked = {
         "loader": loader,
         "files": [str(one.file) for one in data.values()] if files else [],
         "scorers": list(scorers),
-        "splitter": splitter,
+        "splitter": folding.splitter,
     }
-    run_id = f"evaluate-{sha256_text(canonical_json(asked))[:12]}" if save is None else save.name
+    run_id = (
+        f"evaluate-{sha256_text(canonical_json(asked))[:12]}"
+        if saving.save is None
+        else saving.save.name
+    )
     options |= {"run_id": run_id, "extra_config": {"command": "evaluate", "asked": asked}}
     try:
-        if splitter is not None and len(data) == 1:
-            check_folds(splitter, cut, next(iter(data.values())).rows)
-        result = _evaluated(named, data, cut, shown, sampling, options)
+        if folding.splitter is not None and len(data) == 1:
+            check_folds(folding.splitter, cut, next(iter(data.values())).rows)
+        result = _evaluated(named, data, cut, folding.shown, sampling, options)
     except LeakageError as error:
         say(f"{error}", err=True)
         raise EvidenceSaysNo from None
@@ -156,9 +185,15 @@ def evaluate(
             f"{error}"
         ) from error
     paths = [one.file for one in data.values()] if files else []
-    write = partial(save_run, result, save, overwrite=overwrite, data_files=paths) if save else None
+    write = (
+        partial(save_run, result, saving.save, overwrite=saving.overwrite, data_files=paths)
+        if saving.save
+        else None
+    )
     output.emit(
-        _page(result, data, sampling), inputs=[*paths, *([save] if save else [])], first=write
+        _page(result, data, sampling),
+        inputs=[*paths, *([saving.save] if saving.save else [])],
+        first=write,
     )
     cells = (cell for row in _rows(result) for cell in row[2].values())
     if _failed(result) or any(cell.status == "error" for cell in cells):

@@ -1,6 +1,7 @@
 """``eval-toolkit judge``: judge stored answers with models, and measure their agreement."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from eval_toolkit.cli._judging import (
     typed,
 )
 from eval_toolkit.cli._models import ModelChoice, model_options
-from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._options import grouped, output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
@@ -116,6 +117,30 @@ def run(
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
+@dataclass(frozen=True)
+class PairJudging:
+    """Options of a judge of pairs."""
+
+    model: str
+    criteria: str | None
+    one_order: bool
+    disagreeing: str
+    temperature: float
+    max_tokens: int
+
+    def judge(self, choose: Callable[..., ModelChoice], concurrency: int | None) -> PairJudge:
+        """Return the judge."""
+        criteria: dict[str, Any] = {} if self.criteria is None else {"criteria": self.criteria}
+        return PairJudge(
+            loaded_judge(choose, self.model, concurrency),
+            **criteria,
+            both_orders=not self.one_order,
+            inconsistent=self.disagreeing,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+        )
+
+
 @judge.command()
 @click.argument("run_a", type=_RUN, metavar="RUN_A")
 @click.argument("run_b", type=_RUN, metavar="RUN_B")
@@ -155,16 +180,12 @@ def run(
 @_perturb
 @model_options
 @asking_options
+@grouped("judging", PairJudging)
 def pairs(
     run_a: str,
     run_b: str,
     task: str,
-    model: str,
-    criteria: str | None,
-    one_order: bool,
-    disagreeing: str,
-    temperature: float,
-    max_tokens: int,
+    judging: PairJudging,
     on_mismatch: str,
     perturbations: Sequence[str],
     options: dict[str, Any],
@@ -182,15 +203,7 @@ def pairs(
     """  # noqa: D301
     chosen = with_perturbations(load_chosen_task(task, options), perturbations)
     runs = Run.open(run_a), Run.open(run_b)
-    told: dict[str, Any] = {} if criteria is None else {"criteria": criteria}
-    asking = PairJudge(
-        loaded_judge(choose, model, asked.engine["concurrency"]),
-        **told,
-        both_orders=not one_order,
-        inconsistent=disagreeing,
-        temperature=temperature,
-        max_tokens=max_tokens,
-    )
+    asking = judging.judge(choose, asked.engine["concurrency"])
     folder = asked.folder(
         f"{chosen.NAME}-{_answered_by(runs[0])}-{_answered_by(runs[1])}-pairs",
         {

@@ -92,12 +92,14 @@ def _ours() -> dict[str, Collection[str]]:
     from eval_toolkit.models import loading as models
     from eval_toolkit.rollouts.attacks import loading as attacks
     from eval_toolkit.rollouts.scorers import loading as text_scorers
+    from eval_toolkit.runs.shown import BUILT_IN_KINDS
     from eval_toolkit.tasks import loading as tasks
 
     return {
         "attacks": attacks._OURS,
         "checks": checks.OURS,
         "graders": graders._OURS,
+        "kinds": BUILT_IN_KINDS,
         "loaders": loaders.OURS,
         "models": models._OURS,
         "scorers": (),

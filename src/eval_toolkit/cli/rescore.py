@@ -242,11 +242,16 @@ def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
     from eval_toolkit.cli._scorers import load_scorers
 
     scorers: Sequence[str] = asked.given["scorers"]
-    if not scorers:
-        raise click.UsageError("give a --scorer for the rollouts, or a --metric")
+    if not scorers and not asked.given["asr_at"] and asked.given["policy"] is None:
+        raise click.UsageError(
+            "give a --scorer for the rollouts, a --metric, or --asr-at or --policy for the scores "
+            "that are stored"
+        )
     told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
     told |= {"asr_at": asked.given["asr_at"] or None, "confidence": asked.given["confidence"]}
-    done = rescore_run(asked.run, asked.given["out"], scorer=load_scorers(scorers), **told)
+    done = rescore_run(
+        asked.run, asked.given["out"], scorer=load_scorers(scorers) if scorers else None, **told
+    )
     return done, rollouts_page(done)
 
 

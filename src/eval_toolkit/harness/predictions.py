@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.records import unit_starts
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.shown import Estimator
 
 __all__ = [
     "PredictionsKind",
@@ -231,9 +234,23 @@ Job: TypeAlias = tuple[Subject, str, Records, IntArray | None]
 
 
 def summarised_parts(
-    jobs: Iterable[Job], specs: Mapping[Subject, Sequence[MetricSpec]], how: SummarySpec
+    jobs: Iterable[Job],
+    specs: Mapping[Subject, Sequence[MetricSpec]],
+    how: SummarySpec,
+    estimated: "Estimator | None" = None,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise slices and their parts, the whole of each slice first.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        What is summarised.
+    specs : mapping
+        The metrics of each subject.
+    how : SummarySpec
+        How records become cells.
+    estimated : callable, optional
+        As `Shown.estimator` returns it.
 
     Returns
     -------
@@ -247,6 +264,7 @@ def summarised_parts(
         card = summarise(
             some,
             specs[place, scorer],
+            on_error=how.on_error,
             confidence=how.confidence,
             method=how.method,
             n_resamples=how.n_resamples,
@@ -255,6 +273,8 @@ def summarised_parts(
         )
         if "score" in some.columns and len(some):
             card = Scorecard(explained(card, some.columns["score"]))
+        if estimated is not None:
+            card = Scorecard({**card, **estimated(some, specs[place, scorer])})
         cards.setdefault((place, scorer), {})[part] = card
         counts = _counts(some)
         entry = {name: counts[name] for name in ("n", "n_positive")}

@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._internal import validation
 from eval_toolkit.analysis import metric_named
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.parts import scored_by
-from eval_toolkit.errors import ArtifactError, MissingColumnError
+from eval_toolkit.errors import ArtifactError, EvalToolkitError, MissingColumnError
 from eval_toolkit.harness.predictions import Job, named_specs, summarised_parts
+from eval_toolkit.harness.refolded import has_folds, summarised_folds
+from eval_toolkit.metric_specs.columns import mean_as_stated
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.folder import RECORDS, Run
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Subject
+from eval_toolkit.runs.shown import kind_named
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.stored_units import unit_files
 from eval_toolkit.runs.units import UNITS, Unit
@@ -25,6 +29,8 @@ from eval_toolkit.scorecards.parts import WHOLE, format_part
 __all__ = ["StoredRows"]
 
 _SCORED = {"label", "score"}
+_MOST = {"seed": 2**63 - 1, "n_resamples": 1_000_000}
+"""Whole numbers that a stored run may ask for."""
 _STOPPED = (
     "the run stopped early by a rule; these intervals are those of a fixed number of samples and are "
     "too narrow after it, those of the run hold at every look"
@@ -45,6 +51,8 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     """What makes a metric of a name that is no column of the records."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
     """Shows progress over slices and parts."""
+    pooled: bool = False
+    """Whether the rows of all folds are taken together, instead of means over folds."""
 
     asks = False
     in_place = False
@@ -60,13 +68,18 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         summary: SummarySpec | None = None,
         named: Callable[[str], MetricSpec] = metric_named,
         each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+        pooled: bool = False,
     ) -> "StoredRows":
-        """Return the records of a run; without ``by`` the parts are those it was scored by."""
+        """Return the records of a run.
+
+        Without ``by`` the parts are those it was scored by, and without ``summary`` the intervals
+        have its confidence, seed and resamples, and failures count as they did.
+        """
         if not run.subjects:
             raise ArtifactError(f"{run.path}: the run has no records to score")
         parts = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
-        how = SummarySpec() if summary is None else summary
-        return cls(run, metrics, parts or scored_by(run), threshold, how, named, each)
+        how = _summary_of(run) if summary is None else summary
+        return cls(run, metrics, parts or scored_by(run), threshold, how, named, each, pooled)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -102,22 +115,36 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     def grade(self, attempts: Mapping[Subject, Records]) -> Graded:
         """Return the cells of every slice and of its parts."""
         specs = {subject: self._specs(subject, own) for subject, own in attempts.items()}
-        jobs = [job for subject, own in attempts.items() for job in self._jobs(subject, own)]
-        cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary)
         stopping = self.run.results.get("stopping")
+        extra = {} if stopping is None else {"stopping": stopping}
+        if has_folds(self.run, attempts) and not self.pooled:
+            cards, by_slice = summarised_folds(
+                self.run, attempts, specs, self.columns, self.summary, self.each
+            )
+            extra["folds"] = self.run.cells.folds
+        else:
+            jobs = [job for subject, own in attempts.items() for job in self._jobs(subject, own)]
+            estimated = kind_named(self.run.kind).estimator(self.run, self.summary)
+            cards, by_slice = summarised_parts(self.each(jobs), specs, self.summary, estimated)
         return Graded(
             subjects=attempts,
             cards=cards,
             by_slice=by_slice,
             n_errors=0,
-            extra={} if stopping is None else {"stopping": stopping},
+            extra=extra,
             notes=() if stopping is None else (_STOPPED,),
         )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed of the intervals, beside those of the run."""
+        """Return the seed of the intervals beside those of the run, and what is said of its units."""
         stored = self.run.manifest.get("seeds") or {}
-        return {"seeds": {**stored, "bootstrap": self.summary.seed}}
+        seeds = {"seeds": {**stored, "bootstrap": self.summary.seed}}
+        units = self.run.units
+        if units is None:
+            return seeds
+        about = self.run.manifest.get("units")
+        known = about if isinstance(about, Mapping) else {}
+        return {**seeds, "units": {**known, "parts": dict(units.parts)}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
         """Return what else the run has stored: units, answers and turns stay."""
@@ -131,7 +158,9 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""
         cells, stated = self.run.cells.block_or_none(*subject) or {}, stated_in(self.run)
         means = {
-            name: ms.mean_of(name, higher_is_better=agreed(stated_by(stated, cells, name), name))
+            name: _as_in_the_run(
+                records, name, cells.get(name), agreed(stated_by(stated, cells, name), name)
+            )
             for name in records.numbers
             if name not in _SCORED
         }
@@ -155,3 +184,32 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
             for name in sorted(set(parts.tolist())):
                 rows = np.flatnonzero(parts == name)
                 yield subject, format_part({column: name}), records, rows
+
+
+def _summary_of(run: Run) -> SummarySpec:
+    """Return how a run became cells, as far as it says so in settings that can be used."""
+    config = run.manifest.get("config") or {}
+    usable: dict[str, Any] = {}
+    for name in ("on_error", "confidence", "seed", "n_resamples"):
+        if name not in config:
+            continue
+        try:  # a file may state anything
+            if name in _MOST and validation.integer(config[name], name) > _MOST[name]:
+                continue
+            usable[name] = getattr(SummarySpec(**{name: config[name]}), name)
+        except EvalToolkitError:
+            continue
+    return SummarySpec(**usable)
+
+
+def _as_in_the_run(
+    records: Records, column: str, cell: Any, higher_is_better: bool | None
+) -> MetricSpec:
+    """Return the mean of a column with the kind and the bounds that the run had it with."""
+    details = cell.get("details") if isinstance(cell, Mapping) else None
+    spec = mean_as_stated(column, details if isinstance(details, Mapping) else {}, higher_is_better)
+    values = records.columns[column][records.status[column] == "ok"]
+    low, high = spec.bounds
+    if bool(((values < low) | (values > high)).any()):  # of a run that did not store its bounds
+        return ms.mean_of(column, higher_is_better=higher_is_better)
+    return spec

@@ -3,25 +3,25 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
 from eval_toolkit.inference.distributions import critical_value, upper_tail
-from eval_toolkit.inference.engine import Executor, Problem
+from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["bootstrap_ci", "cluster_bootstrap_ci"]
 
@@ -29,21 +29,18 @@ MIN_LABEL_GROUPS = 5
 """Fewer groups of a label than this do not support a bootstrap interval."""
 
 
+@gathers(Resampling, **RESAMPLING)
 def bootstrap_ci(
     y_true: ArrayLike,
     y_score: ArrayLike,
     metric: MetricFn | Any,
     *,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
     groups: ArrayLike | None = None,
     stratified: bool = False,
     plan: Plan | None = None,
-    executor: Executor | None = None,
     return_samples: bool = False,
+    **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
     """Bootstrap interval of any metric of labels and scores.
 
@@ -118,13 +115,18 @@ def bootstrap_ci(
     labels, scores = validation.binary_pair(y_true, y_score)
     how = chosen_plan(labels, groups=groups, stratified=stratified, plan=plan)
     data = Columns.scored(labels, scores)
-    problem = Problem((data,), (statistic_for(metric, data),), how, resolve_seed(seed, rng))
+    problem = Problem(
+        (data,),
+        (statistic_for(metric, data),),
+        how,
+        resolve_seed(resampling["seed"], resampling["rng"]),
+    )
     return _single(
         problem,
-        n_resamples=n_resamples,
-        confidence=confidence,
+        n_resamples=resampling["n_resamples"],
+        confidence=resampling["confidence"],
+        executor=resampling["executor"],
         method=method,
-        executor=executor,
         return_samples=return_samples,
     )
 
@@ -137,6 +139,7 @@ def _single(problem: Problem, **options: Any) -> BootstrapCI:
     return result
 
 
+@gathers(Resampling, **RESAMPLING)
 def cluster_bootstrap_ci(
     y_true: ArrayLike,
     y_score: ArrayLike,
@@ -144,12 +147,8 @@ def cluster_bootstrap_ci(
     statistic: MetricFn | Any,
     *,
     resample_labels: Sequence[int] = (0, 1),
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    confidence: float = DEFAULT_CONFIDENCE,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
-    executor: Executor | None = None,
     return_samples: bool = False,
+    **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
     """Percentile interval from whole (label, group) units, each label drawn apart.
 
@@ -209,13 +208,15 @@ def cluster_bootstrap_ci(
             f"the bootstrap needs at least {MIN_LABEL_GROUPS} groups of every label it draws, "
             f"got {n_groups}"
         )
-    level = validation.fraction(confidence, "confidence")
+    level = validation.fraction(resampling["confidence"], "confidence")
     metric = statistic_for(statistic)
-    problem = Problem.scored(labels, [scores], [metric], plan, resolve_seed(seed, rng))
+    problem = Problem.scored(
+        labels, [scores], [metric], plan, resolve_seed(resampling["seed"], resampling["rng"])
+    )
     options: dict[str, Any] = {
-        "n_resamples": n_resamples,
+        "n_resamples": resampling["n_resamples"],
         "method": "percentile",
-        "executor": executor,
+        "executor": resampling["executor"],
         "return_samples": return_samples,
     }
     result = _single(problem, confidence=_expanded(level, n_groups), **options)

@@ -2,32 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 from numpy.typing import ArrayLike
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.calibration_intervals import (
     calibration_difference,
     calibration_statistic,
 )
-from eval_toolkit.inference.engine import Executor, Problem
+from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired import is_made_of_draws, shared_draws
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
 from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     BootstrapCI,
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["ScorerComparison", "compare_scorers"]
 
@@ -57,6 +57,7 @@ class ScorerComparison(Displayed):
         }
 
 
+@gathers(Resampling, **RESAMPLING)
 def compare_scorers(
     y_true: ArrayLike,
     scorers: Mapping[str, ArrayLike],
@@ -64,13 +65,9 @@ def compare_scorers(
     *,
     baseline: str | None = None,
     correction: str = "holm",
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
     groups: ArrayLike | None = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> ScorerComparison:
     """Compare several scorers on one set of resamples: intervals, differences, adjusted p-values.
 
@@ -131,21 +128,23 @@ def compare_scorers(
         validation.binary_pair(y_true, scorers[name], score_name=f"scorers[{name!r}]")[1]
         for name in names
     )
-    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
-    confidence = validation.fraction(confidence, "confidence")
+    resampling["n_resamples"] = validation.integer(resampling["n_resamples"], "n_resamples", low=1)
+    resampling["confidence"] = validation.fraction(resampling["confidence"], "confidence")
     plan = chosen_plan(labels, groups=groups)
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic) or not has_closed_form(statistic, plan):
         enough_units(plan)
-    problem = Problem.scored(labels, scores, [statistic], plan, resolve_seed(seed, rng))
+    problem = Problem.scored(
+        labels, scores, [statistic], plan, resolve_seed(resampling["seed"], resampling["rng"])
+    )
     points = [[finite(statistic.point(data), statistic.name)] for data in problem.data]
-    problem, samples = shared_draws(problem, n_resamples, executor)
+    problem, samples = shared_draws(problem, resampling["n_resamples"], resampling["executor"])
     cells = bootstrap_problem(
         problem,
-        n_resamples=n_resamples,
-        confidence=confidence,
+        n_resamples=resampling["n_resamples"],
+        confidence=resampling["confidence"],
         method=method,
-        executor=executor,
+        executor=resampling["executor"],
         samples=samples[:, None],
         points=points,
     )
@@ -161,7 +160,7 @@ def compare_scorers(
             differences[name] = calibration_difference(intervals[first], intervals[name])
         else:
             differences[name] = paired_difference(
-                pair, samples[[0, row]], samples.shape[1], confidence
+                pair, samples[[0, row]], samples.shape[1], resampling["confidence"]
             )
     tested = {name: d.p_value for name, d in differences.items() if d.p_value is not None}
     adjusted: list[float] = []

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.kernel import LANES
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import ROUNDING
@@ -42,6 +43,26 @@ _STICKS = 40
 _STANDARD = NormalDist()
 
 
+class RankingOptions(TypedDict, total=False):
+    """How systems are ranked."""
+
+    method: RankingMethod
+    adjust: CorrectionMethod
+    confidence: float
+    n_draws: int
+    seed: SeedLike
+    rng: SeedLike
+
+
+@gathers(
+    RankingOptions,
+    method="bootstrap",
+    adjust="holm",
+    confidence=DEFAULT_CONFIDENCE,
+    n_draws=_N_DRAWS,
+    seed=None,
+    rng=None,
+)
 def rank_systems(
     parts: Sequence[ArrayLike] | Mapping[str, ArrayLike],
     *,
@@ -50,12 +71,7 @@ def rank_systems(
     higher_is_better: bool = True,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     share: bool | None = None,
-    method: RankingMethod = "bootstrap",
-    adjust: CorrectionMethod = "holm",
-    confidence: float = DEFAULT_CONFIDENCE,
-    n_draws: int = _N_DRAWS,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
+    **options: Unpack[RankingOptions],
 ) -> Ranking:
     """Rank systems that were measured on the same units.
 
@@ -133,17 +149,23 @@ def rank_systems(
     >>> [(one.name, one.rank_low, one.rank_high) for one in ranking.systems]
     [('a', 1, 2), ('b', 1, 2), ('c', 3, 3)]
     """
-    level = validation.fraction(confidence, "confidence")
-    validation.choice(method, "method", ("bootstrap", "bayes"))
-    n_draws = validation.integer(n_draws, "n_draws", low=2000 if method == "bayes" else 100)
-    number = resolve_seed(seed, rng)
+    level = validation.fraction(options["confidence"], "confidence")
+    validation.choice(options["method"], "method", ("bootstrap", "bayes"))
+    options["n_draws"] = validation.integer(
+        options["n_draws"], "n_draws", low=2000 if options["method"] == "bayes" else 100
+    )
+    number = resolve_seed(options["seed"], options["rng"])
     suite = _Suite.of(parts, groups, names, higher_is_better, bounds, share)
-    draws = suite.posterior(n_draws, number) if method == "bayes" else suite.draws(n_draws, number)
-    deviations = draws - (draws.mean(axis=0) if method == "bayes" else suite.values)
+    draws = (
+        suite.posterior(options["n_draws"], number)
+        if options["method"] == "bayes"
+        else suite.draws(options["n_draws"], number)
+    )
+    deviations = draws - (draws.mean(axis=0) if options["method"] == "bayes" else suite.values)
     level_systems = _joint_level(deviations, level, float(np.abs(suite.values).max()))
-    ends_of = _Bounds(suite, draws if method == "bayes" else None)
+    ends_of = _Bounds(suite, draws if options["method"] == "bayes" else None)
     pairs = list(combinations(range(len(suite.names)), 2))
-    made = _corrected([ends_of.pair(i, j, level) for i, j in pairs], adjust)
+    made = _corrected([ends_of.pair(i, j, level) for i, j in pairs], options["adjust"])
     beaten = np.zeros((len(suite.names), len(suite.names)), dtype=np.bool_)
     for (i, j), pair in zip(pairs, made, strict=True):
         beaten[j, i], beaten[i, j] = pair.decided(level, suite.sign)
@@ -168,9 +190,9 @@ def rank_systems(
         systems=tuple(sorted(systems, key=_standing)),
         pairs=tuple(sorted(told, key=lambda pair: (order[pair.a], order[pair.b]))),
         confidence=level,
-        adjust=adjust,
-        method=method,
-        n_draws=n_draws,
+        adjust=options["adjust"],
+        method=options["method"],
+        n_draws=options["n_draws"],
         seed=number,
         n_units=sum(map(len, suite.parts)),
         n_groups=sum(len(np.unique(part)) for part in suite.groups),

@@ -3,12 +3,13 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
@@ -28,6 +29,7 @@ from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.plans import Plan, chosen_plan, rows_plan
@@ -117,20 +119,17 @@ def paired_result(
     )
 
 
+@gathers(Resampling, **RESAMPLING)
 def paired_bootstrap_diff(
     y_true: ArrayLike,
     y_score_a: ArrayLike,
     y_score_b: ArrayLike,
     metric: MetricFn | Any,
     *,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
     groups: ArrayLike | None = None,
     plan: Plan | None = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> PairedBootstrapCI:
     """Difference metric(B) − metric(A) of two scorers on the same rows, with interval and p-value.
 
@@ -190,28 +189,33 @@ def paired_bootstrap_diff(
     """
     labels, a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
     _, b = validation.binary_pair(y_true, y_score_b, score_name="y_score_b")
-    n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
-    confidence = validation.fraction(confidence, "confidence")
+    resampling["n_resamples"] = validation.integer(resampling["n_resamples"], "n_resamples", low=1)
+    resampling["confidence"] = validation.fraction(resampling["confidence"], "confidence")
     if method is not None:
         validation.choice(method, "method", ("percentile",))
     how = chosen_plan(labels, groups=groups, plan=plan)
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic):
         enough_units(how)
-    problem = Problem.scored(labels, [a, b], [statistic], how, resolve_seed(seed, rng))
+    problem = Problem.scored(
+        labels, [a, b], [statistic], how, resolve_seed(resampling["seed"], resampling["rng"])
+    )
     if calibration_statistic(statistic) is not None:
         return untested_difference(
-            problem, n_resamples=n_resamples, confidence=confidence, executor=executor
+            problem,
+            n_resamples=resampling["n_resamples"],
+            confidence=resampling["confidence"],
+            executor=resampling["executor"],
         )
     value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
-    problem, samples = shared_draws(problem, n_resamples, executor)
+    problem, samples = shared_draws(problem, resampling["n_resamples"], resampling["executor"])
     if method is None:
-        found = paired_difference(problem, samples, samples.shape[1], confidence)
+        found = paired_difference(problem, samples, samples.shape[1], resampling["confidence"])
         return found if samples.size else replace(found, samples=None)
     for data in problem.data:
         check_classes(statistic, data, problem.plan)
     name = f"percentile{PLAN_NOTES[problem.plan.kind]}"
-    return paired_result(samples[1] - samples[0], value_a, value_b, confidence, name)
+    return paired_result(samples[1] - samples[0], value_a, value_b, resampling["confidence"], name)
 
 
 def is_made_of_draws(statistic: Statistic) -> bool:

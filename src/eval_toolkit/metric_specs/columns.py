@@ -188,6 +188,59 @@ class ColumnSpec:
         return columns[self.column]
 
 
+def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
+    """Return the bounds of a column as a cell's details have them; nothing where its kind says them.
+
+    Examples
+    --------
+    >>> stated_bounds(mean_of("stars", bounds=(1, 5), kind="bounded"))
+    {'bounds': [1.0, 5.0]}
+    >>> stated_bounds(mean_of("n_turns", bounds=(0, math.inf), kind="number"))
+    {'bounds': [0.0, None]}
+    >>> stated_bounds(mean_of("right", kind="share"))
+    {}
+    """
+    if spec.bounds == (_ANY if spec.kind == "number" else _UNIT):
+        return {}
+    return {"bounds": [float(end) if math.isfinite(end) else None for end in spec.bounds]}
+
+
+def mean_as_stated(
+    column: str, details: Mapping[str, Any], higher_is_better: bool | None
+) -> ColumnSpec:
+    """Return the mean of a column with the kind and the bounds that the details of a cell state.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    details : mapping
+        Details of its stored cell; what they do not say, or say wrongly, is not known.
+    higher_is_better : bool or None
+        Which direction is better.
+
+    Examples
+    --------
+    >>> mean_as_stated("stars", {"kind": "bounded", "bounds": [1, 5]}, True).bounds
+    (1.0, 5.0)
+    >>> mean_as_stated("n_turns", {"kind": "number", "bounds": [0, None]}, None).bounds
+    (0.0, inf)
+    >>> mean_as_stated("right", {"kind": "a guess", "bounds": "ab"}, True).bounds
+    (-inf, inf)
+    """
+    kind = details.get("kind")
+    low, high = _UNIT if kind == "bounded" else _ANY
+    try:
+        if "bounds" in details:
+            ends = [None if end is None else float(end) for end in details["bounds"]]
+            low, high = (
+                known if end is None else end for end, known in zip(ends, _ANY, strict=True)
+            )
+        return mean_of(column, higher_is_better=higher_is_better, bounds=(low, high), kind=kind)
+    except (TypeError, ValueError):  # a file may state anything
+        return mean_of(column, higher_is_better=higher_is_better)
+
+
 def _yes_or_no(values: FloatArray) -> bool:
     return bool(np.isin(values, (0.0, 1.0)).all())
 

@@ -1,7 +1,7 @@
 """Where a metric exists at all, and what to hand back where it does not."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -118,26 +118,42 @@ def _canonical(name: str) -> str:
     return _ALIASES.get(plain) or _ALIASES.get(short) or short
 
 
-def with_empty_strategy(
-    strategy: EmptyStrategy,
-    metric: str,
-    y_true: ArrayLike,
-    y_score: ArrayLike,
-    compute: Callable[[], float],
-) -> float | SkippedMetric | None:
-    """Return ``compute()``; on data where the metric does not exist, do what was asked for."""
-    choice(strategy, "empty_strategy", ("raise", "return_none", "skipped_metric"))
-    if strategy == "raise":
-        return compute()
-    if np.size(y_true) == 0 and np.size(y_score) == 0:
-        reason = f"{metric} is undefined: there are no rows"
-    else:
-        try:
-            return compute()
-        except UndefinedMetricError as error:
-            reason = str(error)
+def stand_in(
+    strategy: EmptyStrategy, error: Exception, y_true: ArrayLike, y_score: ArrayLike, metric: str
+) -> SkippedMetric | None:
+    """Return what stands for a metric that does not exist on the data, or raise the error.
+
+    Parameters
+    ----------
+    strategy : {"raise", "return_none", "skipped_metric"}
+        What the caller asked for.
+    error : Exception
+        Why there is no value. Without rows, and if it is an `UndefinedMetricError`, the metric does
+        not exist; any other error is the caller's mistake.
+    y_true, y_score : array-like
+        The data.
+    metric : str
+        Name of the metric.
+
+    Returns
+    -------
+    None or dict
+        None for "return_none", a dict with ``value`` None and the reason for "skipped_metric".
+    """
+    is_empty = np.size(y_true) == 0 and np.size(y_score) == 0
+    if strategy == "raise" or not (is_empty or isinstance(error, UndefinedMetricError)):
+        raise error
     if strategy == "return_none":
         return None
     labels = np.asarray(y_true)
-    details = {"n": labels.size, "n_positive": int(np.count_nonzero(labels == 1))}
-    return {"value": None, "status": "skipped", "reason": reason, "details": details}
+    return {
+        "value": None,
+        "status": "skipped",
+        "reason": f"{metric} is undefined: there are no rows" if is_empty else str(error),
+        "details": {"n": labels.size, "n_positive": int(np.count_nonzero(labels == 1))},
+    }
+
+
+def check_strategy(strategy: EmptyStrategy) -> None:
+    """Raise unless the strategy is known."""
+    choice(strategy, "empty_strategy", ("raise", "return_none", "skipped_metric"))

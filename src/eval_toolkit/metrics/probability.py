@@ -13,9 +13,15 @@ from eval_toolkit._internal.validation import (
     probability_pair,
     sample_weights,
 )
+from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.metrics.binning import equal_mass_bins
 from eval_toolkit.metrics.cumulative import score_groups
-from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
+from eval_toolkit.metrics.definedness import (
+    EmptyStrategy,
+    SkippedMetric,
+    check_strategy,
+    stand_in,
+)
 from eval_toolkit.metrics.isotonic import pav
 
 __all__ = ["brier_decomposition", "brier_score", "log_loss"]
@@ -45,8 +51,18 @@ def brier_score(
     y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    empty_strategy: EmptyStrategy,
-) -> float | SkippedMetric | None: ...
+    empty_strategy: Literal["return_none"],
+) -> float | None: ...
+
+
+@overload
+def brier_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: Literal["skipped_metric"],
+) -> float | SkippedMetric: ...
 
 
 def brier_score(
@@ -92,13 +108,13 @@ def brier_score(
     >>> round(brier_score([0, 1, 1], [0.1, 0.8, 0.6]), 4)
     0.07
     """
-
-    def compute() -> float:
+    check_strategy(empty_strategy)
+    try:
         labels, scores = probability_pair(y_true, y_score)
         weights = sample_weights(sample_weight, len(labels))
         return weighted_mean((scores - labels) ** 2, weights)
-
-    return with_empty_strategy(empty_strategy, "brier_score", y_true, y_score, compute)
+    except EvalToolkitError as error:
+        return stand_in(empty_strategy, error, y_true, y_score, "brier_score")
 
 
 def log_loss(

@@ -15,8 +15,14 @@ from eval_toolkit._internal.validation import (
     number,
     sample_weights,
 )
+from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.metrics.cumulative import ScoreGroups, score_groups
-from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
+from eval_toolkit.metrics.definedness import (
+    EmptyStrategy,
+    SkippedMetric,
+    check_strategy,
+    stand_in,
+)
 
 __all__ = ["RecallAtFprResult", "pr_auc", "recall_at_fpr", "roc_auc"]
 
@@ -54,8 +60,18 @@ def pr_auc(
     y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    empty_strategy: EmptyStrategy,
-) -> float | SkippedMetric | None: ...
+    empty_strategy: Literal["return_none"],
+) -> float | None: ...
+
+
+@overload
+def pr_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: Literal["skipped_metric"],
+) -> float | SkippedMetric: ...
 
 
 def pr_auc(
@@ -103,11 +119,11 @@ def pr_auc(
     >>> round(pr_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
     0.8333
     """
-
-    def compute() -> float:
+    check_strategy(empty_strategy)
+    try:
         return average_precision_of(ranked(y_true, y_score, sample_weight, "pr_auc"))
-
-    return with_empty_strategy(empty_strategy, "pr_auc", y_true, y_score, compute)
+    except EvalToolkitError as error:
+        return stand_in(empty_strategy, error, y_true, y_score, "pr_auc")
 
 
 @overload
@@ -128,8 +144,19 @@ def roc_auc(
     *,
     max_fpr: float | None = None,
     sample_weight: ArrayLike | None = None,
-    empty_strategy: EmptyStrategy,
-) -> float | SkippedMetric | None: ...
+    empty_strategy: Literal["return_none"],
+) -> float | None: ...
+
+
+@overload
+def roc_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: Literal["skipped_metric"],
+) -> float | SkippedMetric: ...
 
 
 def roc_auc(
@@ -191,12 +218,12 @@ def roc_auc(
     limit = 1.0
     if max_fpr is not None:
         limit = number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
-
-    def compute() -> float:
+    check_strategy(empty_strategy)
+    try:
         groups = ranked(y_true, y_score, sample_weight, "roc_auc")
         return roc_area_of(groups) if limit == 1.0 else _partial_area(groups, limit)
-
-    return with_empty_strategy(empty_strategy, "roc_auc", y_true, y_score, compute)
+    except EvalToolkitError as error:
+        return stand_in(empty_strategy, error, y_true, y_score, "roc_auc")
 
 
 def average_precision_of(groups: ScoreGroups) -> float:

@@ -110,7 +110,9 @@ def _problem(kind: str, point: EntryPoint) -> str:
     protocol = _protocol(kind)
     if protocol is None:
         return ""
-    if isinstance(found, type):  # what it sets when it is made cannot be seen yet
+    if kind == "kinds":  # the class itself is what is used
+        fits = isinstance(found, type) and protocol in found.__mro__
+    elif isinstance(found, type):  # what it sets when it is made cannot be seen yet
         fits = _can_make(found, protocol)
     elif callable(found):  # what it makes, or is, is known when it is used
         return ""
@@ -119,7 +121,11 @@ def _problem(kind: str, point: EntryPoint) -> str:
             fits = is_made(kind, point.name, found, protocol)
         except PluginError as error:
             return str(error)
-    return "" if fits else f"{described(kind, point.name)} is {lacking_members(found, protocol)}"
+    if fits:
+        return ""
+    if kind == "kinds":
+        return f"{described(kind, point.name)} is no class of a kind; inherit from eval_toolkit.runs.Kind"
+    return f"{described(kind, point.name)} is {lacking_members(found, protocol)}"
 
 
 def _protocol(kind: str) -> Any:
@@ -128,6 +134,8 @@ def _protocol(kind: str) -> Any:
         return None
     if kind == "tasks":  # a base class, of a layer above this one
         return import_module("eval_toolkit.tasks.base").BaseTask
+    if kind == "kinds":
+        return import_module("eval_toolkit.runs.kinds").Kind
     return getattr(protocols, PLUGIN_KINDS[kind].protocol)
 
 

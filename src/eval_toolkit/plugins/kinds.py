@@ -18,7 +18,7 @@ class PluginKind:
 
     name: str
     protocol: str
-    """What the object must be, by its name in `protocols`; of tasks, their base class."""
+    """What the object must be, by its name in `protocols`; of tasks and kinds, their base class."""
     used_by: str
     """Where the command line takes such a name."""
 
@@ -34,6 +34,7 @@ PLUGIN_KINDS: Mapping[str, PluginKind] = {
         PluginKind("attacks", "Attack", "rollout --tester NAME"),
         PluginKind("checks", "LeakageCheck", "check --check NAME, evaluate --check NAME"),
         PluginKind("graders", "Grader", "run --grader NAME, graders show NAME"),
+        PluginKind("kinds", "Kind", "rescore RUN, report RUN, view RUN"),
         PluginKind("loaders", "DatasetLoader", "check --loader NAME, evaluate --loader NAME"),
         PluginKind("models", "Model", "run --model NAME, rollout --target NAME"),
         PluginKind("scorers", "Scorer", "evaluate --scorer NAME"),

@@ -1,11 +1,12 @@
 """B minus A as a page: the answer first, then every difference with its interval."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Unpack
 
 from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Status, Table
 from eval_toolkit._internal.words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
-from eval_toolkit.inference import Executor
+from eval_toolkit.analysis.comparison import Comparing
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import common_kind
@@ -23,15 +24,9 @@ def compared_runs(
     *,
     metrics: Sequence[MetricSpec | str] | None = None,
     by: Sequence[str] = (),
-    confidence: float = 0.95,
-    n_resamples: int = 1000,
-    seed: int = 42,
-    on_mismatch: str = "raise",
-    allow_version_change: bool = False,
     pairs: dict[str, str] | None = None,
-    higher_is_better: Mapping[str, bool] | None = None,
     match: MatchSpec | None = None,
-    executor: Executor | None = None,
+    **options: Unpack[Comparing],
 ) -> RunComparison:
     """Compare two runs by the metrics that were asked for, else by those that matter.
 
@@ -41,9 +36,7 @@ def compared_runs(
         A and B.
     metrics : sequence of MetricSpec or str, optional
         By default the main ones of rollouts and every stored one of other runs; empty: every one.
-    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match
-        As in `compare_runs`.
-    higher_is_better, executor
+    by, pairs, match, **options
         As in `compare_runs`.
 
     Returns
@@ -61,15 +54,9 @@ def compared_runs(
         specs=stored_metrics(runs),
         metrics=list(metrics or ()) or None,
         by=list(dict.fromkeys(by)) or None,
-        confidence=confidence,
-        n_resamples=n_resamples,
-        seed=seed,
-        on_mismatch=on_mismatch,
-        allow_version_change=allow_version_change,
         pairs=pairs,
         match=match,
-        higher_is_better=higher_is_better,
-        executor=executor,
+        **options,
     )
 
 

@@ -36,6 +36,7 @@ from eval_toolkit.scorecards import Records
 
 if TYPE_CHECKING:
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.runs.shown import Estimator
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
 
@@ -81,6 +82,13 @@ class MeasuredRollouts(Kind[Graphs]):
     ) -> Sequence[tuple[str, Sequence[str]]]:
         """Return successes and refusals first, what tells the same in another way after them."""
         return list(grouped_metrics(config, names))
+
+    @classmethod
+    def estimator(cls, run: Run, summary: SummarySpec) -> "Estimator | None":
+        """Return what estimates shares of failures by survival curves, as a run of rollouts does."""
+        from eval_toolkit.rollouts.stored_estimates import stored_estimator
+
+        return stored_estimator(run, summary) if cls._describes([run]) else None
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:

@@ -3,17 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit._internal.options import gathers
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.judges.asking import apart
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags
+from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.kind import Graphs, MeasuredRollouts
 from eval_toolkit.rollouts.lockstep import scored
 from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.scorers import asked_through
+from eval_toolkit.rollouts.scorers.kept import KeptScorer, kept_scorers
 from eval_toolkit.rollouts.seeds.tables import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
@@ -24,7 +27,7 @@ from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
-from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 
 __all__ = ["StoredRollouts", "rescore_rollouts"]
 
@@ -36,6 +39,7 @@ _NEEDED = (
 """Settings of a run that are relied on here."""
 
 
+@gathers(SummaryOptions, **SUMMARY_DEFAULTS)
 def rescore_rollouts(
     run: Run | str | Path,
     scorer: Any = None,
@@ -44,11 +48,9 @@ def rescore_rollouts(
     refusal: Any = True,
     asr_at: Sequence[int] | None = None,
     policy: str | None = None,
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
     run_id: str | None = None,
     reasoning_tags: Tags | None = None,
+    **summary: Unpack[SummaryOptions],
 ) -> Outcome:
     """Score and measure the rollouts of a stored run again, with other scorers or thresholds.
 
@@ -56,16 +58,18 @@ def rescore_rollouts(
     ----------
     run : Run or path
         Run of rollouts; it stays as it is.
-    scorer : TextScorer, callable or sequence of them
+    scorer : TextScorer, callable or sequence of them, optional
         As in `System`. A judge among them is asked what the run does not hold already; tester and
-        target are not.
+        target are not. By default the scores of the run stay, and only the other options differ.
     out : path, optional
         Folder of the new run; without one nothing is written.
     refusal : bool or TextScorer, default True
-        As in `System`.
+        As in `System`, beside ``scorer``.
     asr_at, policy
         As in `run_rollouts`; by default what the run had.
-    on_error, max_error_rate, confidence, run_id
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
+    run_id
         As in `run_rollouts`.
     reasoning_tags : sequence of (str, str), optional
         What the reasoning of a reply stands between, which scorers do not see; by default what the
@@ -104,9 +108,7 @@ def rescore_rollouts(
         refusal=refusal,
         asr_at=asr_at,
         policy=policy,
-        on_error=on_error,
-        max_error_rate=max_error_rate,
-        confidence=confidence,
+        **summary,
         reasoning_tags=reasoning_tags,
     )
     return rescore(source, out, kind=kind, run_id=run_id)
@@ -154,7 +156,7 @@ class StoredRollouts(MeasuredRollouts):
         given = {"asr_at": asr_at, "policy": policy}
         config = {**config, **{name: value for name, value in given.items() if value is not None}}
         _refuse_incomplete(run, config)
-        decides, scorers = made_scorers(scorer, refusal)
+        decides, scorers = _scorers(run, scorer, refusal)
         tags = reasoning_tags
         if tags is None:
             tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
@@ -184,6 +186,17 @@ class StoredRollouts(MeasuredRollouts):
             notes=tuple(_notes(config)),
         )
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the stored scores stay, and nothing is scored again."""
+        return any(isinstance(one, KeptScorer) for one in self.measuring.scorers)
+
+    def judges(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what decides the verdicts of each judge, and of those whose verdicts stay."""
+        kept = [one for one in self.measuring.scorers if isinstance(one, KeptScorer)]
+        stayed = {name: settings for one in kept for name, settings in one.judges.items()}
+        return {**super().judges(), **stayed}
+
     def identity(self) -> Identity:
         """Return system and seed."""
         return Identity(settings=("kind", "system", "seed"))
@@ -191,8 +204,14 @@ class StoredRollouts(MeasuredRollouts):
     def restore(self, run: Run, context: Context) -> Graphs:
         """Return the stored conversations with new scores; judges alone are asked."""
         graphs = rollouts_of(run, self.tags)
-        answers, _ = apart(outcomes_of(run))
+        answers, verdicts = apart(outcomes_of(run))
         context.outcomes += answers
+        if self.keeps:
+            context.verdicts += verdicts
+            context.notes.insert(
+                0, f"conversations and scores are those of run {run.run_id}; no model was asked"
+            )
+            return graphs
         scorers = self.measuring.scorers
         # A judge of the run is not asked again where its threshold alone is another.
         with asked_through(scorers, context):
@@ -201,6 +220,18 @@ class StoredRollouts(MeasuredRollouts):
         asked = f"judges alone were asked, {n:,} times" if n else "no model was asked"
         context.notes.insert(0, f"the conversations are those of run {run.run_id}; {asked}")
         return graphs
+
+
+def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
+    """Return whether there is a scorer of harm, and all scorers: those given, or the run's own."""
+    if scorer is not None:
+        return made_scorers(scorer, refusal)
+    if refusal is not True:
+        raise InvalidInputError(
+            "`scorer` is missing; pass it together with `refusal`, or neither of them to keep the "
+            "scores of the run"
+        )
+    return kept_scorers(run)
 
 
 def _score_again(

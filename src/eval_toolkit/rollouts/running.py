@@ -1,15 +1,13 @@
 """Running rollouts: ask what is not answered yet, score, measure, summarise, store."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.models.runner import Progress
 from eval_toolkit.rollouts.kind import RolloutKind
 from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler
@@ -19,35 +17,51 @@ from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.specs import AskSpec, SummarySpec
+from eval_toolkit.runs.specs import (
+    ASK_DEFAULTS,
+    SUMMARY_DEFAULTS,
+    AskOptions,
+    AskSpec,
+    SummaryOptions,
+    SummarySpec,
+)
 from eval_toolkit.seeds import DEFAULT_SEED
 
 __all__ = ["run_rollouts"]
 
 
+class _RolloutOptions(SummaryOptions, AskOptions, total=False):
+    """Options of `TreeSampler`, `SummarySpec` and `AskSpec`."""
+
+    depth: int
+    width: int | Sequence[int] | None
+    keep: int | None
+    stop_on_success: bool
+    budget: Budget | None
+
+
+@gathers(
+    _RolloutOptions,
+    depth=3,
+    width=None,
+    keep=None,
+    stop_on_success=False,
+    budget=None,
+    **SUMMARY_DEFAULTS,
+    **ASK_DEFAULTS,
+)
 def run_rollouts(
     system: System[Any, Any],
     seeds: Sequence[str | SeedPrompt | Mapping[str, Any]],
     out: str | Path | None = None,
     *,
     name: str = "seeds",
-    depth: int = 3,
-    width: int | Sequence[int] | None = None,
-    keep: int | None = None,
-    stop_on_success: bool = False,
     rollouts_per_seed: int = 1,
     seed: int = DEFAULT_SEED,
     asr_at: Sequence[int] = (),
     policy: str | None = None,
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
-    budget: Budget | None = None,
-    concurrency: int | None = None,
-    cache: ResponseCache | str | Path | None = None,
-    give_up_after: int | None = 50,
     run_id: str | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[_RolloutOptions],
 ) -> Outcome:
     """Roll out seed prompts: a tester talks to a target, scorers look on, every number has its n.
 
@@ -74,25 +88,12 @@ def run_rollouts(
     policy : str, optional
         What a rollout that branches comes to, as in `measure_rollouts`; "expectation" by default,
         and "best" where ``keep`` leaves branches behind, of which there is no expectation.
-    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a rollout that broke counts as; "as_zero" counts it as the worst for the target.
-    max_error_rate : float, default 0.0
-        Above this, ``too_many_errors`` is set.
-    confidence : float, default 0.95
-        Confidence level of the intervals.
-    budget : Budget, optional
-        How many calls and tokens testers and targets may take; what it does not allow is skipped
-        and counted.
-    concurrency : int, optional
-        Requests at once; what suits each model by default. Changes no result.
-    cache : ResponseCache or path, optional
-        Answers kept between runs.
-    give_up_after : int or None, default 50
-        Failures in a row after which asking stops, of a model or of a function.
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
+    budget, concurrency, cache, give_up_after, on_progress
+        As in `AskSpec`; the budget is that of testers and targets.
     run_id : str, optional
         Name of the run; the folder's by default.
-    on_progress : callable, optional
-        Told how far it is, a few times a second.
 
     Returns
     -------
@@ -136,14 +137,17 @@ def run_rollouts(
         raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
     prompts = seed_prompts(seeds)
     sampler: TreeSampler[Any, Any] = TreeSampler(
-        system, depth=depth, width=width, keep=keep, stop_on_success=stop_on_success, seed=seed
+        system,
+        depth=options["depth"],
+        width=options["width"],
+        keep=options["keep"],
+        stop_on_success=options["stop_on_success"],
+        seed=seed,
     )
     if policy is None:
         policy = "best" if sampler.chooses else "expectation"
     attempts = validation.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
-    summary = SummarySpec(
-        on_error=on_error, confidence=confidence, max_error_rate=max_error_rate, seed=sampler.seed
-    )
+    summary = SummarySpec.of({**options, "seed": sampler.seed})
     measuring = Measuring.of(
         system.scorers,
         system.target_name,
@@ -154,13 +158,8 @@ def run_rollouts(
         depth=sampler.depth,
         summary=summary,
     )
-    ask = AskSpec(
-        concurrency=concurrency,
-        cache=cache,
-        budget=Budget() if budget is None else budget,
-        give_up_after=give_up_after,
-        on_progress=on_progress,
-    )
+    budget = options["budget"]
+    ask = AskSpec.of({**options, "budget": Budget() if budget is None else budget})
     check_ready(system.scorers)
     sampling = sampler.settings()
     kind = RolloutKind(
@@ -186,7 +185,7 @@ def run_rollouts(
         run_id=run_id,
         ask=ask,
         max_error_rate=summary.max_error_rate,
-        engine={"concurrency": concurrency},
+        engine={"concurrency": options["concurrency"]},
     )
 
 

@@ -1,9 +1,10 @@
 """Who takes part in a conversation: a tester, a target, and scorers that look on."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 
 from eval_toolkit._internal.hashing import object_digest
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.prompts import Formatter
 from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags, checked_tags
@@ -31,9 +32,10 @@ StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
 
 _ALIASES = {
-    "tester": ("attacker", "auditor"),
-    "target": ("defender",),
-    "scorer": ("moderator",),
+    "attacker": "tester",
+    "auditor": "tester",
+    "defender": "target",
+    "moderator": "scorer",
 }
 _TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "reasoning_tags", "scored", "scorers")
 """Attributes that say nothing of what is said, or that a description has under their own names."""
@@ -41,6 +43,19 @@ _DIGITS = 16
 _REFUSAL = "refusal"
 _MODEL = ("name", "describe", "generate", "loglikelihood")
 _ATTACK = ("name", "version", "ask")
+
+
+class _SystemOptions(TypedDict, total=False):
+    """How a target that is a model answers, and other names of what a system is made of."""
+
+    temperature: float
+    top_p: float | None
+    max_tokens: int | None
+    stop: Sequence[str]
+    attacker: Any
+    auditor: Any
+    defender: Any
+    moderator: Any
 
 
 class System(Generic[StateT, ActionT]):
@@ -78,9 +93,8 @@ class System(Generic[StateT, ActionT]):
     reasoning_tags : sequence of (str, str)
         What the reasoning of a reply stands between, as in `split_reasoning`. It is no part of what
         was said: scorers, judges and the other side do not see it. () to keep it.
-    **aliases
-        ``attacker`` and ``auditor`` for the tester, ``defender`` for the target, ``moderator`` for
-        the scorer.
+    attacker, auditor, defender, moderator
+        Other names: the first two of ``tester``, the others of ``target`` and ``scorer``.
 
     Raises
     ------
@@ -97,6 +111,14 @@ class System(Generic[StateT, ActionT]):
     ('No.',)
     """
 
+    @gathers(
+        _SystemOptions,
+        temperature=0.0,
+        top_p=None,
+        max_tokens=None,
+        stop=(),
+        **dict.fromkeys(_ALIASES),
+    )
     def __init__(
         self,
         tester: Any = None,
@@ -107,23 +129,19 @@ class System(Generic[StateT, ActionT]):
         opening: bool = False,
         system_prompt: str = "",
         formatter: Formatter | None = None,
-        temperature: float = 0.0,
-        top_p: float | None = None,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
         reasoning_tags: Tags = REASONING_TAGS,
-        **aliases: Any,
+        **options: Unpack[_SystemOptions],
     ) -> None:
         self.reasoning_tags = checked_tags(reasoning_tags)
-        given = _with_aliases({"tester": tester, "target": target, "scorer": scorer}, aliases)
+        given = _with_aliases({"tester": tester, "target": target, "scorer": scorer}, options)
         self.opening = bool(opening)
         self.decoding = Decoding(
             system_prompt=system_prompt,
             formatter=formatter,
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=max_tokens,
-            stop=tuple(stop),
+            temperature=options["temperature"],
+            top_p=options["top_p"],
+            max_tokens=options["max_tokens"],
+            stop=tuple(options["stop"]),
         )
         self.tester = _tester(given["tester"])
         self.target = _target(given["target"])
@@ -254,15 +272,14 @@ class System(Generic[StateT, ActionT]):
         return asking.call(self.respond, jobs, [states, probes, seeds], identities)
 
 
-def _with_aliases(given: dict[str, Any], aliases: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments under their own names; a name that is none of theirs is refused."""
-    named = {alias: name for name, others in _ALIASES.items() for alias in others}
-    for alias, value in aliases.items():
-        if alias not in named:
-            raise InvalidTypeError(f"System has no argument {alias!r}")
-        if given[named[alias]] is not None:
-            raise InvalidInputError(f"`{alias}` is another name of `{named[alias]}`; give one")
-        given[named[alias]] = value
+def _with_aliases(given: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under their own names."""
+    for alias, name in _ALIASES.items():
+        if options[alias] is None:
+            continue
+        if given[name] is not None:
+            raise InvalidInputError(f"`{alias}` is another name of `{name}`; give one")
+        given[name] = options[alias]
     return given
 
 

@@ -228,8 +228,12 @@ class Driver:
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
     ) -> Outcome:
         """Write the outcome of a kind that asks no model: all of it is there, nothing is resumed."""
-        units = self.kind.units()
-        stored, about = units_table(found.subjects, units)
+        units, tables = self.kind.units(), dict(self.kind.tables(attempts))
+        about = None
+        if (
+            found.subjects and UNITS not in tables
+        ):  # a kind that has it says in its manifest what of
+            tables[UNITS], about = units_table(found.subjects, units)
         run = write_run(
             folder,
             results=found.results,
@@ -238,12 +242,12 @@ class Driver:
                 **self.head(found.results["config"], folder),
                 "run_id": found.results["run_id"],
                 **({"item_set_hash": item_set_hash(units)} if units else {}),
-                **({"units": about} if found.subjects else {}),
+                **({} if about is None else {"units": about}),
                 **({"counts": dict(found.counts)} if found.counts else {}),
                 "notes": list(found.notes),
             },
             records=found.subjects or None,
-            tables={**({UNITS: stored} if found.subjects else {}), **self.kind.tables(attempts)},
+            tables=tables,
             overwrite=overwrite,
         )
         return replace(found, run=run)

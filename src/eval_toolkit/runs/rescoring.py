@@ -11,21 +11,15 @@ from eval_toolkit.runs.driver import driver_of, refuse_taken
 from eval_toolkit.runs.folder import MANIFEST, Run
 from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.shown import BUILT_IN_KINDS
 from eval_toolkit.runs.specs import AskSpec
 
 __all__ = ["rescore", "stored_kind"]
 
 RECORDS = "rows"
 """The kind of runs whose attempts are their records; of every other run, its records alone."""
-_OF_RECORDS = {"metrics", "by", "threshold", "summary", "named", "each"}
+_OF_RECORDS = {"metrics", "by", "threshold", "summary", "named", "each", "pooled"}
 """Options that are about records, of whatever kind the run is."""
-_ROWS = "eval_toolkit.harness.rescoring:StoredRows"
-_KINDS = {
-    RECORDS: _ROWS,
-    "pairs": _ROWS,  # the answers that were compared are in two other runs
-    "task": "eval_toolkit.tasks.rescoring:StoredAnswers",
-    "rollout": "eval_toolkit.rollouts.rescoring:StoredRollouts",
-}
 
 
 def rescore(
@@ -59,7 +53,10 @@ def rescore(
         ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`. Of rollouts:
         ``scorer``, ``refusal``, ``asr_at``, ``policy`` …, as in `rescore_rollouts`. Of rows, pairs
         and imported logs, and of the records of any run: ``metrics`` (specs, names, columns),
-        ``by``, ``threshold`` and ``summary``, as in `score_predictions`.
+        ``by``, ``threshold`` and ``summary``, as in `score_predictions`; metrics that the run has
+        keep their kind and bounds, means over folds (unless ``pooled``) and survival curves
+        included, and without ``summary`` its confidence, seed and resamples. Of rollouts without a ``scorer``, the stored
+        scores are kept.
 
     Returns
     -------
@@ -123,12 +120,13 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     # An imported log is graded; whatever it is of, its records are there to be summarised.
     if _OF_RECORDS & options.keys() or (imported and not options):
         name = RECORDS
-    if known_name("kinds", name, _KINDS) is None:
+    ours = {kind: classes.stored for kind, classes in BUILT_IN_KINDS.items()}
+    if known_name("kinds", name, ours) is None:
         raise ArtifactError(
             f"{run.path}: is of the kind {name!r:.60}, which no installed package offers; pass "
             "`kind`, or name `metrics` of its records"
         )
-    found = load_plugin("kinds", name, _KINDS, origin=read_from(run.path / MANIFEST, "kind"))
+    found = load_plugin("kinds", name, ours, origin=read_from(run.path / MANIFEST, "kind"))
     # The name is the file's; the options, and the names among them, are the caller's.
     made: Kind[Any] = call_plugin(
         "kinds", name, found.stored, options, origin=TYPED, arguments=[run]

@@ -7,29 +7,60 @@ no data left when a stored run is looked at.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.errors import EvalToolkitError, PluginError
 from eval_toolkit.runs.blocks import Block, Note
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.display import Page
     from eval_toolkit._internal.validation import FloatArray
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.plugins import Origin
+    from eval_toolkit.protocols import MetricSpec
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.scorecards import Records
+    from eval_toolkit.runs.specs import SummarySpec
+    from eval_toolkit.scorecards import MetricResult, Records
     from eval_toolkit.scorecards.records import Strings
 
-__all__ = ["BUILT_IN_KINDS", "Outcomes", "Shown", "Words", "common_kind", "kind_named", "show_unit"]
+    Estimator: TypeAlias = Callable[[Records, Sequence[MetricSpec]], Mapping[str, MetricResult]]
 
-BUILT_IN_KINDS = {
-    "pairs": "eval_toolkit.tasks.pairing:PairsKind",
-    "rollout": "eval_toolkit.rollouts.kind:MeasuredRollouts",
-    "rows": "eval_toolkit.harness.kind:RowsKind",
-    "task": "eval_toolkit.tasks.kind:TaskKind",
+__all__ = [
+    "BUILT_IN_KINDS",
+    "Outcomes",
+    "Shown",
+    "Words",
+    "common_kind",
+    "kind_named",
+    "load_kind",
+    "show_unit",
+]
+
+
+class BuiltInKind(NamedTuple):
+    """Where the classes of a kind that comes with the package are."""
+
+    shown: str
+    """The class that shows runs of it."""
+    stored: str
+    """The class whose ``stored`` grades what a run has stored; imported only for that."""
+
+
+_RECORDS = "eval_toolkit.harness.rescoring:StoredRows"
+BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
+    # The answers that were compared are in two other runs: what is stored is the records.
+    "pairs": BuiltInKind("eval_toolkit.tasks.pairing:PairsKind", _RECORDS),
+    "rollout": BuiltInKind(
+        "eval_toolkit.rollouts.kind:MeasuredRollouts",
+        "eval_toolkit.rollouts.rescoring:StoredRollouts",
+    ),
+    "rows": BuiltInKind("eval_toolkit.harness.kind:RowsKind", _RECORDS),
+    "task": BuiltInKind(
+        "eval_toolkit.tasks.kind:TaskKind", "eval_toolkit.tasks.rescoring:StoredAnswers"
+    ),
 }
 """Kinds that come with the package, by the name that runs store."""
 
@@ -129,6 +160,25 @@ class Shown(Protocol):
         return ()
 
     @classmethod
+    def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
+        """Return what estimates metrics of stored records that are no means of their columns.
+
+        Parameters
+        ----------
+        run : Run
+            Run of this kind.
+        summary : SummarySpec
+            How records become cells.
+
+        Returns
+        -------
+        callable or None
+            From records of the run and the metrics asked for, the cells that take the place of the
+            means. None: every cell follows from its columns alone.
+        """
+        return None
+
+    @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
         """Return the metrics that two runs are compared by; None: all that both have."""
         return None
@@ -174,16 +224,47 @@ def kind_named(name: str) -> type[Shown]:
     >>> kind_named("rows").words.units, kind_named("no such kind").words.units
     ('rows', 'units')
     """
-    from eval_toolkit.plugins import load_plugin, read_from
+    from eval_toolkit.plugins import read_from
 
     try:
-        found = load_plugin(
-            "kinds", name, BUILT_IN_KINDS, origin=read_from("manifest.json", "kind")
-        )
+        return load_kind(name, origin=read_from("manifest.json", "kind"))
     except EvalToolkitError:  # not installed, broken, or a name that would import something
         return _Unknown
-    known = isinstance(found, type) and Shown in found.__mro__  # a protocol has no subclass check
-    return found if known else _Unknown
+
+
+def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
+    """Return the class of a kind by its name, or raise why there is none.
+
+    Parameters
+    ----------
+    name : str
+        One of ours, one that an installed package offers, or ``package.module:object``.
+    origin : Origin, optional
+        Where the name was written; by default the caller typed it.
+
+    Raises
+    ------
+    PluginError
+        If the name is not known, or stands for something else.
+    InvalidInputError
+        If a file names ``package.module:object``.
+
+    Examples
+    --------
+    >>> load_kind("rows").words.units
+    'rows'
+    """
+    from eval_toolkit.plugins import TYPED, load_plugin
+
+    ours = {kind: classes.shown for kind, classes in BUILT_IN_KINDS.items()}
+    found = load_plugin("kinds", name, ours, origin=TYPED if origin is None else origin)
+    if (
+        not isinstance(found, type) or Shown not in found.__mro__
+    ):  # a protocol has no subclass check
+        raise PluginError(
+            f"kind {name!r} is no class of a kind; inherit from eval_toolkit.runs.Kind"
+        )
+    return found
 
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from eval_toolkit.models.cache import ResponseCache
     from eval_toolkit.models.runner.progress import Progress
 
-__all__ = ["ON_ERROR", "AskSpec", "DecodingSpec", "SummarySpec", "whole_numbers"]
+__all__ = [
+    "ASK_DEFAULTS",
+    "ON_ERROR",
+    "SUMMARY_DEFAULTS",
+    "AskOptions",
+    "AskSpec",
+    "DecodingSpec",
+    "SummaryOptions",
+    "SummarySpec",
+    "whole_numbers",
+]
 
 ON_ERROR = ("exclude", "as_zero", "fail")
 
@@ -30,15 +40,18 @@ class AskSpec:
     Parameters
     ----------
     concurrency : int, optional
-        Requests at once; by default what suits each model.
+        Requests at once; by default what suits each model. It changes no result, unless the
+        batching of a local model does: its numbers may then move in the fifth digit. The manifest
+        holds both under ``engine``.
     cache : ResponseCache or path, optional
         Answers kept between runs.
     replay : path, optional
         A run, a journal or a cache to answer from instead of a model.
     budget : Budget, optional
-        Calls and tokens that may be used; judges are outside of it.
+        Calls and tokens that may be used; judges are outside of it. What it does not allow is
+        skipped and counted.
     give_up_after : int or None, default 50
-        Failures in a row after which asking stops.
+        Failures in a row after which asking stops, of a model or of a function.
     on_progress : callable, optional
         Called with a `Progress` a few times a second.
 
@@ -76,10 +89,26 @@ class AskSpec:
                 f"`on_progress` is {self.on_progress!r:.80}; it must be callable"
             )
 
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> Self:
+        """Return what the options of a function say about asking."""
+        return cls(**_own(cls, options))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSpec:
     """How a model decodes its answers.
+
+    Parameters
+    ----------
+    temperature : float, default 0.0
+        Decoding temperature; 0 is greedy.
+    top_p : float, optional
+        Probability mass of the tokens to draw from.
+    max_tokens : int, optional
+        Maximum number of tokens of an answer.
+    stop : sequence of str
+        Texts at which an answer ends.
 
     Raises
     ------
@@ -118,9 +147,10 @@ class SummarySpec:
     Parameters
     ----------
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as.
+        What a failed attempt counts as; "as_zero" counts the worst value, and "fail" raises once
+        everything was asked, and keeps the answers for the next try.
     max_error_rate : float, default 0.0
-        Tolerated share of failed attempts.
+        Tolerated share of failed attempts; above it, ``too_many_errors`` of the outcome is set.
     confidence : float, default 0.95
         Confidence level of the intervals.
     seed : int, default 42
@@ -157,9 +187,45 @@ class SummarySpec:
         object.__setattr__(self, "max_error_rate", rate)
         object.__setattr__(self, "confidence", validation.fraction(self.confidence, "confidence"))
 
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> Self:
+        """Return what the options of a function say about summarising."""
+        return cls(**_own(cls, options))
+
     def to_dict(self) -> dict[str, Any]:
         """Return what a configuration says about it."""
         return {"on_error": self.on_error, "confidence": self.confidence}
+
+
+class AskOptions(TypedDict, total=False):
+    """The fields of `AskSpec` that every function that asks takes as keywords."""
+
+    concurrency: int | None
+    cache: ResponseCache | str | Path | None
+    give_up_after: int | None
+    on_progress: Callable[[Progress], object] | None
+
+
+class SummaryOptions(TypedDict, total=False):
+    """The fields of `SummarySpec` that every function with cells takes as keywords."""
+
+    on_error: str
+    max_error_rate: float
+    confidence: float
+
+
+def _own(spec: type, options: Mapping[str, object]) -> dict[str, Any]:
+    return {item.name: options[item.name] for item in fields(spec) if item.name in options}
+
+
+def _defaults(spec: Any, options: type) -> dict[str, Any]:
+    return {
+        item.name: item.default for item in fields(spec) if item.name in options.__annotations__
+    }
+
+
+ASK_DEFAULTS = _defaults(AskSpec, AskOptions)
+SUMMARY_DEFAULTS = _defaults(SummarySpec, SummaryOptions)
 
 
 def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:

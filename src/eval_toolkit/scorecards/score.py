@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import (
@@ -20,6 +21,7 @@ from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem, closed
 from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan, chosen_plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
@@ -36,7 +38,7 @@ from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.prior_shift import PriorShift
-from eval_toolkit.seeds import DEFAULT_SEED, SeedLike, resolve_seed
+from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 
 __all__ = ["Intervals", "check_specs", "metric_cells", "scorecard"]
 
@@ -53,21 +55,18 @@ class Intervals:
     executor: Executor | None = None
 
 
+@gathers(Resampling, **RESAMPLING)
 def scorecard(
     y_true: ArrayLike,
     y_score: ArrayLike,
     *,
     metrics: Sequence[MetricSpec],
     bootstrap: bool = True,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
     groups: ArrayLike | None = None,
     assumed_prior: float | None = None,
     sample_weight: ArrayLike | None = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> Scorecard:
     """Evaluate several metrics of one scorer, each with a status and an interval.
 
@@ -127,19 +126,21 @@ def scorecard(
     labels, scores = validation.binary_pair(y_true, y_score)
     specs = check_specs(metrics)
     if bootstrap:
-        n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
-        confidence = validation.fraction(confidence, "confidence")
+        resampling["n_resamples"] = validation.integer(
+            resampling["n_resamples"], "n_resamples", low=1
+        )
+        resampling["confidence"] = validation.fraction(resampling["confidence"], "confidence")
     if method is not None:
         method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = chosen_plan(labels, groups=groups)
     if sample_weight is not None and (method is not None or assumed_prior is not None):
         raise InvalidInputError("`sample_weight` goes with neither `method` nor `assumed_prior`")
     how = Intervals(
-        n_resamples if bootstrap else 0,
-        confidence,
+        resampling["n_resamples"] if bootstrap else 0,
+        resampling["confidence"],
         method,
-        resolve_seed(seed, rng),
-        executor,
+        resolve_seed(resampling["seed"], resampling["rng"]),
+        resampling["executor"],
     )
     weights = validation.sample_weights(sample_weight, len(labels))
     if weights is not None and not are_equal(weights):

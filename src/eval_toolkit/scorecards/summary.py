@@ -4,28 +4,28 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
-from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
 from eval_toolkit.inference.means import t_interval
+from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
 from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
+from eval_toolkit.metric_specs.columns import stated_bounds
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
@@ -40,7 +40,7 @@ from eval_toolkit.scorecards.reduction import (
     value_of_failure,
 )
 from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["summarise", "value_of_failure"]
 
@@ -55,6 +55,7 @@ _BOOTSTRAP_METHODS = ("BCa", "percentile", "basic", "studentized")
 _METHODS = (*_BOOTSTRAP_METHODS, *_PROPORTION_METHODS, "t")
 
 
+@gathers(Resampling, **RESAMPLING)
 def summarise(
     records: Records,
     metrics: Sequence[MetricSpec],
@@ -63,12 +64,8 @@ def summarise(
     macro: bool = False,
     reduce: str = "mean",
     on_error: str = "exclude",
-    confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
-    n_resamples: int = DEFAULT_N_RESAMPLES,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
-    executor: Executor | None = None,
+    **resampling: Unpack[Resampling],
 ) -> Scorecard:
     """Summarise records into cells: the only place where runs get their intervals.
 
@@ -140,11 +137,11 @@ def summarise(
         validation.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
         None if method is None else validation.choice(method, "method", _METHODS),
         Intervals(
-            validation.integer(n_resamples, "n_resamples", low=0),
-            validation.fraction(confidence, "confidence"),
+            validation.integer(resampling["n_resamples"], "n_resamples", low=0),
+            validation.fraction(resampling["confidence"], "confidence"),
             method if method in _BOOTSTRAP_METHODS else None,
-            resolve_seed(seed, rng),
-            executor,
+            resolve_seed(resampling["seed"], resampling["rng"]),
+            resampling["executor"],
         ),
     )
     if macro and by is None:
@@ -393,6 +390,7 @@ def _described(
 ) -> MetricResult:
     """Add the direction, and the standard error where two groups or more give one."""
     details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
+    details |= stated_bounds(spec)
     if spec.answer is not None:
         details["answer"] = spec.answer
     if cell.status == "ok" and plan.n_groups >= 2:

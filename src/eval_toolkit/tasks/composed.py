@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.sandbox import Overrun
 from eval_toolkit._internal.sandbox.patterns import groups_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
@@ -21,6 +22,17 @@ from eval_toolkit.tasks.templates import Template, text_of, without_brackets
 from eval_toolkit.tasks.types import Item, Sample
 
 __all__ = ["Task"]
+
+
+class _SamplingOptions(TypedDict, total=False):
+    """Options of every `BaseTask`."""
+
+    num_fewshot: int
+    seed: int
+    subjects: Sequence[Any] | None
+    revision: str | None
+    user_prompt_suffix: str | None
+    shuffle_choices: bool
 
 
 class Task(BaseTask[str]):
@@ -65,6 +77,15 @@ class Task(BaseTask[str]):
     (' Rome', ' Madrid')
     """
 
+    @gathers(
+        _SamplingOptions,
+        num_fewshot=0,
+        seed=DEFAULT_SEED,
+        subjects=None,
+        revision=None,
+        user_prompt_suffix=None,
+        shuffle_choices=False,
+    )
     def __init__(
         self,
         name: str,
@@ -76,12 +97,7 @@ class Task(BaseTask[str]):
         graders: Sequence[Any] | None = None,
         version: str = "1",
         corrected: bool = False,
-        num_fewshot: int = 0,
-        seed: int = DEFAULT_SEED,
-        subjects: Sequence[Any] | None = None,
-        revision: str | None = None,
-        user_prompt_suffix: str | None = None,
-        shuffle_choices: bool = False,
+        **sampling: Unpack[_SamplingOptions],
     ) -> None:
         spec = data if isinstance(data, DataSpec) else DataSpec(path=data)
         styler = prompt.styler
@@ -114,14 +130,14 @@ class Task(BaseTask[str]):
             raise InvalidInputError(f"task {name!r}: choices in a blank take no style")
         self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
         super().__init__(
-            num_fewshot,
+            sampling["num_fewshot"],
             rows=rows,
             data=spec.path if rows is None else None,
-            seed=seed,
-            subjects=subjects,
-            revision=revision,
-            user_prompt_suffix=user_prompt_suffix,
-            shuffle_choices=shuffle_choices,
+            seed=sampling["seed"],
+            subjects=sampling["subjects"],
+            revision=sampling["revision"],
+            user_prompt_suffix=sampling["user_prompt_suffix"],
+            shuffle_choices=sampling["shuffle_choices"],
         )
 
     def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:

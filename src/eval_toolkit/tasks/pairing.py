@@ -1,21 +1,20 @@
 """Two runs of one task before a judge: which answered better, item by item, in both orders."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.analysis.units import common_units
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidTypeError
 from eval_toolkit.graders import Grade
 from eval_toolkit.graders.judges.asking import Attempt, apart, replies_in
 from eval_toolkit.graders.judges.pairs import PairJudge
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.models.runner import Job, JobResult, Progress
+from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
@@ -24,7 +23,14 @@ from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.specs import AskSpec, SummarySpec
+from eval_toolkit.runs.specs import (
+    ASK_DEFAULTS,
+    SUMMARY_DEFAULTS,
+    AskOptions,
+    AskSpec,
+    SummaryOptions,
+    SummarySpec,
+)
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
@@ -43,6 +49,11 @@ _IDENTITY = ("kind", "task", "runs", "judges")
 """What must agree before verdicts that are there are used."""
 
 
+class _PairingOptions(SummaryOptions, AskOptions, total=False):
+    """The options of `SummarySpec` and `AskSpec`."""
+
+
+@gathers(_PairingOptions, **SUMMARY_DEFAULTS, **ASK_DEFAULTS)
 def judge_pairs(
     run_a: Run | str | Path,
     run_b: Run | str | Path,
@@ -51,13 +62,7 @@ def judge_pairs(
     out: str | Path | None = None,
     *,
     on_mismatch: str = "raise",
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
-    cache: ResponseCache | str | Path | None = None,
-    concurrency: int | None = None,
-    give_up_after: int | None = 50,
-    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[_PairingOptions],
 ) -> Outcome:
     r"""Let a judge say which of two runs answered better, item by item. The models are not asked.
 
@@ -74,8 +79,10 @@ def judge_pairs(
         asks what failed. Without a folder nothing is written.
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content differs; as in `compare_runs`.
-    on_error, max_error_rate, confidence, cache, concurrency, give_up_after, on_progress
-        As in `run_task`.
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
+    cache, concurrency, give_up_after, on_progress
+        As in `AskSpec`.
 
     Returns
     -------
@@ -122,10 +129,8 @@ def judge_pairs(
         raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a PairJudge")
     validation.place(out, "out", NoneType)
     validation.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
-    ask = AskSpec(
-        cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
-    )
-    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
+    ask = AskSpec.of(options)
+    summary = SummarySpec.of(options)
     runs = (opened_task_run(run_a, task, "run_a"), opened_task_run(run_b, task, "run_b"))
     kind = PairsKind.of(runs, task, judge, on_mismatch, summary)
     return drive(

@@ -1,12 +1,13 @@
 """Stored answers to new numbers: graded again, or judged, without asking the model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
@@ -14,7 +15,6 @@ from eval_toolkit.graders import load_grader
 from eval_toolkit.graders.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
-from eval_toolkit.models.runner import Progress
 from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
@@ -26,7 +26,7 @@ from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
-from eval_toolkit.runs.specs import AskSpec, SummarySpec
+from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.grading import GraderLike, Measuring
@@ -136,8 +136,10 @@ def measure_run(
         A finished run of the task.
     task : BaseTask
         The task it ran; references and post-processing come from it.
-    graders, pass_at, pass_hat, maj_at, on_error, max_error_rate, confidence
+    graders, pass_at, pass_hat, maj_at
         As in `run_task`.
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
     out : path, optional
         Where to store the new results; the run's own folder replaces the old ones.
 
@@ -191,6 +193,21 @@ def measure_run(
     return rescore(source, out, kind=kind)
 
 
+class _JudgingOptions(AskOptions, total=False):
+    """How answers are graded, as in `StoredAnswers.stored`, and the options of `AskSpec`."""
+
+    pass_at: Sequence[int] | None
+    pass_hat: Sequence[int] | None
+    maj_at: Sequence[int] | None
+    on_error: str | None
+    max_error_rate: float
+    confidence: float | None
+
+
+@gathers(
+    _JudgingOptions,
+    **{**dict.fromkeys(_JudgingOptions.__annotations__), "max_error_rate": 0.0, **ASK_DEFAULTS},
+)
 def judge_run(
     run: Run | str | Path,
     task: BaseTask[Any],
@@ -198,16 +215,7 @@ def judge_run(
     out: str | Path | None = None,
     *,
     graders: Sequence[GraderLike] | None = None,
-    pass_at: Sequence[int] | None = None,
-    pass_hat: Sequence[int] | None = None,
-    maj_at: Sequence[int] | None = None,
-    on_error: str | None = None,
-    max_error_rate: float = 0.0,
-    confidence: float | None = None,
-    cache: ResponseCache | str | Path | None = None,
-    concurrency: int | None = None,
-    give_up_after: int | None = 50,
-    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[_JudgingOptions],
 ) -> Outcome:
     """Ask judges about the stored answers of a run. The model that answered is not asked again.
 
@@ -226,10 +234,12 @@ def judge_run(
         Grade beside the judges. By default those that the run is measured by, with its judges'
         stored verdicts, so that nothing is lost: they are made again from the task, from their
         names and options, and from what is stored of judges of ready rubrics.
-    pass_at, pass_hat, maj_at, on_error, confidence
-        As in `run_task`; those of the run by default.
-    max_error_rate, cache, concurrency, give_up_after, on_progress
-        As in `run_task`.
+    pass_at, pass_hat, maj_at
+        As in `run_task`; by default those of the run.
+    on_error, confidence, max_error_rate
+        As in `SummarySpec`; the first two by default as in the run.
+    cache, concurrency, give_up_after, on_progress
+        As in `AskSpec`.
 
     Returns
     -------
@@ -267,11 +277,9 @@ def judge_run(
     (1.0, 0, 1)
     """
     validation.place(out, "out", NoneType)
-    validation.place(cache, "cache", ResponseCache, NoneType)
+    validation.place(options["cache"], "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
-    ask = AskSpec(
-        cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
-    )
+    ask = AskSpec.of(options)
     if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
         raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
     kind = StoredAnswers.stored(
@@ -279,12 +287,12 @@ def judge_run(
         task=task,
         judges=judges,
         graders=graders,
-        pass_at=pass_at,
-        pass_hat=pass_hat,
-        maj_at=maj_at,
-        on_error=on_error,
-        max_error_rate=max_error_rate,
-        confidence=confidence,
+        pass_at=options["pass_at"],
+        pass_hat=options["pass_hat"],
+        maj_at=options["maj_at"],
+        on_error=options["on_error"],
+        max_error_rate=options["max_error_rate"],
+        confidence=options["confidence"],
     )
     return rescore(source, out, kind=kind, ask=ask)
 

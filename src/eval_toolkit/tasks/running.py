@@ -1,23 +1,28 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.prompts import Formatter, formatter_name
-from eval_toolkit.models.runner import Progress
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.specs import AskSpec, SummarySpec
+from eval_toolkit.runs.specs import (
+    ASK_DEFAULTS,
+    SUMMARY_DEFAULTS,
+    AskOptions,
+    AskSpec,
+    SummaryOptions,
+    SummarySpec,
+)
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import GraderLike, Measuring
@@ -40,6 +45,29 @@ _BATCHING = ("batch_size", "max_batch_tokens")
 """What a model that works in batches has; it may move the last digits of its numbers."""
 
 
+class _TaskOptions(SummaryOptions, AskOptions, total=False):
+    """Decoding, graders, and the options of `SummarySpec` and `AskSpec`."""
+
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    stop: Sequence[str] | None
+    graders: Sequence[GraderLike] | None
+    pass_at: Sequence[int]
+    pass_hat: Sequence[int]
+    maj_at: Sequence[int]
+    replay: str | Path | None
+    run_id: str | None
+
+
+@gathers(
+    _TaskOptions,
+    **dict.fromkeys(("temperature", "top_p", "max_tokens", "stop", "graders")),
+    **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
+    **dict.fromkeys(("replay", "run_id")),
+    **SUMMARY_DEFAULTS,
+    **ASK_DEFAULTS,
+)
 def run_task(
     task: BaseTask[Any],
     model: Model | None = None,
@@ -49,25 +77,9 @@ def run_task(
     order: str = "shuffled",
     attempts: int | None = None,
     formatter: Formatter | None = None,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    max_tokens: int | None = None,
-    stop: Sequence[str] | None = None,
     seed: int | None = None,
-    graders: Sequence[GraderLike] | None = None,
-    pass_at: Sequence[int] = (),
-    pass_hat: Sequence[int] = (),
-    maj_at: Sequence[int] = (),
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
     until: UntilWidth | UntilDecided | None = None,
-    concurrency: int | None = None,
-    cache: ResponseCache | str | Path | None = None,
-    replay: str | Path | None = None,
-    give_up_after: int | None = 50,
-    run_id: str | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    **options: Unpack[_TaskOptions],
 ) -> Outcome:
     """Run a task: ask the model what it has not answered yet, grade, summarise, store.
 
@@ -91,8 +103,8 @@ def run_task(
         As in `prompts.format_prompt`; messages for models that chat, plain text for
         log-likelihoods, and with ``replay`` what the stored run was asked with.
     temperature, top_p, max_tokens, stop
-        Parameters of the decoding; by default greedy, with the task's own limit and stop texts,
-        which ``max_tokens`` and ``stop`` replace.
+        As in `DecodingSpec`; by default greedy, with the task's own limit and stop texts, which
+        ``max_tokens`` and ``stop`` replace.
     seed : int, optional
         Seed of the run; the task's by default.
     graders : sequence of Grader, str or mapping, optional
@@ -101,30 +113,15 @@ def run_task(
     pass_at, pass_hat, maj_at : sequence of int
         Report pass@k (one of k attempts is right), pass^k (all are) and maj@k (the answer that
         most of k give is) for these k.
-    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as; "fail" raises once everything was asked, and keeps the
-        answers for the next try.
-    max_error_rate : float, default 0.0
-        Above this, ``too_many_errors`` is set.
-    confidence : float, default 0.95
-        Confidence level of the intervals.
+    on_error, max_error_rate, confidence
+        As in `SummarySpec`.
     until : UntilWidth or UntilDecided, optional
         Stop as soon as this holds. Items are asked in drawn order, and every interval is one that
         holds at any moment; what was asked beyond the last item that counts is kept.
-    concurrency : int, optional
-        Requests at once; what suits the model by default. Changes no result, unless a local
-        model's own batching does: its numbers may then move in the fifth digit. The manifest
-        holds both under ``engine``.
-    cache : ResponseCache or path, optional
-        Answers kept between runs.
-    replay : path, optional
-        Answer from a run, a journal or a cache instead of a model.
-    give_up_after : int or None, default 50
-        Failures in a row after which asking stops.
+    concurrency, cache, replay, give_up_after, on_progress
+        As in `AskSpec`.
     run_id : str, optional
         Name of the run; the folder's by default.
-    on_progress : callable, optional
-        Told how far it is, a few times a second.
 
     Returns
     -------
@@ -162,30 +159,40 @@ def run_task(
     """
     check_task(task)
     validation.place(out, "out", NoneType)
-    ask = AskSpec(
-        concurrency=concurrency,
-        cache=cache,
-        replay=replay,
-        give_up_after=give_up_after,
-        on_progress=on_progress,
-    )
-    _check_run_id(run_id)
+    ask = AskSpec.of(options)
+    _check_run_id(options["run_id"])
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
-    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
-    measuring = Measuring.of(task, graders, pass_at, pass_hat, maj_at, summary, attempts)
-    decoding = decoding_of(
-        task, temperature=temperature, top_p=top_p, max_tokens=max_tokens, stop=stop
+    summary = SummarySpec.of(options)
+    measuring = Measuring.of(
+        task,
+        options["graders"],
+        options["pass_at"],
+        options["pass_hat"],
+        options["maj_at"],
+        summary,
+        attempts,
     )
-    asked = _asked(model, replay)
-    given = _recorded_form(replay) if formatter is None else formatter
+    decoding = decoding_of(
+        task,
+        temperature=options["temperature"],
+        top_p=options["top_p"],
+        max_tokens=options["max_tokens"],
+        stop=options["stop"],
+    )
+    asked = _asked(model, options["replay"])
+    given = _recorded_form(options["replay"]) if formatter is None else formatter
     form = default_formatter(task, asked) if given is None else given
     number = resolve_seed(task.seed if seed is None else seed)
     samples = task.samples(limit, order=order)
     jobs = plan_jobs(
         task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
     )
-    watched: dict[str, Any] = {"seed": task.seed, "order": order, "confidence": confidence}
+    watched: dict[str, Any] = {
+        "seed": task.seed,
+        "order": order,
+        "confidence": options["confidence"],
+    }
     watch = None if until is None else until.watch(samples, measuring.metrics(), **watched)
     kind = TaskKind(
         task=task,
@@ -209,10 +216,10 @@ def run_task(
         kind,
         out,
         name=task.NAME,
-        run_id=run_id,
+        run_id=options["run_id"],
         ask=ask,
         max_error_rate=summary.max_error_rate,
-        engine=_engine(None if replay else model, concurrency),
+        engine=_engine(None if options["replay"] else model, options["concurrency"]),
         notes=(*notes, *_fewer(watch, samples)),
     )
 

@@ -11,6 +11,7 @@ from eval_toolkit.testing.material import ODD_TEXTS, TEXTS
 from eval_toolkit.testing.model_checks import (
     check_attack,
     check_grader,
+    check_kind,
     check_model,
     check_task,
     check_text_scorer,
@@ -38,6 +39,7 @@ __all__ = [
     "Suite",
     "check_attack",
     "check_grader",
+    "check_kind",
     "check_leakage_check",
     "check_loader",
     "check_metric_spec",

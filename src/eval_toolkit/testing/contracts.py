@@ -12,6 +12,7 @@ from eval_toolkit.testing.datasets import (
     PREDICTION_READER,
     SPLITTER,
 )
+from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
 from eval_toolkit.testing.numbers import METRIC_SPEC, SCORER, SELECTOR, SLICE
 from eval_toolkit.testing.rules import Suite, said
@@ -25,6 +26,7 @@ CONTRACTS: Mapping[str, Suite] = {
     for suite in (
         ATTACK,
         GRADER,
+        KIND,
         LEAKAGE_CHECK,
         LOADER,
         METRIC_SPEC,

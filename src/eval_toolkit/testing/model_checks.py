@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.testing.asked import GRADER, TASK
+from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
 from eval_toolkit.testing.rules import said
 from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
@@ -11,6 +12,7 @@ from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
 __all__ = [
     "check_attack",
     "check_grader",
+    "check_kind",
     "check_model",
     "check_task",
     "check_text_scorer",
@@ -138,6 +140,46 @@ def check_task(
     'is_a_task'
     """
     return TASK.check(task, **said({"limit": limit}))
+
+
+def check_kind(kind: Any) -> list[str]:
+    """Run the contract of a kind of evaluation on an object.
+
+    Parameters
+    ----------
+    kind : Kind
+        A kind, made, with a few units: each rule may evaluate all of them.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> from eval_toolkit.runs import Kind, Unit
+    >>> class Doubling(Kind):
+    ...     name = "doubling"
+    ...     def config(self):
+    ...         return {"system": "adder"}
+    ...     def units(self):
+    ...         return [Unit(id=str(n), input=n, reference=2 * n) for n in range(4)]
+    ...     def respond(self, inputs):
+    ...         return [n + 2 for n in inputs]
+    ...     def score(self, unit, output):
+    ...         return {"right": float(output == unit.reference)}
+    ...     def metrics(self):
+    ...         return [ms.mean_of("right")]
+    >>> check_kind(Doubling())[0]
+    'is_a_kind'
+    """
+    return KIND.check(kind)
 
 
 def check_text_scorer(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eval_toolkit import plugins
+from eval_toolkit.cli.plugins import found_plugins
 from eval_toolkit.errors import InvalidInputError, PluginError
 from eval_toolkit.graders import load_grader
 from eval_toolkit.harness.loading import load_scorer as load_row_scorer
@@ -30,6 +31,8 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import LeakageCheck
 from eval_toolkit.rollouts.attacks import load_attack
 from eval_toolkit.rollouts.scorers import load_scorer
+from eval_toolkit.runs import Kind
+from eval_toolkit.runs.shown import load_kind
 from eval_toolkit.tasks import load_task
 
 OURS = {"exact_match": "json:loads"}
@@ -200,6 +203,7 @@ LOADS: dict[str, Callable[[str], Any]] = {
     "attacks": load_attack,
     "checks": load_check,
     "graders": load_grader,
+    "kinds": load_kind,
     "loaders": load_loader,
     "models": load_model,
     "scorers": load_row_scorer,
@@ -210,13 +214,44 @@ LOADS: dict[str, Callable[[str], Any]] = {
 }
 
 
+MADE = [kind for kind in LOADS if kind != "kinds"]
+"""Those whose objects are made with options; a kind of evaluation is a class that runs name."""
+
+
 class TestEveryKind:
     def test_there_is_a_way_to_load_each(self) -> None:
         assert set(LOADS) == set(PLUGIN_KINDS)
         for name, kind in PLUGIN_KINDS.items():
             assert (kind.name, kind.group) == (name, f"eval_toolkit.{name}")
 
-    @pytest.mark.parametrize("kind", LOADS)
+    def test_one_line_for_a_kind_that_is_none(self, module: ModuleType) -> None:
+        vars(module).update(Nothing=Nothing, three=3)
+        for name, words in (
+            ("Nothing", "is no class of a kind; inherit from eval_toolkit.runs.Kind"),
+            ("three", "is no class of a kind"),
+            ("missing", "no attribute 'missing'"),
+        ):
+            with pytest.raises(PluginError, match=words) as caught:
+                load_kind(f"somebodys_plugins:{name}")
+            assert "\n" not in str(caught.value)
+
+    def test_a_kind_of_a_package_is_listed_and_found(
+        self, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        class Counting(Kind[Any]):
+            name = "counting"
+
+        vars(module).update(Counting=Counting, Nothing=Nothing)
+        offering(
+            ("kinds", "counting", "somebodys_plugins:Counting", "theirs"),
+            ("kinds", "nothing", "somebodys_plugins:Nothing", "theirs"),
+            ("kinds", "rows", "somebodys_plugins:Counting", "theirs"),
+        )
+        states = {one.name: one.state for one in found_plugins(["kinds"])}
+        assert states == {"counting": "ok", "nothing": "broken", "rows": "hidden"}
+        assert load_kind("Counting") is Counting
+
+    @pytest.mark.parametrize("kind", MADE)
     def test_one_line_for_what_is_none_or_cannot_be_made(
         self, kind: str, module: ModuleType
     ) -> None:
@@ -232,7 +267,7 @@ class TestEveryKind:
             assert "\n" not in str(caught.value)
             assert f"somebodys_plugins:{name}" in str(caught.value)
 
-    @pytest.mark.parametrize("kind", LOADS)
+    @pytest.mark.parametrize("kind", MADE)
     def test_a_package_offers_it_by_name(
         self, kind: str, module: ModuleType, offering: Callable[..., None]
     ) -> None:
@@ -243,7 +278,7 @@ class TestEveryKind:
             LOADS[kind]("their_own")
         assert "there is no" not in str(caught.value)
 
-    @pytest.mark.parametrize("kind", LOADS)
+    @pytest.mark.parametrize("kind", MADE)
     @pytest.mark.parametrize("written", ["TheirOwn", "their-own", "THEIR_OWN"])
     def test_names_with_capitals_dashes_and_options(
         self, kind: str, written: str, module: ModuleType, offering: Callable[..., None]

@@ -102,7 +102,7 @@ def test_every_protocol_has_a_contract() -> None:
         *("text_transform", "loader", "selector"),
     }
     assert len(other_names) == len(set(protocols.__all__) - {"SliceAwareScorer", "Versioned"})
-    assert set(CONTRACTS) == other_names | {"task"}
+    assert set(CONTRACTS) == other_names | {"task", "kind"}
 
 
 class TestMessages:

@@ -161,10 +161,13 @@ def similar_pairs(
     if not len(corpus.wide):
         return FoundPairs(*_columns(np.empty(0, PAIR)), complete=True)
     sketch = sketches(corpus, n=n, bands=bands, rows=rows, seed=seed)
-    kernel: Any = native if backend() == "native" else neardup_numpy
     within = -1 if boundary is None else boundary
     bits = np.empty(0, np.uint8) if kinds is None else kinds
-    found, complete = kernel.pairs(*corpus, n, *sketch, threshold, within, limit, task, bits)
+    rule = (threshold, within, limit, task, bits)
+    if native is not None and backend() == "native":
+        found, complete = native.pairs(*corpus, n, *sketch, *rule)
+    else:
+        found, complete = neardup_numpy.pairs(corpus, n, sketch, *rule)
     return FoundPairs(*_columns(np.frombuffer(found, PAIR)), complete=bool(complete))
 
 

@@ -164,13 +164,9 @@ def _band_keys(
 
 
 def pairs(
-    data: bytes,
-    starts: IntArray,
-    wide: NDArray[np.uint8],
+    corpus: Corpus,
     n: int,
-    keys: Grams,
-    bitmaps: Hashes,
-    counts: Grams,
+    sketch: Sketches,
     threshold: float,
     boundary: int,
     limit: int,
@@ -178,7 +174,8 @@ def pairs(
     kinds: NDArray[np.uint8],
 ) -> tuple[bytes, bool]:
     """Return the verified pairs of the texts that share a bucket, and whether these are all."""
-    join = _Join(Corpus(data, starts, wide), n, Sketches(keys, bitmaps, counts), threshold)
+    join = _Join(corpus, n, sketch, threshold)
+    keys = sketch.keys
     if task == FIRST_KEPT:
         join.first_kept()
     for band in range(keys.shape[1] if task != FIRST_KEPT else 0):

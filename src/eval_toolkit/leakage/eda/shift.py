@@ -2,16 +2,18 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.intervals import percentile_interval
+from eval_toolkit.inference.options import DRAWING, Drawing
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.leakage.eda._inputs import feature_pair
 from eval_toolkit.leakage.eda.discrepancy import (
@@ -271,6 +273,7 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     )
 
 
+@gathers(Drawing, **{**DRAWING, "n_resamples": 0})
 def distribution_shift(
     x_a: ArrayLike,
     x_b: ArrayLike,
@@ -280,10 +283,7 @@ def distribution_shift(
     bandwidth: float | None = None,
     n_permutations: int = 1000,
     k: int = 5,
-    n_resamples: int = 0,
-    confidence: float = DEFAULT_CONFIDENCE,
-    seed: SeedLike = None,
-    rng: SeedLike = None,
+    **drawing: Unpack[Drawing],
 ) -> DistributionShift:
     """Proxy A-distance, maximum mean discrepancy and neighbour purity of the same two samples.
 
@@ -317,8 +317,12 @@ def distribution_shift(
     >>> found.discrepancy.p_value < 0.01, found.neighbours.purity > found.neighbours.expected
     (True, True)
     """
-    start = resolve_seed(seed, rng, default=0)
-    drawn: dict[str, Any] = {"n_resamples": n_resamples, "confidence": confidence, "seed": start}
+    start = resolve_seed(drawing["seed"], drawing["rng"], default=0)
+    drawn: dict[str, Any] = {
+        "n_resamples": drawing["n_resamples"],
+        "confidence": drawing["confidence"],
+        "seed": start,
+    }
     return DistributionShift(
         proxy_a=proxy_a_distance(x_a, x_b, c=c, n_folds=n_folds, **drawn),
         discrepancy=maximum_mean_discrepancy(

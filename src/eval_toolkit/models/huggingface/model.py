@@ -4,10 +4,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models._local import LocalModel
 from eval_toolkit.models.batching import Batcher
@@ -28,6 +29,14 @@ from eval_toolkit.plugins import origin_in_force
 __all__ = ["HuggingFaceModel"]
 
 _DTYPES = ("float32", "float16", "bfloat16")
+
+
+class _Batching(TypedDict, total=False):
+    """How much is computed at once."""
+
+    batch_size: int
+    max_batch_tokens: int
+    max_tokens: int
 
 
 class HuggingFaceModel(LocalModel):
@@ -72,6 +81,7 @@ class HuggingFaceModel(LocalModel):
     'SmolLM2-135M-Instruct'
     """
 
+    @gathers(_Batching, batch_size=8, max_batch_tokens=4096, max_tokens=256)
     def __init__(
         self,
         name_or_path: str,
@@ -79,14 +89,12 @@ class HuggingFaceModel(LocalModel):
         revision: str | None = None,
         device: str = "cpu",
         dtype: str = "float32",
-        batch_size: int = 8,
-        max_batch_tokens: int = 4096,
-        max_tokens: int = 256,
         context_length: int | None = None,
         chat_template: str | None = None,
         trust_remote_code: bool = False,
         tokenizer: Any = None,
         model: Any = None,
+        **batching: Unpack[_Batching],
     ) -> None:
         if (tokenizer is None) != (model is None):
             raise InvalidInputError("give `tokenizer` and `model` together, or neither")
@@ -96,9 +104,11 @@ class HuggingFaceModel(LocalModel):
         self.revision = revision
         self.device = device
         self.dtype = validation.choice(dtype, "dtype", _DTYPES)
-        self.batch_size = validation.integer(batch_size, "batch_size", low=1)
-        self.max_batch_tokens = validation.integer(max_batch_tokens, "max_batch_tokens", low=1)
-        self.max_tokens = validation.integer(max_tokens, "max_tokens", low=1)
+        self.batch_size = validation.integer(batching["batch_size"], "batch_size", low=1)
+        self.max_batch_tokens = validation.integer(
+            batching["max_batch_tokens"], "max_batch_tokens", low=1
+        )
+        self.max_tokens = validation.integer(batching["max_tokens"], "max_tokens", low=1)
         self._context_length = (
             None
             if context_length is None

@@ -4,9 +4,10 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
@@ -34,6 +35,25 @@ __all__ = ["OpenAICompatible"]
 _DEFAULT_KEY = "OPENAI_API_KEY"
 _GUESS_TOKENS = 256
 """Tokens of an answer without a limit, for the budget until the server has counted them."""
+
+
+class _ServerOptions(TypedDict, total=False):
+    """How fast the server is asked, and what it can do."""
+
+    concurrency: int
+    timeout_s: float
+    max_tries: int
+    retry_wait_s: float
+    total_timeout_s: float
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    adaptive: bool
+    loglikelihood: str
+    start_text: str
+    completions_for_text: bool
+    prefill: str
+    max_tokens_field: str | None
+    default_max_tokens: int
 
 
 class OpenAICompatible:
@@ -106,6 +126,23 @@ class OpenAICompatible:
     ('localhost:8000/v1', 0)
     """
 
+    @gathers(
+        _ServerOptions,
+        concurrency=64,
+        timeout_s=60.0,
+        max_tries=5,
+        retry_wait_s=0.5,
+        total_timeout_s=600.0,
+        requests_per_minute=None,
+        tokens_per_minute=None,
+        adaptive=True,
+        loglikelihood="auto",
+        start_text="",
+        completions_for_text=True,
+        prefill="auto",
+        max_tokens_field=None,
+        default_max_tokens=1024,
+    )
     def __init__(
         self,
         model: str,
@@ -114,37 +151,25 @@ class OpenAICompatible:
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
-        concurrency: int = 64,
-        timeout_s: float = 60.0,
-        max_tries: int = 5,
-        retry_wait_s: float = 0.5,
-        total_timeout_s: float = 600.0,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
         prices: tuple[float, float] | None = None,
-        adaptive: bool = True,
-        loglikelihood: str = "auto",
-        start_text: str = "",
-        completions_for_text: bool = True,
-        prefill: str = "auto",
-        max_tokens_field: str | None = None,
-        default_max_tokens: int = 1024,
         extra_body: Mapping[str, Any] | None = None,
+        **server: Unpack[_ServerOptions],
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
         address = Address.read(base_url)
         refuse_address(address.base, {"api_key_env": api_key_env, "headers_env": headers_env})
         self._name = name or model
-        self._concurrency = validation.integer(concurrency, "concurrency", low=1)
-        self._ways = _ways(loglikelihood)
-        self._start_text = start_text
-        self._completions_for_text = completions_for_text
+        self._concurrency = validation.integer(server["concurrency"], "concurrency", low=1)
+        self._ways = _ways(server["loglikelihood"])
+        self._start_text = server["start_text"]
+        self._completions_for_text = server["completions_for_text"]
         self._dialect = Dialect(
             model,
-            max_tokens_field or ("max_completion_tokens" if address.is_openai else "max_tokens"),
-            _prefill(prefill),
-            validation.integer(default_max_tokens, "default_max_tokens", low=1),
+            server["max_tokens_field"]
+            or ("max_completion_tokens" if address.is_openai else "max_tokens"),
+            _prefill(server["prefill"]),
+            validation.integer(server["default_max_tokens"], "default_max_tokens", low=1),
             MAX_STOPS_OPENAI if address.is_openai else None,
             dict(extra_body or {}),
         )
@@ -153,16 +178,16 @@ class OpenAICompatible:
             key_env=_key_env(api_key_env) or (_DEFAULT_KEY if address.is_openai_by_https else None),
             headers_env=headers_env or {},
             concurrency=self._concurrency,
-            adaptive=adaptive,
-            timeout_s=_positive(timeout_s, "timeout_s"),
+            adaptive=server["adaptive"],
+            timeout_s=_positive(server["timeout_s"], "timeout_s"),
             rule=RetryRule(
-                validation.integer(max_tries, "max_tries", low=1),
-                validation.number(retry_wait_s, "retry_wait_s", low=0.0),
-                total_s=_positive(total_timeout_s, "total_timeout_s"),
+                validation.integer(server["max_tries"], "max_tries", low=1),
+                validation.number(server["retry_wait_s"], "retry_wait_s", low=0.0),
+                total_s=_positive(server["total_timeout_s"], "total_timeout_s"),
             ),
             budgets=(
-                _budget(requests_per_minute, "requests_per_minute"),
-                _budget(tokens_per_minute, "tokens_per_minute"),
+                _budget(server["requests_per_minute"], "requests_per_minute"),
+                _budget(server["tokens_per_minute"], "tokens_per_minute"),
             ),
             prices=_prices(prices),
         )

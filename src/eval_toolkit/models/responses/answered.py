@@ -1,8 +1,9 @@
 """Answers beside the samples they answer: what graders read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.models.messages import Message, Role, read_messages
 from eval_toolkit.models.responses.fields import (
     ABSENT,
@@ -184,6 +185,18 @@ class Completion(_Answered):
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 
+class _RawFields(TypedDict, total=False):
+    """Fields that an answer has from `RawLoglikelihood`."""
+
+    n_tokens: Sequence[int] | Mapping[str, int] | None
+    loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None
+    is_greedy: Sequence[bool] | None
+    prompt: str
+    prompt_tokens: int | None
+    prompt_sequence_positions: int | None
+    usage: Usage | None
+
+
 class Loglikelihood(_Answered, Scored):
     """A sample and how likely a model finds its choices: what graders of choices read.
 
@@ -219,35 +232,33 @@ class Loglikelihood(_Answered, Scored):
         "usage",
     )
 
+    @gathers(
+        _RawFields,
+        n_tokens=ABSENT,
+        loglikelihoods_sequence_positions=ABSENT,
+        is_greedy=None,
+        prompt="",
+        prompt_tokens=ABSENT,
+        prompt_sequence_positions=ABSENT,
+        usage=None,
+    )
     def __init__(
         self,
         loglikelihoods: Sequence[float] | Mapping[str, float],
         choices: Sequence[str] = (),
         *,
-        n_tokens: Sequence[int] | Mapping[str, int] | None = ABSENT,
-        loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None = ABSENT,
-        is_greedy: Sequence[bool] | None = None,
         id: str = "",  # noqa: A002 - the published name
         subject: str = "",
         ground_truth: str | Sequence[str] | None = None,
         attempt: int = 1,
-        prompt: str = "",
-        prompt_tokens: int | None = ABSENT,
-        prompt_sequence_positions: int | None = ABSENT,
         context: Any = None,
-        usage: Usage | None = None,
         error: ErrorInfo | None = None,
+        **raw_fields: Unpack[_RawFields],
     ) -> None:
         raw = RawLoglikelihood(
             loglikelihoods,
             choices,
-            n_tokens=n_tokens,
-            loglikelihoods_sequence_positions=loglikelihoods_sequence_positions,
-            is_greedy=is_greedy,
-            prompt=prompt,
-            prompt_tokens=prompt_tokens,
-            prompt_sequence_positions=prompt_sequence_positions,
-            usage=usage,
+            **raw_fields,
         )
         self._numbers, self.choices = raw._numbers, raw.choices
         self.n_tokens, self.is_greedy = raw.n_tokens, raw.is_greedy

@@ -1,9 +1,10 @@
 """Answers as a model gave them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.responses.fields import (
     ABSENT,
@@ -26,6 +27,15 @@ __all__ = ["RawCompletion", "RawLoglikelihood", "Scored"]
 
 _ROUNDING = 1e-6
 """By so much the logarithm of a probability may come out above 0; it is 0 then."""
+
+
+class _CompletionNames(TypedDict, total=False):
+    """Other names of fields."""
+
+    completion: str
+    prompt_sequence_positions: int | None
+    completion_sequence_positions: int | None
+    raw_completion_error: ErrorInfo | None
 
 
 class RawCompletion(Fields):
@@ -71,38 +81,45 @@ class RawCompletion(Fields):
         "usage",
     )
 
+    @gathers(
+        _CompletionNames,
+        completion=ABSENT,
+        prompt_sequence_positions=ABSENT,
+        completion_sequence_positions=ABSENT,
+        raw_completion_error=ABSENT,
+    )
     def __init__(
         self,
         text: str = ABSENT,
         *,
-        completion: str = ABSENT,
         prompt: str = "",
         prompt_tokens: int | None = ABSENT,
-        prompt_sequence_positions: int | None = ABSENT,
         completion_tokens: int | None = ABSENT,
-        completion_sequence_positions: int | None = ABSENT,
         finish_reason: str | None = None,
         usage: Usage | None = None,
         error: ErrorInfo | None = ABSENT,
-        raw_completion_error: ErrorInfo | None = ABSENT,
         reasoning: str = "",
         reasoning_tokens: int | None = None,
+        **names: Unpack[_CompletionNames],
     ) -> None:
-        self.text = storable(one("text", text, "completion", completion), "text")
+        self.text = storable(one("text", text, "completion", names["completion"]), "text")
         self.prompt = prompt
         self.prompt_tokens = count(
-            "prompt_tokens", prompt_tokens, "prompt_sequence_positions", prompt_sequence_positions
+            "prompt_tokens",
+            prompt_tokens,
+            "prompt_sequence_positions",
+            names["prompt_sequence_positions"],
         )
         self.completion_tokens = count(
             "completion_tokens",
             completion_tokens,
             "completion_sequence_positions",
-            completion_sequence_positions,
+            names["completion_sequence_positions"],
         )
         self.finish_reason = finish_reason
         self.usage = usage or Usage()
         self.error: ErrorInfo | None = one(
-            "error", error, "raw_completion_error", raw_completion_error, None
+            "error", error, "raw_completion_error", names["raw_completion_error"], None
         )
         self.reasoning = storable(reasoning, "reasoning") if reasoning else ""
         self.reasoning_tokens = reasoning_tokens
@@ -186,6 +203,14 @@ class Scored(Fields):
         return {"loglikelihoods": encoded_numbers(payload.pop("_numbers")), **payload}
 
 
+class _LoglikelihoodNames(TypedDict, total=False):
+    """Other names of fields."""
+
+    loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None
+    prompt_sequence_positions: int | None
+    raw_loglikelihood_error: ErrorInfo | None
+
+
 class RawLoglikelihood(Scored):
     """How likely each choice is, in the order of the choices.
 
@@ -220,20 +245,24 @@ class RawLoglikelihood(Scored):
         "usage",
     )
 
+    @gathers(
+        _LoglikelihoodNames,
+        loglikelihoods_sequence_positions=ABSENT,
+        prompt_sequence_positions=ABSENT,
+        raw_loglikelihood_error=ABSENT,
+    )
     def __init__(
         self,
         loglikelihoods: Sequence[float] | Mapping[str, float],
         choices: Sequence[str] = (),
         *,
         n_tokens: Sequence[int] | Mapping[str, int] | None = ABSENT,
-        loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None = ABSENT,
         is_greedy: Sequence[bool] | None = None,
         prompt: str = "",
         prompt_tokens: int | None = ABSENT,
-        prompt_sequence_positions: int | None = ABSENT,
         usage: Usage | None = None,
         error: ErrorInfo | None = ABSENT,
-        raw_loglikelihood_error: ErrorInfo | None = ABSENT,
+        **names: Unpack[_LoglikelihoodNames],
     ) -> None:
         self._numbers, self.choices = _scores(loglikelihoods, choices)
         self.n_tokens: tuple[int, ...] | None = _counts(
@@ -241,7 +270,7 @@ class RawLoglikelihood(Scored):
                 "n_tokens",
                 n_tokens,
                 "loglikelihoods_sequence_positions",
-                loglikelihoods_sequence_positions,
+                names["loglikelihoods_sequence_positions"],
                 None,
             ),
             self.choices,
@@ -250,11 +279,14 @@ class RawLoglikelihood(Scored):
         self.is_greedy = None if is_greedy is None else tuple(map(bool, is_greedy))
         self.prompt = prompt
         self.prompt_tokens = count(
-            "prompt_tokens", prompt_tokens, "prompt_sequence_positions", prompt_sequence_positions
+            "prompt_tokens",
+            prompt_tokens,
+            "prompt_sequence_positions",
+            names["prompt_sequence_positions"],
         )
         self.usage = usage or Usage()
         self.error: ErrorInfo | None = one(
-            "error", error, "raw_loglikelihood_error", raw_loglikelihood_error, None
+            "error", error, "raw_loglikelihood_error", names["raw_loglikelihood_error"], None
         )
 
     raw_loglikelihood_error = property(lambda self: self.error, doc="The error, by its other name.")

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
 from eval_toolkit.inference.survival import SurvivalCurve
@@ -109,6 +110,24 @@ def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tupl
     return (None if neither else not scorer.higher_is_worse), bounds
 
 
+class _Summarising(TypedDict, total=False):
+    """How records become cells, as in `summarise`."""
+
+    by: str | None
+    macro: bool
+    on_error: str
+    confidence: float
+    seed: int
+
+
+@gathers(
+    _Summarising,
+    by="category",
+    macro=False,
+    on_error="exclude",
+    confidence=DEFAULT_CONFIDENCE,
+    seed=42,
+)
 def rollout_scorecard(
     records: Records,
     metrics: Sequence[MetricSpec] | None = None,
@@ -117,11 +136,7 @@ def rollout_scorecard(
     scorer: TextScorer | str | None = None,
     policy: str = "expectation",
     depth: int | None = None,
-    by: str | None = "category",
-    macro: bool = False,
-    on_error: str = "exclude",
-    confidence: float = DEFAULT_CONFIDENCE,
-    seed: int = 42,
+    **how: Unpack[_Summarising],
 ) -> Scorecard:
     """Summarise the records of rollouts, over all seed prompts and by category.
 
@@ -183,11 +198,11 @@ def rollout_scorecard(
         with_error_policies,
         records,
         specs,
-        by=by,
-        macro=macro,
-        on_error=on_error,
-        confidence=confidence,
-        seed=seed,
+        by=how["by"],
+        macro=how["macro"],
+        on_error=how["on_error"],
+        confidence=how["confidence"],
+        seed=how["seed"],
     )
     if graphs is None:
         return summarised()
@@ -200,9 +215,9 @@ def rollout_scorecard(
         scorer=scorer if scorer is None or isinstance(scorer, str) else scorer.name,
         policy=policy,
         depth=planned,
-        by=by,
-        on_error=on_error,
-        confidence=confidence,
+        by=how["by"],
+        on_error=how["on_error"],
+        confidence=how["confidence"],
     )
 
 

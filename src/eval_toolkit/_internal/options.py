@@ -1,0 +1,89 @@
+"""Options that a function takes together: written once, checked, filled in, shown one by one."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ForwardRef, TypeVar
+
+from eval_toolkit.errors import InvalidTypeError
+
+__all__ = ["gathers"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]:
+    """Let a function take the keywords of a `TypedDict` in its ``**options``.
+
+    Callers pass the keywords as they pass any other. The function reads all of them from its
+    ``**options``, with the defaults where the caller passed nothing. Its signature shows each one,
+    so that ``help``, editors and the reference list them.
+
+    Parameters
+    ----------
+    names : TypedDict
+        Names and types of the options, as in ``**options: Unpack[names]``.
+    **defaults
+        The default of each.
+
+    Raises
+    ------
+    TypeError
+        If a default is missing or has no name; later, as an `InvalidTypeError`, if a caller passes
+        a keyword that the function does not have.
+
+    Examples
+    --------
+    >>> from typing import TypedDict, Unpack
+    >>> class Drawing(TypedDict, total=False):
+    ...     n_resamples: int
+    ...     seed: int
+    >>> @gathers(Drawing, n_resamples=1000, seed=42)
+    ... def interval(values: list, **options: Unpack[Drawing]) -> int:
+    ...     return options["n_resamples"] + options["seed"]
+    >>> interval([], seed=1)
+    1001
+    >>> print(inspect.signature(interval))
+    (values: list, *, n_resamples: int = 1000, seed: int = 42) -> int
+    """
+    types = names.__annotations__
+    if wrong := types.keys() ^ defaults.keys():
+        raise TypeError(f"{names.__name__}: {sorted(wrong)} have either no type or no default")
+
+    def decorate(function: FunctionT) -> FunctionT:
+        own = inspect.signature(function)
+        # The last parameter is ``**options``; those before it stay.
+        named = [*own.parameters.values()][:-1]
+        more = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=_plain(types[name]),
+            )
+            for name, default in defaults.items()
+        ]
+        known = {one.name for one in named}.union(defaults)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            if unknown := given.keys() - known:
+                raise InvalidTypeError(_refusal(function, min(unknown), known))
+            return function(*args, **{**defaults, **given})
+
+        checked.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _plain(annotation: Any) -> Any:
+    """Return an annotation as `inspect.signature` shows it."""
+    return annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+
+
+def _refusal(function: Callable[..., Any], name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    instead = f"; did you mean `{near[0]}`?" if near else ""
+    return f"{function.__qualname__}() got an unexpected keyword argument {name!r}{instead}"

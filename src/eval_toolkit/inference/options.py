@@ -1,0 +1,35 @@
+"""Options that functions with resampled intervals share."""
+
+from typing import Any, TypedDict
+
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.seeds import SeedLike
+
+__all__ = ["DRAWING", "RESAMPLING", "Drawing", "Resampling"]
+
+
+class Drawing(TypedDict, total=False):
+    """How many resamples, from which seed, for intervals at which level."""
+
+    n_resamples: int
+    confidence: float
+    seed: SeedLike
+    rng: SeedLike
+
+
+class Resampling(Drawing, total=False):
+    """`Drawing`, and the executor that the resamples are computed by."""
+
+    executor: Executor | None
+
+
+DRAWING: dict[str, Any] = {
+    "n_resamples": DEFAULT_N_RESAMPLES,
+    "confidence": DEFAULT_CONFIDENCE,
+    "seed": None,
+    "rng": None,
+}
+"""Defaults of `Drawing`."""
+RESAMPLING: dict[str, Any] = {**DRAWING, "executor": None}
+"""Defaults of `Resampling`."""

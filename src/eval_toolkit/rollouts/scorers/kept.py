@@ -1,0 +1,85 @@
+"""Scorers of a stored run: their numbers are there, and no further text can be scored."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
+from eval_toolkit.metric_specs.columns import mean_as_stated
+from eval_toolkit.rollouts.scorers.base import MODES
+from eval_toolkit.runs.folder import Run
+
+__all__ = ["KeptScorer", "kept_scorers"]
+
+
+@dataclass(frozen=True)
+class KeptScorer:
+    """Stands for a scorer whose numbers are stored with the turns of a run."""
+
+    name: str
+    version: str
+    threshold: float
+    higher_is_worse: bool
+    mode: str
+    bounds: tuple[float, float]
+    judges: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its judges, where it had any."""
+
+    def score(self, texts: Sequence[str]) -> Sequence[float]:
+        """Raise: the scorer itself is not there."""
+        raise ArtifactError(
+            f"{self.name!r} is a scorer of a stored run; pass `scorer` to score texts"
+        )
+
+    @property
+    def describe(self) -> Callable[[], Mapping[str, Any]] | None:
+        """What tells the settings of its judges; None where it had none."""
+        return (lambda: self.judges) if self.judges else None
+
+
+def kept_scorers(run: Run) -> tuple[bool, tuple[KeptScorer, ...]]:
+    """Return whether a run has a scorer of harm, and all its scorers, that one first.
+
+    Parameters
+    ----------
+    run : Run
+        Run of rollouts.
+
+    Raises
+    ------
+    ArtifactError
+        If the run does not say how it was scored.
+    """
+    config = run.manifest["config"]
+    first, stored = config.get("scored_by"), config.get("scorers")
+    try:
+        names = sorted(stored, key=lambda name: name != first)
+        made = tuple(_kept(run, name, stored[name]) for name in names)
+        if first is not None and (not made or made[0].name != first):
+            raise KeyError(first)
+    except (EvalToolkitError, TypeError, LookupError, AttributeError) as error:
+        raise ArtifactError(
+            f"{run.path / 'manifest.json'}: config does not say how the rollouts were scored "
+            f"({type(error).__name__}: {error}); pass `scorer`"
+        ) from None
+    return first is not None, made
+
+
+def _kept(run: Run, name: str, settings: Mapping[str, Any]) -> KeptScorer:
+    cells = run.cells.block_or_none(*run.subjects[0]) or {}
+    cell = cells.get(f"{name}_mean")
+    details = cell.get("details") if isinstance(cell, Mapping) else None
+    stated = mean_as_stated(name, details if isinstance(details, Mapping) else {}, None)
+    if not isinstance(settings["higher_is_worse"], bool):
+        raise TypeError(f"higher_is_worse of {name!r:.40}")
+    judges = settings.get("judges")
+    return KeptScorer(
+        name=str(name),
+        version=str(settings["version"]),
+        threshold=validation.number(settings["threshold"], "threshold"),
+        higher_is_worse=settings["higher_is_worse"],
+        mode=validation.choice(settings.get("mode", "turn"), "mode", MODES),
+        bounds=stated.bounds,
+        judges=judges if isinstance(judges, Mapping) else {},
+    )

@@ -1,0 +1,67 @@
+"""Cells of stored rollouts whose values are no means of columns: shares of failures, from the turns."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.models.responses.reasoning import REASONING_TAGS
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.rollouts.measures.reporting import rollout_scorecard
+from eval_toolkit.rollouts.turns import TURNS, rollouts_of
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.relied_on import missing_setting
+from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.scorecards import MetricResult, Records
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.shown import Estimator
+
+__all__ = ["stored_estimator"]
+
+
+def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
+    """Return what computes the cells of stored rollouts as the run itself does.
+
+    Parameters
+    ----------
+    run : Run
+        Run of rollouts.
+    summary : SummarySpec
+        How records become cells.
+
+    Returns
+    -------
+    callable or None
+        From records of the run and metrics, the cells of means of columns. None where the run does
+        not store its turns or how it was measured, and where a method of intervals was chosen: means
+        have it, curves do not.
+    """
+    config = run.manifest.get("config") or {}
+    if summary.method is not None or "imported" in config or missing_setting(config, _NEEDED):
+        return None
+    if TURNS not in run.manifest["artifacts"]:
+        return None
+    tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
+    graphs = {(graph.unit_id, graph.attempt): graph for graph in rollouts_of(run, tags)}
+
+    def estimated(records: Records, metrics: Sequence[MetricSpec]) -> Mapping[str, MetricResult]:
+        keys = zip(records.unit_id.tolist(), records.attempt.tolist(), strict=True)
+        of_columns = [spec for spec in metrics if isinstance(spec, ColumnSpec)]
+        return rollout_scorecard(
+            records,
+            of_columns,
+            graphs=[graphs[key] for key in keys],
+            scorer=config.get("scored_by"),
+            policy=config["policy"],
+            depth=config["depth"],
+            by=None,
+            on_error=summary.on_error,
+            confidence=summary.confidence,
+            seed=summary.seed,
+        )
+
+    return estimated
+
+
+_NEEDED = ("policy", "depth")
+"""Settings of a run that its estimates depend on."""

@@ -1,0 +1,124 @@
+"""The contract of kinds of evaluation."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run, drive
+from eval_toolkit.runs.blocks import Block
+from eval_toolkit.runs.kinds import Kind
+from eval_toolkit.runs.selected_units import units_at
+from eval_toolkit.runs.units import Unit
+from eval_toolkit.testing.rules import Suite, check_json, expect
+
+__all__ = ["KIND"]
+
+_RECORDS = "records.parquet"
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """A kind knows its own units: it is tried on them."""
+
+
+def is_a_kind(kind: Any, given: _Nothing) -> None:
+    """It is a Kind that was made."""
+    expect(Kind in type(kind).__mro__, "an object", kind)
+
+
+def kind_is_named(kind: Any, given: _Nothing) -> None:
+    """Its class has a name on one line: runs store it, and the class is found by it."""
+    name = getattr(type(kind), "name", None)
+    expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
+
+
+def configuration_is_plain(kind: Any, given: _Nothing) -> None:
+    """Its configuration is JSON with texts as keys, the same every time."""
+    told = kind.config()
+    expect(isinstance(told, Mapping), "`config()`", told)
+    check_json(dict(told), "`config()`")
+    again = canonical_json(dict(kind.config()))
+    expect(again == canonical_json(dict(told)), "`config()` twice", again)
+
+
+def identity_is_configured(kind: Any, given: _Nothing) -> None:
+    """Every setting of its identity is one of its configuration."""
+    known = {"kind", *kind.config()}
+    settings = kind.identity().settings
+    expect(known.issuperset(settings), f"the settings {sorted(known)}", settings)
+
+
+def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
+    """It has units, no two of one id, and the same every time."""
+    units = list(kind.units())
+    expect(units and all(isinstance(unit, Unit) for unit in units), "`units()`", units)
+    ids = [unit.id for unit in units]
+    expect(len(set(ids)) == len(ids), "ids, each once", ids)
+    again = [(unit.id, unit.content_hash) for unit in kind.units()]
+    expect(again == [(u.id, u.content_hash) for u in units], "`units()` twice", again)
+
+
+def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
+    """Its metrics are specs, and no two have one name."""
+    metrics = kind.metrics()
+    fine = isinstance(metrics, Sequence) and all(isinstance(one, MetricSpec) for one in metrics)
+    expect(fine, "`metrics()`", metrics)
+    names = [one.name for one in metrics]
+    expect(len(set(names)) == len(names), "names of metrics, each once", names)
+
+
+def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:
+    """Every attempt is answered and scored: its columns are finite numbers or None."""
+    done = drive(kind, name="contract")
+    for records in done.subjects.values():
+        for name, states in records.status.items():
+            reasons = records.reason[name][states == "error"].tolist()
+            expect(not reasons, f"the column {name!r}", f"{len(reasons)} errors: {reasons[:1]}")
+    expect(done.n_errors == 0, "its units", f"{done.n_errors} errors")
+
+
+def runs_again_ask_nothing(kind: Any, given: _Nothing) -> None:
+    """The same call on a stored run asks nothing, and stores the same records."""
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
+        folder = Path(place) / "run"
+        drive(kind, folder, name="contract")
+        before = (folder / _RECORDS).read_bytes()
+        if type(kind).asks:
+            again = drive(kind, folder, name="contract")
+            expect(again.n_asked == 0, "the same call again", f"{again.n_asked} requests")
+        expect((folder / _RECORDS).read_bytes() == before, "the same call again", "other records")
+
+
+def shows_its_units(kind: Any, given: _Nothing) -> None:
+    """Its class shows what a run has stored of each unit."""
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
+        folder = Path(place) / "run"
+        drive(kind, folder, name="contract")
+        run = Run.open(folder)
+        for subject in run.subjects:
+            records = run.records(*subject)
+            for unit in units_at(run, records, *subject, range(len(records))):
+                blocks = type(kind).show(unit)
+                fine = isinstance(blocks, Sequence) and all(isinstance(b, Block) for b in blocks)
+                expect(fine, f"`show` of {unit.place.unit_id!r}", blocks)
+
+
+KIND = Suite(
+    "kind",
+    (
+        is_a_kind,
+        kind_is_named,
+        configuration_is_plain,
+        identity_is_configured,
+        units_have_ids_of_their_own,
+        metrics_have_names_of_their_own,
+        every_unit_gets_its_numbers,
+        runs_again_ask_nothing,
+        shows_its_units,
+    ),
+    _Nothing,
+)
