@@ -7,6 +7,7 @@ canonical arrays, so that kernels never check anything again.
 import math
 import operator
 import os
+import re
 from numbers import Real
 from types import NoneType
 from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
@@ -29,6 +30,7 @@ __all__ = [
     "binary_pair",
     "both_classes",
     "choice",
+    "compiled",
     "fraction",
     "group_codes",
     "identifiers",
@@ -350,3 +352,13 @@ def place(given: Any, name: str, *other: type) -> None:
     if not isinstance(given, (str, os.PathLike, *other)):
         wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
         raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {' or '.join(wanted)}")
+
+
+def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a caller's pattern, or raise a line that says what is wrong with it."""
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise InvalidInputError(
+            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
+        ) from None

@@ -1,19 +1,21 @@
 """Options shared by commands; each group is passed to the command as one object."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eval_toolkit._internal.tables import FileFormat, LabelMap
 from eval_toolkit._internal.words import intervals_made
 from eval_toolkit.cli._show import Output
-from eval_toolkit.inference import Executor
-from eval_toolkit.loaders.predictions import Wanted
 from eval_toolkit.runs.specs import SummarySpec
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference import Executor
 
 __all__ = [
     "Sampling",
@@ -130,6 +132,7 @@ _BY = click.option(
 
 def label_options(command: _Command) -> _Command:
     """Add the options of class labels; the command gets ``labels``."""
+    from eval_toolkit._internal.tables import LabelMap
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -141,6 +144,7 @@ def label_options(command: _Command) -> _Command:
 
 def file_options(command: _Command) -> _Command:
     """Add the options of file formats; the command gets ``file_format``."""
+    from eval_toolkit._internal.tables import FileFormat
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -164,6 +168,7 @@ def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     """Add the options of input columns; the command gets ``wanted``."""
+    from eval_toolkit.loaders.predictions import Wanted
 
     def add(command: _Command) -> _Command:
         @label_options

@@ -1,9 +1,11 @@
 """`score_predictions`: stored predictions to cells with intervals, as a whole and by parts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,10 +18,12 @@ from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Outcome, Subject
 from eval_toolkit.runs.specs import SummarySpec
-from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.records import unit_starts
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.units import Unit
 
 __all__ = [
     "PredictionsKind",
@@ -177,6 +181,8 @@ class PredictionsKind(Kind[Predictions]):
 
     def units(self) -> Sequence[Unit]:
         """Return what the rows say, where a column was named for it; records know the rest."""
+        from eval_toolkit.runs.units import Unit
+
         found = self.found
         if found.texts is None:
             return ()

@@ -5,11 +5,13 @@ resamples (`replicate`, NaN where undefined) and, where there is a closed form, 
 out (`leave_one_out`).
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,10 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
+from eval_toolkit.inference.prepared import SCORED, Columns, Needs
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
 
 __all__ = [
     "CallableStatistic",

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.prepared import SCORED, Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
-from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
 from eval_toolkit.metric_specs.statistics import OfRecords, StatisticSpec, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
@@ -31,6 +30,8 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """
     if isinstance(spec, ColumnSpec):
         return (spec.column,)
+    from eval_toolkit.metric_specs.scores import ScoreSpec
+
     return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec, StatisticSpec)) else SCORED
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.runs.blocks import Block, Note
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.display import Page
     from eval_toolkit._internal.validation import FloatArray
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.scorecards import Records
@@ -145,6 +145,8 @@ class _Unknown(Shown):
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return what every kind shows, and say why."""
+        from eval_toolkit.runs.blocks import Note
+
         said = (
             f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
             "kind."
@@ -205,6 +207,8 @@ def show_unit(unit: StoredUnit) -> list[Block]:
     list of Block
         To be rendered.
     """
+    from eval_toolkit.runs.blocks import Note
+
     kind = kind_named(unit.run.kind)
     try:
         return list(kind.show(unit))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.prepared import SCORED
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
-from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.scorecards.records import Records, is_text, unit_starts, where_is
-from eval_toolkit.scorecards.score import Intervals
+from eval_toolkit.scorecards.specs import Intervals
 
 __all__ = [
     "REDUCERS",

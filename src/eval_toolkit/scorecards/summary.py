@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,20 +13,17 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
-from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
-from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.prepared import SCORED, Columns
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
-from eval_toolkit.metric_specs.scores import SCORED
+from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
@@ -39,8 +36,11 @@ from eval_toolkit.scorecards.reduction import (
     reduce_attempts,
     value_of_failure,
 )
-from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
+from eval_toolkit.scorecards.specs import Intervals, check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
+
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs import ScoreSpec
 
 __all__ = ["summarise", "value_of_failure"]
 
@@ -221,6 +221,8 @@ def _cells(
             cell = _named_cell(units, spec, options, why)
             cells[spec.name] = _of_attempts(cell, units, {"columns": list(spec.columns)})
         else:
+            from eval_toolkit.metric_specs import ScoreSpec  # runs of models have none
+
             columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
             scored.setdefault(columns, []).append(spec)
     for columns, sharing in scored.items():
@@ -292,6 +294,8 @@ def _scored_cells(
         raise InvalidInputError(
             f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
         )
+    from eval_toolkit.scorecards.score import metric_cells
+
     cells = metric_cells(
         Columns.scored(given == 1.0, units.values[score]), specs, units.plan, options.how
     )
@@ -303,7 +307,7 @@ def _scored_cells(
     return {name: _counted(cell, units) for name, cell in cells.items()}
 
 
-def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
+def _pooled_cell(cell: MetricResult, spec: "ScoreSpec", units: Units) -> MetricResult:
     """Say of which columns a metric is, which is better, and that attempts count as rows."""
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
@@ -331,6 +335,8 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
+        from eval_toolkit.scorecards.score import metric_cells
+
         data = Columns({spec.column: values}, spec.column)
         cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
     else:
@@ -348,6 +354,8 @@ def _named_cell(
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
         return _nothing(units, why)
+    from eval_toolkit.scorecards.score import metric_cells
+
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
@@ -403,6 +411,8 @@ def _macro_cell(
     parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str, why: str
 ) -> MetricResult:
     """Return the mean over parts; parts without a value are left out and counted."""
+    from eval_toolkit.inference.macro import macro_mean
+
     there = [part for part in parts if len(part.values[spec.column])]
     n_errors, n_skipped = sum(p.n_errors for p in parts), sum(p.n_skipped for p in parts)
     if _is_unbounded(n_errors, spec, options):
@@ -450,6 +460,8 @@ def _closed_form(
     if method is None:
         return _default(values, plan, spec, confidence)
     if method == "t":
+        from eval_toolkit.inference.means import t_interval
+
         try:
             ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
         except UndefinedMetricError as error:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit._internal.files import check_gzip, is_gzip, pieces_of
 from eval_toolkit._internal.tables.dialect import MAX_LINE, dialect_of
 from eval_toolkit._internal.tables.formats import CSV, JSON, JSONL, PARQUET, TSV, XLSX, FileFormat
-from eval_toolkit._internal.tables.pages import check_pages
 from eval_toolkit._internal.tables.spool import copied, named
 from eval_toolkit._internal.tables.workbooks import checked_names, write_lines
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
@@ -303,6 +302,8 @@ def _depth(n_children: Sequence[int]) -> int:
 
 
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
+    from eval_toolkit._internal.tables.pages import check_pages
+
     parameters = [glob.escape(str(path))]
     described = con.execute(
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters

@@ -7,10 +7,10 @@ from typing import Any
 
 from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit._internal.sandbox.patterns import find_in, is_simple
-from eval_toolkit._internal.validation import choice
+from eval_toolkit._internal.validation import choice, compiled
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.extraction.forms import found_columns, found_grades
-from eval_toolkit.graders.texts import TextRules, applied, compiled, timed_out_columns
+from eval_toolkit.graders.texts import TextRules, applied, timed_out_columns
 from eval_toolkit.models.responses import Completion
 
 __all__ = ["RegexMatch"]

@@ -11,8 +11,8 @@ from typing import Any
 
 from eval_toolkit._internal.sandbox import Contained, Limits, Overrun
 from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
+from eval_toolkit._internal.validation import compiled
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.texts import compiled
 
 __all__ = ["NO_FILTER", "Pipeline", "read_pipelines"]
 
