@@ -301,11 +301,6 @@ _FORMS = {
 }
 
 
-def form_options(command: _Command) -> _Command:
-    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
-    return _with_forms(command, ())
-
-
 def output_options(command: _Command) -> _Command:
     """Add the output formats and ``--out``; the command gets ``output``."""
     option = click.option(
@@ -314,19 +309,22 @@ def output_options(command: _Command) -> _Command:
         type=click.Path(dir_okay=False),
         help="Write to this file; without a format flag its suffix sets the format.",
     )
-    return _with_forms(command, (option,))
+    return form_options(command, (option,))
 
 
-def _with_forms(command: _Command, more: Sequence[Callable[[_Command], _Command]]) -> _Command:
+def form_options(
+    command: _Command, more: Sequence[Callable[[_Command], _Command]] = ()
+) -> _Command:
+    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flags = {form: kwargs.pop(f"as_{form}") for form in _FORMS}
         out = kwargs.pop("out") if more else None
         return command(*args, output=Output.of(flags, out), **kwargs)
 
-    decorated: Any = wrapped
-    for option in more:
-        decorated = option(decorated)
-    for form, what in reversed(_FORMS.items()):
-        decorated = click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)(decorated)
-    return decorated  # type: ignore[no-any-return]
+    forms = [
+        click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)
+        for form, what in _FORMS.items()
+    ]
+    return _with_options(wrapped, (*forms, *more))  # type: ignore[no-any-return]

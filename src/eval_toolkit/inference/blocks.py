@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import kernel
+from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Columns, Needs, Once, Summand
@@ -54,20 +55,18 @@ class View:
         return kernel.spare(order if unit is None else unit[order])
 
     @functools.cached_property
-    def rank_layout(self) -> kernel.RankLayout:
+    def rank_layout(self) -> RankLayout:
         """Segments for average precision and ROC-AUC."""
         data = self.data
-        return kernel.RankLayout.from_sorted(
-            data.sorted_labels, data.sorted_scores, self.unit_index
-        )
+        return RankLayout.from_sorted(data.sorted_labels, data.sorted_scores, self.unit_index)
 
     @functools.cached_property
-    def sums_layout(self) -> kernel.SumsLayout:
+    def sums_layout(self) -> SumsLayout:
         """Summands and cuts of all statistics together."""
         labels = self.data.sorted_labels
         values = [self.data.summed(summand) for summand in self._summands]
         table = np.stack(values) if values else np.empty((0, self.data.n))
-        return kernel.SumsLayout(
+        return SumsLayout(
             labels.astype(np.uint8),
             np.ascontiguousarray(table, dtype=np.float64),
             self._cuts,
@@ -75,12 +74,10 @@ class View:
         )
 
     @functools.cached_property
-    def mass_layout(self) -> kernel.MassLayout:
+    def mass_layout(self) -> MassLayout:
         """Rows to be cut by mass."""
         data = self.data
-        return kernel.MassLayout.from_sorted(
-            data.sorted_labels, data.sorted_scores, self.unit_index
-        )
+        return MassLayout.from_sorted(data.sorted_labels, data.sorted_scores, self.unit_index)
 
     def sum_index(self, summand: Summand) -> int:
         """Return where the sums hold a summand."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.distributions import (
     ROUNDING,
     binomial_cdf,
@@ -30,7 +29,6 @@ from eval_toolkit.inference.distributions import (
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.statistics import (
@@ -42,6 +40,8 @@ from eval_toolkit.inference.statistics import (
 )
 
 if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.inference.prepared import Columns
     from eval_toolkit.metrics.cumulative import ScoreGroups
 
 __all__ = [

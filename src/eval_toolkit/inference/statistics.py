@@ -14,7 +14,6 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classe
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic, is_statistic
 from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Summand, Term
-from eval_toolkit.metrics import ConfusionCounts
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
     most_positives_at_fpr,
@@ -23,6 +22,7 @@ from eval_toolkit.metrics.ranking import (
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.metrics import ConfusionCounts
 
 __all__ = [
     "AtThreshold",

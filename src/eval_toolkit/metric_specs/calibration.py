@@ -13,7 +13,9 @@ from eval_toolkit.metric_specs.scores import ScoreSpec, make_spec_name
 
 __all__ = ["ece", "smooth_ece"]
 
-smooth_ece = ScoreSpec("smooth_ece", metrics.smooth_ece, SmoothError(), higher_is_better=False)
+smooth_ece: ScoreSpec = ScoreSpec(
+    "smooth_ece", metrics.smooth_ece, SmoothError(), higher_is_better=False
+)
 
 
 def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,7 @@ _ANY = (-math.inf, math.inf)
 class ColumnSpec:
     """The mean of a column of records; made by `mean_of`."""
 
+    family: ClassVar[str] = "column"
     name: str
     column: str
     higher_is_better: bool | None = True

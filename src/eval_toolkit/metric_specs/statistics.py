@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -62,6 +62,7 @@ class StatisticSpec(OfRecords):
     ('accuracy', ('gold', 'answer'))
     """
 
+    family: ClassVar[str] = "columns"
     name: str
     columns: tuple[str, ...]
     statistic: Statistic = field(repr=False)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class SumsSpec(OfRecords):
     [0.25, nan]
     """
 
+    family: ClassVar[str] = "sums"
     name: str
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)

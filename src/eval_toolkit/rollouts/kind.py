@@ -34,9 +34,8 @@ from eval_toolkit.scorecards import Records
 
 if TYPE_CHECKING:
     from eval_toolkit.analysis import RunComparison
-    from eval_toolkit.runs.blocks import Block
+    from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.runs.shown import Outcomes
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
 

@@ -365,7 +365,9 @@ class Context:
     def _kept(self, model: Model) -> Model:
         """Return the model behind the cache, the same object each time."""
         if id(model) not in self._models:
-            through = model if self.spec.replay else cached(model, self.spec.cache, self._stack)
+            through = model
+            if self.spec.cache is not None and not self.spec.replay:
+                through = cached(model, self.spec.cache, self._stack)
             self._models[id(model)] = (model, through)
         return self._models[id(model)][1]
 

@@ -15,15 +15,13 @@ from eval_toolkit.errors import EvalToolkitError
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.display import Page
-    from eval_toolkit._internal.validation import FloatArray
     from eval_toolkit.analysis import RunComparison
-    from eval_toolkit.runs.blocks import Block
+    from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.scorecards import Records
-    from eval_toolkit.scorecards.records import Strings
 
-__all__ = ["BUILT_IN_KINDS", "Outcomes", "Shown", "Words", "common_kind", "kind_named", "show_unit"]
+__all__ = ["BUILT_IN_KINDS", "Shown", "Words", "common_kind", "kind_named", "show_unit"]
 
 BUILT_IN_KINDS = {
     "pairs": "eval_toolkit.tasks.pairing:PairsKind",
@@ -70,24 +68,6 @@ class Words:
     """What a run is called where a format of conversations has no place for it."""
     hub_task: str = "other"
     """The kind of task on a model card."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcomes:
-    """What came of each attempt, where a kind knows better than its main metric."""
-
-    of: Strings
-    """For each record a name of ``titles``."""
-    titles: Mapping[str, tuple[str, str]]
-    """Name → heading, and the order in words; the order of reading."""
-    rank: FloatArray
-    """For each record: lower comes first."""
-    said: Sequence[str] | None = None
-    """For each record what came of it, in a few words; by default the name."""
-    spread: str = ""
-    """A part whose values take turns."""
-    lead: str = ""
-    notes: Sequence[str] = ()
 
 
 class Shown(Protocol):
@@ -139,21 +119,6 @@ class Shown(Protocol):
         return page
 
 
-class _Unknown(Shown):
-    """A kind that is not installed here."""
-
-    @classmethod
-    def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return what every kind shows, and say why."""
-        from eval_toolkit.runs.blocks import Note
-
-        said = (
-            f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
-            "kind."
-        )
-        return [*_default_blocks(unit), Note(said)]
-
-
 @functools.lru_cache(maxsize=64)
 def kind_named(name: str) -> type[Shown]:
     """Return the class of the kind that a stored run names.
@@ -177,21 +142,24 @@ def kind_named(name: str) -> type[Shown]:
     ('rows', 'units')
     """
     from eval_toolkit.plugins import load_plugin, read_from
+    from eval_toolkit.runs.showing import UnknownKind
 
     try:
         found = load_plugin(
             "kinds", name, BUILT_IN_KINDS, origin=read_from("manifest.json", "kind")
         )
     except EvalToolkitError:  # not installed, broken, or a name that would import something
-        return _Unknown
+        return UnknownKind
     known = isinstance(found, type) and Shown in found.__mro__  # a protocol has no subclass check
-    return found if known else _Unknown
+    return found if known else UnknownKind
 
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
     """Return the kind of several runs; one that adds nothing where they are of several."""
+    from eval_toolkit.runs.showing import UnknownKind
+
     kinds = {kind_named(run.kind) for run in runs}
-    return kinds.pop() if len(kinds) == 1 else _Unknown
+    return kinds.pop() if len(kinds) == 1 else UnknownKind
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:

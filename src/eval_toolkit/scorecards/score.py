@@ -28,7 +28,7 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.inference.score_intervals import closed_ci, has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
-from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.metric_specs.families import is_of_column
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
@@ -211,7 +211,7 @@ class _Draft:
     def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> _Draft:
         draft = cls(spec)
         # The mean of a column named "pr_auc" is a mean: it needs no second class.
-        scored = data.rank == "score" and not isinstance(spec, ColumnSpec)
+        scored = data.rank == "score" and not is_of_column(spec)
         single = scored and data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
             which = "positive" if data.n_positive else "negative"
@@ -234,7 +234,7 @@ class _Draft:
             self.statistic, self.details = self.spec.bind(data)
         else:
             self.statistic = statistic_for(self.spec)
-            if isinstance(self.spec, ColumnSpec):
+            if is_of_column(self.spec):
                 self.proportion = self.spec.proportion(data)
         # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
         value = self.statistic.point(data)

@@ -103,10 +103,6 @@ class Measuring:
             **({"sandbox": self.sandbox} if self.sandbox else {}),
         }
 
-    def _sandbox_notes(self) -> list[str]:
-        weaker = self.sandbox not in ("", "jailed")
-        return [f"programs of the model ran {self.sandbox}, not jailed"] if weaker else []
-
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
         """Return the metrics; records may have columns that were not announced."""
         known = dict(self.columns)
@@ -149,6 +145,9 @@ class Measuring:
         )
         if ended is not None:
             card = ended.card(card, records, metrics)
+        notes = cut_off_notes(n_cut_off(records), len(records))
+        if self.sandbox not in ("", "jailed"):
+            notes = [*notes, f"programs of the model ran {self.sandbox}, not jailed"]
         return Graded(
             subjects={(task.NAME, str(config["model"]["name"])): records},
             cards={(task.NAME, str(config["model"]["name"])): card},
@@ -156,7 +155,7 @@ class Measuring:
             counts={"n_samples": len(samples)},
             extra={} if ended is None else {"stopping": ended.decision.to_dict()},
             stopping=None if ended is None else ended.to_dict(),
-            notes=(*cut_off_notes(n_cut_off(records), len(records)), *self._sandbox_notes()),
+            notes=tuple(notes),
         )
 
 
