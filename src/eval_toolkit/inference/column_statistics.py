@@ -29,7 +29,6 @@ __all__ = [
     "ColumnStatistic",
     "Statistic",
     "columns_of",
-    "is_statistic",
     "seconds_of",
 ]
 
@@ -117,17 +116,6 @@ def columns_of(statistic: Statistic) -> tuple[str, ...]:
     ('answer',)
     """
     return tuple(getattr(statistic, "columns", SCORED))
-
-
-def is_statistic(thing: Any) -> bool:
-    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
-
-    Examples
-    --------
-    >>> is_statistic(CallableStatistic(len)), is_statistic(len)
-    (True, False)
-    """
-    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic, is_statistic
 from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Summand, Term
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
@@ -22,6 +21,7 @@ from eval_toolkit.metrics.ranking import (
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.column_statistics import Statistic
     from eval_toolkit.metrics import ConfusionCounts
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "MetricFn",
     "RecallAtFpr",
     "RocAuc",
+    "is_statistic",
     "statistic_for",
 ]
 
@@ -360,6 +361,18 @@ BRIER = ColumnMean(
 LOG_LOSS = ColumnMean("log_loss", Term(surprise), metrics.log_loss, (0.0, math.inf), of_labels=True)
 
 
+def is_statistic(thing: Any) -> bool:
+    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference.column_statistics import CallableStatistic
+    >>> is_statistic(CallableStatistic(len)), is_statistic(len)
+    (True, False)
+    """
+    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
+
+
 def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     """Return the prepared statistic of a metric: ours by recognition, any callable as it is.
 
@@ -389,6 +402,8 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
         if is_statistic(carried):
             ours: Statistic = carried
             return ours
+        from eval_toolkit.inference.column_statistics import CallableStatistic
+
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
     from eval_toolkit.inference.recognised import statistic_of_function
 

@@ -1,18 +1,22 @@
 """Metrics of labels and scores, read from the columns of that name or from others."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.prepared import SCORED
 from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
 
 __all__ = [
     "SCORED",
@@ -126,6 +130,8 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     >>> partial_roc_auc(0.1).name
     'roc_auc_max_fpr_0.1'
     """
+    from eval_toolkit.inference.column_statistics import CallableStatistic
+
     limit = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
     name = make_spec_name("roc_auc", max_fpr=_shortest(limit))

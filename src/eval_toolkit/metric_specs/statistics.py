@@ -12,7 +12,6 @@ from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
-    is_statistic,
 )
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
@@ -123,6 +122,8 @@ def from_columns(
     >>> round(summarise(records, [spec])["accuracy"].value, 3)
     0.667
     """
+    from eval_toolkit.inference.statistics import is_statistic
+
     named = checked_columns(name, columns)
     if len(set(named)) < len(named):
         raise InvalidInputError(f"`columns` is {columns!r}; it must name each column once")

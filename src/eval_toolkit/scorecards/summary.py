@@ -14,10 +14,10 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
-from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
+from eval_toolkit.inference.mean_variances import mean_variance
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
