@@ -73,8 +73,8 @@ LIMITS = {
 CEILINGS = {
     "lines in src": 164_500,
     "score FILE --by: functions": 418,
-    "run capitals --limit 2: functions": 1_079,
-    "rollout, two seeds: functions": 1_214,
+    "run capitals --limit 2: functions": 1_075,
+    "rollout, two seeds: functions": 1_207,
 }
 """What stands in the place of a limit that is not met."""
 

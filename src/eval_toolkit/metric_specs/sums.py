@@ -13,7 +13,8 @@ from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
 from eval_toolkit.inference.prepared import SCORED, Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
-from eval_toolkit.metric_specs.statistics import OfRecords, StatisticSpec, checked_columns
+from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums
+from eval_toolkit.metric_specs.of_records import OfRecords, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
@@ -30,9 +31,11 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """
     if isinstance(spec, ColumnSpec):
         return (spec.column,)
+    if is_of_sums(spec) or is_of_columns(spec):
+        return spec.columns
     from eval_toolkit.metric_specs.scores import ScoreSpec
 
-    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec, StatisticSpec)) else SCORED
+    return spec.columns if isinstance(spec, ScoreSpec) else SCORED
 
 
 @dataclass(frozen=True)
