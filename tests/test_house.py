@@ -42,6 +42,15 @@ def test_no_modules_import_one_another(limits: Any) -> None:
     assert limits.import_cycles() == []
 
 
+def test_a_measure_above_its_ceiling_is_named(limits: Any) -> None:
+    found = {"import cycles": 0, "lines in src": limits.CEILINGS["lines in src"], "no limit": 9}
+    assert limits.exceeded(found) == []
+    assert limits.exceeded({**found, "import cycles": 1}) == ["import cycles"]
+    above = {name: ceiling + 1 for name, ceiling in limits.CEILINGS.items()}
+    assert limits.exceeded(above) == list(limits.CEILINGS)
+    assert all(ceiling > limits.LIMITS[name] for name, ceiling in limits.CEILINGS.items())
+
+
 def test_a_cycle_is_seen_where_imports_run_with_the_module(limits: Any) -> None:
     texts = {
         "p": "",

@@ -1,6 +1,8 @@
 """Measure the package against the limits of its design: python tools/limits.py [--walks].
 
-Prints a table in Markdown. The walks follow a command through the package and count the functions and class
+Prints a table in Markdown, and exits with 1 if a ceiling is exceeded. Where the limit of the design is not
+met, the ceiling is what was measured and 2 % more; it is lowered when less is measured, and never raised
+(docs/adr/0030). The walks follow a command through the package and count the distinct functions and class
 bodies that run, so they need the embedded model (make model) and take about half a minute.
 """
 
@@ -79,6 +81,14 @@ LIMITS = {
     "rollout, two seeds: functions": 600,
     "rollout, two seeds: packages": 18,
 }
+
+CEILINGS = {
+    "lines in src": 164_500,
+    "score FILE --by: functions": 418,
+    "run capitals --limit 2: functions": 1_075,
+    "rollout, two seeds: functions": 1_207,
+}
+"""What stands in the place of a limit that is not met."""
 
 
 def sources() -> Iterator[tuple[Path, str]]:
@@ -277,6 +287,12 @@ def measured(with_walks: bool) -> dict[str, int]:
     return dict(found)
 
 
+def exceeded(found: Mapping[str, int]) -> list[str]:
+    """Return the measures that are above their ceiling; without one, above their limit."""
+    most = {**LIMITS, **CEILINGS}
+    return [name for name, value in found.items() if value > most.get(name, value)]
+
+
 def main() -> None:
     """Print the table, or what one walk passes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -287,9 +303,13 @@ def main() -> None:
         sys.path.insert(0, str(SRC.parent))
         print(*walk(WALKS[asked.walk]))
         return
-    print("| | measured | limit |\n| --- | ---: | ---: |")
-    for name, value in measured(asked.walks).items():
-        print(f"| {name} | {value} | {LIMITS.get(name, '')} |")
+    found = measured(asked.walks)
+    print("| | measured | limit | ceiling |\n| --- | ---: | ---: | ---: |")
+    for name, value in found.items():
+        limit = LIMITS.get(name, "")
+        print(f"| {name} | {value} | {limit} | {CEILINGS.get(name, limit)} |")
+    if above := exceeded(found):
+        sys.exit(f"above the ceiling: {', '.join(above)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from eval_toolkit import metrics
 from eval_toolkit._internal.kernel import LANES, draw, native, rank_order, using
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
+from eval_toolkit.inference.calibration_statistics import EqualMassError, EqualWidthError
 from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
@@ -34,8 +35,6 @@ from eval_toolkit.inference.statistics import (
     LOG_LOSS,
     AtThreshold,
     AveragePrecision,
-    EqualMassError,
-    EqualWidthError,
     RecallAtFpr,
     RocAuc,
     statistic_for,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import fractional_matrix_power
 
-from eval_toolkit.inference.clustered import mean_variance
+from eval_toolkit.inference.mean_variances import mean_variance
 
 CASES = {
     "equal": [4] * 6,

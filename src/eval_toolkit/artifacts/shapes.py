@@ -58,10 +58,7 @@ def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
     return f"{' → '.join(place) or 'the payload'}: {problem}"
 
 
-@cache
-def _schema(name: str) -> dict[str, Any]:
-    return load_schema(name)
-
+_schema = cache(load_schema)
 
 Problem = tuple[tuple[str, ...], str]
 

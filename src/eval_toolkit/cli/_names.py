@@ -27,16 +27,10 @@ __all__ = [
 DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier", "log_loss")
 DEFAULT_THRESHOLD_METRICS = ("f1", "precision", "recall", "fpr")
 
-_PLAIN: dict[str, MetricSpec] = {
-    "pr_auc": ms.pr_auc,
-    "roc_auc": ms.roc_auc,
-    "brier": ms.brier,
-    "log_loss": ms.log_loss,
-    "smooth_ece": ms.smooth_ece,
-}
+_PLAIN = ("pr_auc", "roc_auc", "brier", "log_loss", "smooth_ece")
 _WITH_NUMBER: dict[str, tuple[Callable[[Any], MetricSpec], float]] = {
-    "recall_at_fpr": (ms.recall_at_fpr, 0.01),
-    "partial_roc_auc": (ms.partial_roc_auc, 0.1),
+    "recall_at_fpr": (lambda rate: ms.recall_at_fpr(rate), 0.01),
+    "partial_roc_auc": (lambda rate: ms.partial_roc_auc(rate), 0.1),
     "ece": (lambda bins: ms.ece(n_bins=_whole(bins, "ece")), 15),
     "ece_equal_mass": (
         lambda bins: ms.ece(n_bins=_whole(bins, "ece_equal_mass"), strategy="quantile"),
@@ -80,7 +74,8 @@ def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec
     if key in _PLAIN:
         if number is not None:
             raise InvalidInputError(f"--metric {asked}: {key} takes no number; write {key}")
-        return _PLAIN[key]
+        plain: MetricSpec = getattr(ms, key)
+        return plain
     if key in _WITH_NUMBER:
         make, usual = _WITH_NUMBER[key]
         return make(usual if number is None else number)

@@ -1,19 +1,21 @@
 """Options shared by commands; each group is passed to the command as one object."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eval_toolkit._internal.tables import FileFormat, LabelMap
 from eval_toolkit._internal.words import intervals_made
 from eval_toolkit.cli._show import Output
-from eval_toolkit.inference import Executor
-from eval_toolkit.loaders.predictions import Wanted
 from eval_toolkit.runs.specs import SummarySpec
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference import Executor
 
 __all__ = [
     "Sampling",
@@ -154,6 +156,7 @@ def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
 
 def label_options(command: _Command) -> _Command:
     """Add the options of class labels; the command gets ``labels``."""
+    from eval_toolkit._internal.tables import LabelMap
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -165,6 +168,7 @@ def label_options(command: _Command) -> _Command:
 
 def file_options(command: _Command) -> _Command:
     """Add the options of file formats; the command gets ``file_format``."""
+    from eval_toolkit._internal.tables import FileFormat
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -188,6 +192,7 @@ def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     """Add the options of input columns; the command gets ``wanted``."""
+    from eval_toolkit.loaders.predictions import Wanted
 
     def add(command: _Command) -> _Command:
         @label_options
@@ -320,11 +325,6 @@ _FORMS = {
 }
 
 
-def form_options(command: _Command) -> _Command:
-    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
-    return _with_forms(command, ())
-
-
 def output_options(command: _Command) -> _Command:
     """Add the output formats and ``--out``; the command gets ``output``."""
     option = click.option(
@@ -333,19 +333,22 @@ def output_options(command: _Command) -> _Command:
         type=click.Path(dir_okay=False),
         help="Write to this file; without a format flag its suffix sets the format.",
     )
-    return _with_forms(command, (option,))
+    return form_options(command, (option,))
 
 
-def _with_forms(command: _Command, more: Sequence[Callable[[_Command], _Command]]) -> _Command:
+def form_options(
+    command: _Command, more: Sequence[Callable[[_Command], _Command]] = ()
+) -> _Command:
+    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flags = {form: kwargs.pop(f"as_{form}") for form in _FORMS}
         out = kwargs.pop("out") if more else None
         return command(*args, output=Output.of(flags, out), **kwargs)
 
-    decorated: Any = wrapped
-    for option in more:
-        decorated = option(decorated)
-    for form, what in reversed(_FORMS.items()):
-        decorated = click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)(decorated)
-    return decorated  # type: ignore[no-any-return]
+    forms = [
+        click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)
+        for form, what in _FORMS.items()
+    ]
+    return _with_options(wrapped, (*forms, *more))  # type: ignore[no-any-return]

@@ -9,7 +9,6 @@ from pathlib import Path
 from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
-from eval_toolkit.runs.folder import MANIFEST
 
 __all__ = ["Fetched", "fetched", "is_run"]
 
@@ -18,6 +17,8 @@ def is_run(path: str) -> bool:
     """Return whether an argument is a run: a folder, or a URL that is not of a table."""
     if not is_remote(path):
         return local_path(path).is_dir()
+    from eval_toolkit.runs.folder import MANIFEST
+
     try:
         tables.media_type_of(name_of(path))
     except InvalidInputError:

@@ -100,6 +100,8 @@ def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
 
 def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:
     """Return the task with perturbed questions, from ``KIND`` or ``KIND=PROBABILITY``."""
+    if not given:
+        return task
     from eval_toolkit.cli._names import nearest
     from eval_toolkit.tasks.perturbations import KINDS, Perturbation, perturbed
 

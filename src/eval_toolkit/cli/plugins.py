@@ -105,6 +105,6 @@ def _ours() -> dict[str, Collection[str]]:
         "scorers": (),
         "selectors": (*rows.SELECTORS, *TARGETS),
         "splitters": rows.SPLITTERS,
-        "tasks": tasks._declared(),
+        "tasks": tasks._files(),
         "text_scorers": text_scorers._OURS,
     }

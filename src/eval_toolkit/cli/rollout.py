@@ -225,8 +225,6 @@ class _Loaded:
 
 def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded) -> Any:
     """Return the tester: an attack, several attacks side by side, or a model."""
-    from eval_toolkit.rollouts.attacks import Mixed
-
     model = None if tester_model is None else loaded(tester_model)
     made = [_attack(name, model, loaded) for name in testers]
     if model is not None and not any(_asks(one, model) for one in made):
@@ -237,7 +235,11 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
             raise click.UsageError(
                 f"two --tester have the name {name!r}; rename one, as in {name}{{name='other'}}"
             )
-    return made[0] if len(made) == 1 else Mixed(made)
+    if len(made) == 1:
+        return made[0]
+    from eval_toolkit.rollouts.attacks import Mixed
+
+    return Mixed(made)
 
 
 def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:

@@ -131,13 +131,9 @@ class ChoiceAccuracy:
         check_normalise(self.normalise)
 
     @property
-    def _suffix(self) -> str:
-        return suffix(self.normalise)
-
-    @property
     def name(self) -> str:
         """``accuracy``, or with ``_norm_bytes``, ``_norm_chars``, ``_norm_tokens`` after it."""
-        return f"accuracy{self._suffix}"
+        return f"accuracy{suffix(self.normalise)}"
 
     @property
     def version(self) -> str:
@@ -146,8 +142,8 @@ class ChoiceAccuracy:
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
-        columns = {self.name: RATE, f"choice{self._suffix}": KEPT}
-        return columns if self._suffix else {**columns, "margin": KEPT}
+        columns = {self.name: RATE, f"choice{suffix(self.normalise)}": KEPT}
+        return columns if suffix(self.normalise) else {**columns, "margin": KEPT}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
         """Return whether the choice is right, and which it is."""
@@ -160,9 +156,9 @@ class ChoiceAccuracy:
         best = max(range(len(numbers)), key=numbers.__getitem__)
         grades: dict[str, float | Grade] = {
             self.name: float(best in right),
-            f"choice{self._suffix}": float(best),
+            f"choice{suffix(self.normalise)}": float(best),
         }
-        if not self._suffix:
+        if not suffix(self.normalise):
             margin = response.margin or 0.0
             only = Grade.skipped("the model finds every other choice impossible")
             grades["margin"] = margin if math.isfinite(margin) else only

@@ -5,8 +5,6 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
-from eval_toolkit.graders.texts import ExactMatch, TokenF1
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import (
     TYPED,
@@ -139,7 +137,11 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
             f"`response_type` is {response_type!r}; it must be 'completion' or 'loglikelihoods'"
         ) from None
     if kind is ResponseType.COMPLETION:
+        from eval_toolkit.graders.texts import ExactMatch, TokenF1
+
         return [ExactMatch(), TokenF1()]
+    from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
+
     return [ChoiceAccuracy(), ChoiceAccuracy("bytes"), BitsPerByte()]
 
 
@@ -295,7 +297,7 @@ def required_options(grader: Any) -> list[str]:
 
     Examples
     --------
-    >>> from eval_toolkit.graders import RegexMatch
+    >>> from eval_toolkit.graders import ExactMatch, RegexMatch
     >>> required_options(RegexMatch), required_options(ExactMatch)
     (['pattern'], [])
     """

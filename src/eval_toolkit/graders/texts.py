@@ -12,9 +12,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from eval_toolkit._internal.sandbox.compiling import compile_pattern
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, is_simple, take_out
 from eval_toolkit._internal.validation import choice
@@ -30,20 +29,10 @@ from eval_toolkit.graders.base import (
 )
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1", "compiled"]
+__all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1"]
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a caller's pattern, or raise a line that says what is wrong with it."""
-    try:
-        return compile_pattern(pattern, flags)
-    except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
-        raise InvalidInputError(
-            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from eval_toolkit.inference.engine import Executor
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import format_part
-from eval_toolkit.scorecards.score import check_specs
+from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.thresholds.operating_points import headline_metrics
 

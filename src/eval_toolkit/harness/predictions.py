@@ -1,5 +1,7 @@
 """`score_predictions`: stored predictions to cells with intervals, as a whole and by parts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,13 +18,13 @@ from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Outcome, Subject
 from eval_toolkit.runs.specs import SummarySpec
-from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.records import unit_starts
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.shown import Estimator
+    from eval_toolkit.runs.units import Unit
 
 __all__ = [
     "PredictionsKind",
@@ -180,6 +182,8 @@ class PredictionsKind(Kind[Predictions]):
 
     def units(self) -> Sequence[Unit]:
         """Return what the rows say, where a column was named for it; records know the rest."""
+        from eval_toolkit.runs.units import Unit
+
         found = self.found
         if found.texts is None:
             return ()
@@ -237,7 +241,7 @@ def summarised_parts(
     jobs: Iterable[Job],
     specs: Mapping[Subject, Sequence[MetricSpec]],
     how: SummarySpec,
-    estimated: "Estimator | None" = None,
+    estimated: Estimator | None = None,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise slices and their parts, the whole of each slice first.
 

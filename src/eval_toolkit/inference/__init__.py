@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
     from eval_toolkit.inference.attempts import AttemptsDesign
     from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
+    from eval_toolkit.inference.blocks import Block
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
     from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
     from eval_toolkit.inference.column_statistics import ColumnStatistic
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
     from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
     from eval_toolkit.inference.diversity import probe_similarity
-    from eval_toolkit.inference.engine import Executor
     from eval_toolkit.inference.equivalence import (
         EquivalenceResult,
         NonInferiorityResult,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         non_inferiority_from_paired,
         non_inferiority_test,
     )
+    from eval_toolkit.inference.executors import Executor
     from eval_toolkit.inference.folds import (
         CorrectedTResult,
         FoldValues,
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
         rows_plan,
         two_level_plan,
     )
-    from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
+    from eval_toolkit.inference.prepared import Columns, Needs, Term
     from eval_toolkit.inference.proportions import (
         ProportionInterval,
         WilsonInterval,
@@ -282,6 +283,7 @@ __getattr__ = names_on_use(
         "agreement": "alpha_interval clustered_rate kappa_interval",
         "attempts": "AttemptsDesign",
         "bands": "CurveBand pr_band roc_band",
+        "blocks": "Block",
         "bootstrap": "bootstrap_ci cluster_bootstrap_ci",
         "clustered": "ClusteredOLS cluster_robust_se ols_cluster",
         "column_statistics": "ColumnStatistic",
@@ -289,7 +291,7 @@ __getattr__ = names_on_use(
         "comparison": "ScorerComparison compare_scorers",
         "delong": "DeLongResult delong_ci delong_roc_variance",
         "diversity": "probe_similarity",
-        "engine": "Executor",
+        "executors": "Executor",
         "equivalence": (
             "EquivalenceResult NonInferiorityResult equivalence_from_paired equivalence_test "
             "non_inferiority_from_paired non_inferiority_test"
@@ -322,7 +324,7 @@ __getattr__ = names_on_use(
             "Plan groups_in_strata_plan groups_plan label_group_plan label_stratified_plan "
             "rows_plan two_level_plan"
         ),
-        "prepared": "Block Columns Needs Term",
+        "prepared": "Columns Needs Term",
         "proportions": (
             "ProportionInterval WilsonInterval agresti_coull_interval beta_binomial_interval "
             "clopper_pearson_interval jeffreys_interval score_interval wilson_interval"

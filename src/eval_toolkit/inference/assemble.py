@@ -10,6 +10,7 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.calibration_intervals import (
     INTERVAL_REASON,
     SMOOTH_REASON,
@@ -35,13 +36,18 @@ from eval_toolkit.inference.intervals import (
     exact_at_bound,
     percentile_interval,
 )
-from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
-from eval_toolkit.inference.prepared import Block, Columns
+from eval_toolkit.inference.plans import (
+    MIN_UNITS,
+    Plan,
+    label_group_plan,
+    label_stratified_plan,
+)
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
     check_classes,
-    closed_interval,
+    closed_ci,
     effective_rows,
     has_closed_form,
     resampled_interval,
@@ -52,19 +58,14 @@ __all__ = [
     "EXACT",
     "FEW_RESAMPLES",
     "MAX_UNDEFINED",
-    "MIN_UNITS",
     "PLAN_NOTES",
     "bootstrap_problem",
-    "closed_ci",
     "drawn_by_label",
     "enough_units",
     "finite",
     "has_enough_units",
     "undefined_error",
 ]
-
-MIN_UNITS = 10
-"""Fewer independent units than this do not support a bootstrap interval."""
 
 MAX_UNDEFINED = 0.05
 """Above this share of undefined resamples the draws are stratified by label."""
@@ -186,17 +187,6 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
     return UndefinedMetricError(
         f"{statistic.name} is undefined on {undefined} of {n} resamples{first}; "
         "an interval needs at least 95 % of them"
-    )
-
-
-def closed_ci(
-    statistic: Statistic, data: Columns, plan: Plan, point: float, confidence: float
-) -> BootstrapCI:
-    """Return the default interval of a statistic that `has_closed_form`, or raise."""
-    check_classes(statistic, data, plan)
-    low, high, method = closed_interval(statistic, data, plan, confidence)
-    return BootstrapCI(
-        point, low, high, confidence, 0, method, n_units=plan.n_rows, n_groups=plan.n_groups
     )
 
 

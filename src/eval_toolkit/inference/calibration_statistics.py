@@ -7,19 +7,24 @@ labels (`drawn`) and, where rows come in groups, by the `distance` of resamples 
 `calibration_intervals` makes an interval of both.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Term
+from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Term
 from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
 
 __all__ = [
     "CalibrationError",
@@ -132,7 +137,7 @@ class _Cells:
         return _steps(above[self.last] + self.share[:, None] * values[self.last])
 
     def drawn_positives(
-        self, frequency: FloatArray, generator: "np.random.Generator", n_draws: int
+        self, frequency: FloatArray, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return the rows of each cell, and positives drawn among them: (cells, draws) each."""
         # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
@@ -141,7 +146,7 @@ class _Cells:
         return rows, positives.astype(np.float64)
 
     def drawn_counts(
-        self, frequency: FloatArray, pseudo: float, generator: "np.random.Generator", n_draws: int
+        self, frequency: FloatArray, pseudo: float, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return drawn rows of each cell, and positives among them: (cells, draws) each."""
         weight = (self.rows + pseudo) / (self.rows + pseudo).sum()
@@ -189,7 +194,7 @@ class _BinnedError(ABC):
         observed = self._field_of(cells, rows, cells.positives[:, None])
         assumed = self._field_of(cells, rows, rows * likely[:, None])
 
-        def draw(generator: "np.random.Generator", n_draws: int) -> DrawnFields:
+        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
             if self.norm == "max":  # which has no weights; elsewhere those of the bins vary, too
                 noisy = cells.drawn_positives(likely, generator, n_draws)
             else:
@@ -426,7 +431,7 @@ class SmoothError:
 
         observed, assumed = nodes(cells.positives[:, None]), nodes(rows * likely[:, None])
 
-        def draw(generator: "np.random.Generator", n_draws: int) -> DrawnFields:
+        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
             _, noisy = cells.drawn_positives(likely, generator, n_draws)
             _, calibrated = cells.drawn_positives(cells.stated, generator, n_draws)
             return DrawnFields(

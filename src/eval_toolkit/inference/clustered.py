@@ -14,7 +14,7 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["ClusteredOLS", "MeanVariance", "cluster_robust_se", "mean_variance", "ols_cluster"]
+__all__ = ["ClusteredOLS", "cluster_robust_se", "ols_cluster"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,116 +56,6 @@ class ClusteredOLS(Displayed):
         if self.reason:
             payload["reason"] = self.reason
         return payload
-
-
-@dataclass(frozen=True, slots=True)
-class MeanVariance:
-    """The variance of a mean of units that come in clusters, and how well it is known.
-
-    Examples
-    --------
-    >>> found = mean_variance(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 2]), 3)
-    >>> round(found.cr2, 4), round(found.df, 2)
-    (0.0417, 1.8)
-    """
-
-    mean: float
-    totals: FloatArray
-    """Sum of the values of each cluster."""
-    sizes: FloatArray
-    spread: float
-    """Variance of the units about the mean, divided by n."""
-    cr2: float
-    """The CR2 estimate, unbiased where units are independent."""
-    variance: float
-    """The larger of CR2, scaled to be unbiased at the estimated correlation, and the model's."""
-    df: float
-    """Degrees of freedom of CR2 (Bell and McCaffrey); one less than the effective clusters."""
-
-
-def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
-    """Return the CR2 variance of a mean with Satterthwaite's degrees of freedom, in O(n).
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        One number per unit.
-    codes : ndarray of int, optional
-        Cluster of each unit, numbered from 0; None where units are independent.
-    n_groups : int
-        Number of clusters, at least two.
-
-    Returns
-    -------
-    MeanVariance
-        With the totals and sizes of the clusters.
-
-    Notes
-    -----
-    With S_g the sum of the residuals of cluster g and w_g its share of the units, CR2 is
-    ``Σ S_g² / (1 − w_g) / n²`` [1]_, [2]_. Its degrees of freedom are those of a quadratic form in
-    independent units of one variance. Where units correlate and clusters differ in size both
-    this estimate and its degrees of freedom err, so the variance is scaled by the ratio of truth to
-    expectation at the ANOVA estimate of the correlation ρ, and is never less than
-    ``s² Σ_g (n_g (1 − ρ) + ρ n_g²) / n²``, the variance of units that correlate alike.
-
-    References
-    ----------
-    .. [1] Bell & McCaffrey (2002), Survey Methodology 28(2):169-181.
-    .. [2] Pustejovsky & Tipton (2018), J. Business & Economic Statistics 36(4):672-683.
-
-    Examples
-    --------
-    >>> found = mean_variance(np.array([1.0, 2.0, 3.0]), None, 3)
-    >>> round(found.variance, 4), found.df  # s² / n and n − 1
-    (0.3333, 2.0)
-    """
-    n = len(values)
-    mean = float(values.mean())
-    squares = float(((values - mean) ** 2).sum())
-    spread = squares / n
-    if codes is None or n_groups == n:
-        variance = squares / (n - 1) / n
-        return MeanVariance(mean, values, np.ones(n), spread, variance, variance, float(n - 1))
-    sizes = np.bincount(codes, minlength=n_groups).astype(np.float64)
-    residual = np.bincount(codes, values - mean, n_groups).astype(np.float64)
-    correlation = _intraclass(residual, sizes, squares)
-    shares = sizes / n
-    # Under the working model, with M the matrix of the quadratic form, tr M and tr M².
-    raw = float((residual**2 / (1.0 - shares)).sum()) / n**2
-    df = _quadratic_form(sizes, sizes)[1]
-    correlated = sizes * (1.0 - correlation) + correlation * sizes**2
-    scale = float(correlated.sum()) / _quadratic_form(sizes, correlated)[0]
-    model = squares / (n - 1) * float(correlated.sum()) / n**2
-    totals = residual + sizes * mean
-    return MeanVariance(mean, totals, sizes, spread, raw, max(raw * scale, model), df)
-
-
-def _intraclass(residual: FloatArray, sizes: FloatArray, squares: float) -> float:
-    """Return the ANOVA estimate of the intra-class correlation, inside [0, 1]."""
-    n, n_groups = float(sizes.sum()), len(sizes)
-    between = float((residual**2 / sizes).sum())
-    among = between / (n_groups - 1)
-    within = max(squares - between, 0.0) / (n - n_groups)
-    typical = (n - float((sizes**2).sum()) / n) / (n_groups - 1)
-    total = among + (typical - 1.0) * within
-    return min(1.0, max(0.0, (among - within) / total)) if total > 0.0 else 0.0
-
-
-def _quadratic_form(sizes: FloatArray, variances: FloatArray) -> tuple[float, float]:
-    """Return the expectation of n² CR2 and its degrees of freedom, for these cluster variances.
-
-    The clusters' adjusted residual sums have the covariance
-    ``diag(c) − a bᵀ − b aᵀ + v a aᵀ`` with d = 1/√(1 − w), a = d w, b = d v_g, c = d² v_g.
-    """
-    shares = sizes / sizes.sum()
-    adjusted = 1.0 / np.sqrt(1.0 - shares)
-    a, b, c = adjusted * shares, adjusted * variances, adjusted**2 * variances
-    total = float(variances.sum())
-    half = total * a / 2.0 - b  # the covariance is diag(c) + a halfᵀ + half aᵀ
-    trace = float(c.sum() + 2.0 * (a @ half))
-    squared = float(c @ c + 4.0 * (c @ (a * half)) + 2.0 * (a @ half) ** 2)
-    return trace, trace**2 / (squared + 2.0 * float((a @ a) * (half @ half)))
 
 
 def cluster_robust_se(

@@ -5,11 +5,13 @@ resamples (`replicate`, NaN where undefined) and, where there is a closed form, 
 out (`leave_one_out`).
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +19,16 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
+from eval_toolkit.inference.prepared import SCORED, Columns, Needs
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
 
 __all__ = [
     "CallableStatistic",
     "ColumnStatistic",
     "Statistic",
     "columns_of",
-    "is_statistic",
     "seconds_of",
 ]
 
@@ -112,17 +116,6 @@ def columns_of(statistic: Statistic) -> tuple[str, ...]:
     ('answer',)
     """
     return tuple(getattr(statistic, "columns", SCORED))
-
-
-def is_statistic(thing: Any) -> bool:
-    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
-
-    Examples
-    --------
-    >>> is_statistic(CallableStatistic(len)), is_statistic(len)
-    (True, False)
-    """
-    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 
 @dataclass(frozen=True)

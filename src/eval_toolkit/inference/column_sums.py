@@ -1,16 +1,21 @@
 """Functions of column sums, such as ratios and corpus scores, as statistics the engine resamples."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Block, Columns, Needs, Summand, Term
+from eval_toolkit.inference.prepared import Columns, Needs, Summand, Term
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
 
 __all__ = ["SumsFn", "SumsStatistic", "values_of_sums"]
 

@@ -3,11 +3,11 @@
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from pickle import PicklingError
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.blocks import Block, View
 from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
     seconds_of,
 )
+from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Block, Columns, View
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import AtThreshold
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
@@ -33,14 +35,6 @@ _ROWS_PER_SECOND = 4e9  # of a kernel
 _CALL = 50_000  # what a call of a Python function costs at least, in rows of a kernel …
 _CALL_PER_ROW = 500  # … and a row in it
 _Part = TypeVar("_Part")
-
-
-class Executor(Protocol):
-    """Anything with ``concurrent.futures.Executor``'s ``map``."""
-
-    def map(self, fn: Callable[..., Any], /, *iterables: Iterable[Any]) -> Iterator[Any]:
-        """Apply ``fn`` to every item, in order."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.clustered import MeanVariance, mean_variance
 from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference.mean_variances import MeanVariance, mean_variance
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 

@@ -11,9 +11,9 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.distributions import critical_value, negligible
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval, mean_pivot
+from eval_toolkit.inference.mean_variances import mean_variance
 from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 

@@ -16,6 +16,7 @@ from eval_toolkit._internal.validation import BoolArray, IntArray, group_codes
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = [
+    "MIN_UNITS",
     "Plan",
     "chosen_plan",
     "groups_in_strata_plan",
@@ -25,6 +26,9 @@ __all__ = [
     "rows_plan",
     "two_level_plan",
 ]
+
+MIN_UNITS = 10
+"""Fewer independent units than this do not support a bootstrap interval."""
 
 
 @dataclass(frozen=True)

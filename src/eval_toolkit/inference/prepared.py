@@ -1,15 +1,11 @@
-"""Named columns, sorted at most once, and what a block of 64 resamples makes of them.
+"""Named columns, sorted at most once: labels and scores, numbers, texts of one system."""
 
-`Columns` are the named columns of one system: labels and scores, numbers, texts. A `View` collects
-what its statistics need (terms to add up, thresholds at which to add) and lays the rows out for the
-kernel. A `Block` is a view under the counts of 64 resamples; it computes each kernel pass at most
-once, however many statistics read it.
-"""
+from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +13,12 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import kernel
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.plans import Plan
-from eval_toolkit.metrics import ConfusionCounts, confusion_counts
 from eval_toolkit.metrics.cumulative import ScoreGroups, sorted_score_groups
 
-__all__ = ["SCORED", "Block", "Columns", "Needs", "Summand", "Term", "View"]
+if TYPE_CHECKING:
+    from eval_toolkit.metrics import ConfusionCounts
+
+__all__ = ["SCORED", "Columns", "Needs", "Once", "Summand", "Term"]
 
 SCORED = ("label", "score")
 """The columns of scored rows."""
@@ -42,7 +39,7 @@ class Term:
     """Takes the columns in their order, and returns a number for each row."""
     columns: tuple[str, ...] = SCORED
 
-    def of(self, data: "Columns") -> FloatArray:
+    def of(self, data: Columns) -> FloatArray:
         """Return the number of each row."""
         return self.apply(data.__getitem__)
 
@@ -67,7 +64,7 @@ class Needs:
     """Whether the statistic asks for the rows of a resample themselves."""
 
 
-class _Once:
+class Once:
     """Values that are made once and read by several statistics."""
 
     _made: dict[Hashable, FloatArray]
@@ -80,7 +77,7 @@ class _Once:
 
 
 @dataclass(eq=False)
-class Columns(_Once):
+class Columns(Once):
     """Named columns of the same rows, of any type; statistics take their value from them.
 
     Rows are sorted at most once, by the column ``rank``. Without one they keep their order, and
@@ -104,7 +101,7 @@ class Columns(_Once):
             raise InvalidInputError(f"columns must have one row count; {sizes or 'there are none'}")
 
     @classmethod
-    def scored(cls, labels: BoolArray, scores: FloatArray) -> "Columns":
+    def scored(cls, labels: BoolArray, scores: FloatArray) -> Columns:
         """Return the usual columns: labels, and scores that rank the rows."""
         return cls({"label": labels, "score": scores}, "score")
 
@@ -180,11 +177,11 @@ class Columns(_Once):
         known = (self.labels, self.scores)
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
-    def take(self, rows: IntArray) -> "Columns":
+    def take(self, rows: IntArray) -> Columns:
         """Return these rows, in this order, as often as they are named."""
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
-    def reordered(self, order: IntArray) -> "Columns":
+    def reordered(self, order: IntArray) -> Columns:
         """Return the same rows in another order; what depends on the rank order alone is kept."""
         new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
@@ -220,165 +217,8 @@ class Columns(_Once):
 
     def confusion(self, threshold: float) -> ConfusionCounts:
         """Return the confusion counts at a threshold; each is counted once."""
+        from eval_toolkit.metrics import confusion_counts
+
         if threshold not in self._confusion:
             self._confusion[threshold] = confusion_counts(self.labels, self.scores, threshold)
         return self._confusion[threshold]
-
-
-@dataclass(eq=False)
-class View:
-    """Rows laid out for the kernel, as a plan and the statistics' needs want them."""
-
-    data: Columns
-    plan: Plan
-    needs: Sequence[Needs] = ()
-    in_rank_order: bool = False
-    """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
-    _cut_indexes: dict[bytes, IntArray] = field(default_factory=dict, init=False)
-
-    @functools.cached_property
-    def _summands(self) -> dict[Summand, int]:
-        """Place of each summand among the sums, after positives and negatives."""
-        wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
-        return {summand: 2 + place for place, summand in enumerate(wanted)}
-
-    @functools.cached_property
-    def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which any statistic wants the sums, and all rows."""
-        wanted = [self.data.leading(need.thresholds) for need in self.needs]
-        cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
-        return cuts[cuts > 0]
-
-    @functools.cached_property
-    def unit_index(self) -> NDArray[np.int32] | None:
-        """Unit of each row in rank order, as the kernel reads it."""
-        if self.in_rank_order:
-            return None
-        unit = self.plan.unit_of_row
-        order = self.data.order
-        return kernel.spare(order if unit is None else unit[order])
-
-    @functools.cached_property
-    def rank_layout(self) -> kernel.RankLayout:
-        """Segments for average precision and ROC-AUC."""
-        data = self.data
-        return kernel.RankLayout.from_sorted(
-            data.sorted_labels, data.sorted_scores, self.unit_index
-        )
-
-    @functools.cached_property
-    def sums_layout(self) -> kernel.SumsLayout:
-        """Summands and cuts of all statistics together."""
-        labels = self.data.sorted_labels
-        values = [self.data.summed(summand) for summand in self._summands]
-        table = np.stack(values) if values else np.empty((0, self.data.n))
-        return kernel.SumsLayout(
-            labels.astype(np.uint8),
-            np.ascontiguousarray(table, dtype=np.float64),
-            self._cuts,
-            self.unit_index,
-        )
-
-    @functools.cached_property
-    def mass_layout(self) -> kernel.MassLayout:
-        """Rows to be cut by mass."""
-        data = self.data
-        return kernel.MassLayout.from_sorted(
-            data.sorted_labels, data.sorted_scores, self.unit_index
-        )
-
-    def sum_index(self, summand: Summand) -> int:
-        """Return where the sums hold a summand."""
-        return self._summands[summand]
-
-    def cut_index(self, thresholds: FloatArray) -> IntArray:
-        """Return where the cumulative sums hold the rows at or above each threshold."""
-        key = thresholds.tobytes()  # every block asks again
-        if key not in self._cut_indexes:
-            rows = self.data.leading(thresholds)
-            found = np.searchsorted(self._cuts, rows, side="left") + (rows > 0)
-            self._cut_indexes[key] = found
-        return self._cut_indexes[key]
-
-
-@dataclass(eq=False)
-class Block(_Once):
-    """A view under the counts of 64 resamples; arrays have one entry per resample."""
-
-    view: View
-    counts: NDArray[np.uint8]
-    largest: int
-    _made: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
-
-    @functools.cached_property
-    def _rank(self) -> FloatArray:
-        return kernel.rank(self.counts, self.largest, self.view.rank_layout)
-
-    @property
-    def average_precision(self) -> FloatArray:
-        """Average precision; NaN with one class."""
-        return np.where(self._rank[3] > 0, self._rank[0], np.nan)
-
-    @property
-    def roc_auc(self) -> FloatArray:
-        """Area under the ROC curve; NaN with one class."""
-        area: FloatArray = self._rank[1]
-        return area
-
-    def recall_at_fpr(self, target: float) -> FloatArray:
-        """Largest recall with a false-positive rate of at most ``target``; NaN with one class."""
-        totals = np.ascontiguousarray(self._rank[2:])
-        reached = kernel.recall(
-            self.counts, self.largest, self.view.rank_layout, totals=totals, target=target
-        )
-        return np.where((totals[0] > 0) & (totals[1] > 0), reached, np.nan)
-
-    @functools.cached_property
-    def _cumulative(self) -> FloatArray:
-        """Sums over the leading rows up to each cut, from no rows to all: (cuts + 1, 2 + k, 64)."""
-        sums = kernel.sums(self.counts, self.largest, self.view.sums_layout)
-        head = np.zeros((1, *sums.shape[1:]))
-        return np.cumsum(np.concatenate([head, sums]), axis=0)
-
-    def counts_above(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and negatives at or above each threshold: (thresholds, 64) each."""
-        at = self._cumulative[self.view.cut_index(thresholds)]
-        return at[:, 0], at[:, 1]
-
-    def sum_above(self, summand: Summand, thresholds: FloatArray) -> FloatArray:
-        """Sum over the rows at or above each threshold: (thresholds, 64)."""
-        at = self._cumulative[self.view.cut_index(thresholds)]
-        return at[:, self.view.sum_index(summand)]
-
-    def totals(self) -> tuple[FloatArray, FloatArray]:
-        """Positives and negatives in each resample."""
-        return self._cumulative[-1, 0], self._cumulative[-1, 1]
-
-    def total(self, summand: Summand) -> FloatArray:
-        """Sum over each resample of what the statistic's needs name."""
-        total: FloatArray = self._cumulative[-1, self.view.sum_index(summand)]
-        return total
-
-    def size(self) -> FloatArray:
-        """Rows drawn in each resample, repeats included."""
-        ranked = self.view.data.rank is not None
-        return np.add(*(self._rank[2:] if ranked else self.totals()))
-
-    def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
-        sums = kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
-        return sums[:, 0], sums[:, 1]
-
-    def row_counts(self) -> NDArray[np.uint8]:
-        """How often each row was drawn, in the order of the rows: (rows, 64)."""
-        return self._by_row(self.counts)
-
-    def rows(self, lane: int) -> IntArray:
-        """Rows of one resample, repeated as often as they were drawn."""
-        return np.repeat(np.arange(self.view.data.n), self._by_row(self.counts[:, lane]))
-
-    def _by_row(self, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self.view.in_rank_order:
-            return counts[self.view.data.position]
-        unit = self.view.plan.unit_of_row
-        return counts if unit is None else counts[unit]

@@ -8,15 +8,16 @@ smaller class sets; Wilson's interval of n_eff trials follows. Metrics made of s
 the score interval of each rate and propagate it (MOVER; Zou & Donner 2008, Newcombe 2011).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.column_statistics import Statistic
-from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.distributions import (
     ROUNDING,
     binomial_cdf,
@@ -28,8 +29,8 @@ from eval_toolkit.inference.distributions import (
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
+from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
@@ -37,7 +38,11 @@ from eval_toolkit.inference.statistics import (
     RecallAtFpr,
     RocAuc,
 )
-from eval_toolkit.metrics.cumulative import ScoreGroups
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.inference.prepared import Columns
+    from eval_toolkit.metrics.cumulative import ScoreGroups
 
 __all__ = [
     "MIN_CLASS",
@@ -46,6 +51,7 @@ __all__ = [
     "bounded_interval",
     "carriers_of",
     "check_classes",
+    "closed_ci",
     "closed_interval",
     "effective_rows",
     "groups_of",
@@ -114,6 +120,17 @@ def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
         return plan.members is None  # rows, or whole groups of them
     closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
     return closed and plan.is_independent
+
+
+def closed_ci(
+    statistic: Statistic, data: Columns, plan: Plan, point: float, confidence: float
+) -> BootstrapCI:
+    """Return the default interval of a statistic that `has_closed_form`, or raise."""
+    check_classes(statistic, data, plan)
+    low, high, method = closed_interval(statistic, data, plan, confidence)
+    return BootstrapCI(
+        point, low, high, confidence, 0, method, n_units=plan.n_rows, n_groups=plan.n_groups
+    )
 
 
 def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
@@ -264,6 +281,8 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
     on; and Newcombe's (2006, method 5) for up to 15 rows of the smaller class, which counts less
     with more.
     """
+    from eval_toolkit.inference.delong import placements, variance_parts
+
     m, n = data.n_positive, data.n - data.n_positive
     # In rank order, so that the order of the rows cannot move a bit of the sums below.
     above = placements(data.labels, data.scores)[data.order]

@@ -5,8 +5,11 @@ a precision of 1 at any prevalence. What the classes do show are true and false 
 their intervals, and a metric at another prevalence is a function of those.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +18,12 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.mean_intervals import mean_interval
-from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
+from eval_toolkit.inference.prepared import SCORED, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import ColumnMean, MetricFn
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
 
 __all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_interval", "seen_at"]
 

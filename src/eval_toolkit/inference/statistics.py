@@ -1,39 +1,37 @@
 """Prepared statistics: our own metrics in a form that 64 resamples at a time can be read from."""
 
-import functools
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.calibration_statistics import (
-    EqualMassError,
-    EqualWidthError,
-    SmoothError,
-)
-from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic, is_statistic
-from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Summand, Term
-from eval_toolkit.metrics import ConfusionCounts
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Summand, Term
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
     most_positives_at_fpr,
     roc_area_of,
 )
 
+if TYPE_CHECKING:
+    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.metrics import ConfusionCounts
+
 __all__ = [
     "AtThreshold",
     "AveragePrecision",
     "ColumnMean",
-    "EqualMassError",
-    "EqualWidthError",
     "MetricFn",
     "RecallAtFpr",
     "RocAuc",
+    "is_statistic",
     "statistic_for",
 ]
 
@@ -363,22 +361,16 @@ BRIER = ColumnMean(
 LOG_LOSS = ColumnMean("log_loss", Term(surprise), metrics.log_loss, (0.0, math.inf), of_labels=True)
 
 
-def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
-    over = EqualMassError if strategy == "quantile" else EqualWidthError
-    return over(n_bins, "max")
+def is_statistic(thing: Any) -> bool:
+    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
 
-
-_BUILDERS: dict[Any, Callable[..., Statistic]] = {
-    metrics.pr_auc: AveragePrecision,
-    metrics.roc_auc: RocAuc,
-    metrics.brier_score: lambda: BRIER,
-    metrics.log_loss: lambda: LOG_LOSS,
-    metrics.expected_calibration_error: EqualWidthError,
-    metrics.expected_calibration_error_equal_mass: EqualMassError,
-    metrics.smooth_ece: SmoothError,
-    metrics.maximum_calibration_error: _maximum_error,
-    metrics.expected_calibration_error_l2: functools.partial(EqualMassError, norm="l2"),
-}
+    Examples
+    --------
+    >>> from eval_toolkit.inference.column_statistics import CallableStatistic
+    >>> is_statistic(CallableStatistic(len)), is_statistic(len)
+    (True, False)
+    """
+    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 
 def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
@@ -410,31 +402,9 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
         if is_statistic(carried):
             ours: Statistic = carried
             return ours
+        from eval_toolkit.inference.column_statistics import CallableStatistic
+
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
-    if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
-        raise InvalidInputError(
-            "`metric` holds a `sample_weight` for the rows as they are; resamples draw other rows, "
-            "and the weights would not follow them"
-        )
-    if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
-        try:
-            return _BUILDERS[metric.func](**metric.keywords)
-        except TypeError:  # an argument that has no prepared form, such as max_fpr
-            return _as_it_is(metric, metric.func)
-    if not callable(metric):
-        raise InvalidTypeError(
-            f"`metric` must be a function of (y_true, y_score) or a metric spec, got {metric!r}"
-        )
-    try:
-        builder = _BUILDERS.get(metric)
-    except TypeError:  # unhashable callables are nobody we know
-        builder = None
-    return builder() if builder else _as_it_is(metric, metric)
+    from eval_toolkit.inference.recognised import statistic_of_function
 
-
-def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
-    """Return a callable's statistic, with the bounds the catalogue knows for our functions."""
-    for info in metrics.CATALOGUE.values():
-        if info.function is function:
-            return CallableStatistic(metric, info.bounds)
-    return CallableStatistic(metric, foreign=True)
+    return statistic_of_function(metric)

@@ -10,6 +10,7 @@ import numpy as np
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.column_statistics import seconds_of
 from eval_toolkit.inference.distributions import negligible
 from eval_toolkit.inference.engine import (
@@ -22,7 +23,6 @@ from eval_toolkit.inference.engine import (
 )
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
-from eval_toolkit.inference.prepared import Block
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
+    from eval_toolkit.metric_specs.calibration import ece, smooth_ece
     from eval_toolkit.metric_specs.columns import (
         ColumnKind,
         ColumnSpec,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from eval_toolkit.metric_specs.scores import (
         ScoreSpec,
         brier,
-        ece,
         log_loss,
         make_spec_name,
         on_columns,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         pr_auc,
         recall_at_fpr,
         roc_auc,
-        smooth_ece,
     )
     from eval_toolkit.metric_specs.statistics import StatisticSpec, from_columns
     from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
@@ -68,10 +67,11 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "calibration": "ece smooth_ece",
         "columns": "ColumnKind ColumnSpec asr_at_k maj_at_k mean_of pass_at_k pass_hat_k",
         "scores": (
-            "ScoreSpec brier ece log_loss make_spec_name on_columns partial_roc_auc pr_auc "
-            "recall_at_fpr roc_auc smooth_ece"
+            "ScoreSpec brier log_loss make_spec_name on_columns partial_roc_auc pr_auc "
+            "recall_at_fpr roc_auc"
         ),
         "statistics": "StatisticSpec from_columns",
         "sums": "SumsSpec from_sums ratio_of",

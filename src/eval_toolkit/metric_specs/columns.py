@@ -1,9 +1,11 @@
 """Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +14,11 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference.column_statistics import Statistic
-from eval_toolkit.inference.prepared import Columns
-from eval_toolkit.inference.statistics import ColumnMean
 from eval_toolkit.metrics.directions import known_direction, words_of
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.inference.prepared import Columns
 
 __all__ = [
     "ColumnKind",
@@ -58,6 +61,7 @@ _ANY = (-math.inf, math.inf)
 class ColumnSpec:
     """The mean of a column of records; made by `mean_of`."""
 
+    family: ClassVar[str] = "column"
     name: str
     column: str
     higher_is_better: bool | None = True
@@ -87,7 +91,7 @@ class ColumnSpec:
                 f"`bounds` is {self.bounds!r}; kind='bounded' needs finite ones"
             )
 
-    def of_column(self, values: FloatArray, *, averaged: bool = False) -> "ColumnSpec":
+    def of_column(self, values: FloatArray, *, averaged: bool = False) -> ColumnSpec:
         """Return the spec with the kind of a whole column, so that its parts are read alike.
 
         Parameters
@@ -163,6 +167,8 @@ class ColumnSpec:
     @property
     def statistic(self) -> Statistic:
         """Mean of the column."""
+        from eval_toolkit.inference.statistics import ColumnMean
+
         bounds = _UNIT if self.column == "label" and self.kind is None else self.bounds
         return ColumnMean(self.name, self.column, self._mean, bounds)
 

@@ -1,29 +1,27 @@
 """Metrics of labels and scores, read from the columns of that name or from others."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.calibration_statistics import (
-    EqualMassError,
-    EqualWidthError,
-    SmoothError,
-)
-from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.prepared import SCORED
 from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
 
 __all__ = [
     "SCORED",
     "ScoreSpec",
     "brier",
-    "ece",
     "log_loss",
     "make_spec_name",
     "on_columns",
@@ -31,7 +29,6 @@ __all__ = [
     "pr_auc",
     "recall_at_fpr",
     "roc_auc",
-    "smooth_ece",
 ]
 
 
@@ -64,7 +61,6 @@ pr_auc = ScoreSpec("pr_auc", metrics.pr_auc, AveragePrecision())
 roc_auc = ScoreSpec("roc_auc", metrics.roc_auc, RocAuc())
 brier = ScoreSpec("brier", metrics.brier_score, BRIER, higher_is_better=False)
 log_loss = ScoreSpec("log_loss", metrics.log_loss, LOG_LOSS, higher_is_better=False)
-smooth_ece = ScoreSpec("smooth_ece", metrics.smooth_ece, SmoothError(), higher_is_better=False)
 
 
 def make_spec_name(prefix: str, **kwargs: Any) -> str:
@@ -76,47 +72,6 @@ def make_spec_name(prefix: str, **kwargs: Any) -> str:
     'ece_n_bins_15_strategy_uniform'
     """
     return "".join([prefix, *(f"_{key}_{kwargs[key]}" for key in sorted(kwargs))])
-
-
-def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
-    """Expected calibration error over equal-width ("uniform") or equal-mass ("quantile") bins.
-
-    Parameters
-    ----------
-    n_bins : int, default 15
-        Number of bins, at least 2.
-    strategy : {"uniform", "quantile"}, default "uniform"
-        How the bins are cut.
-
-    Returns
-    -------
-    ScoreSpec
-        Equal arguments give the identical object.
-
-    Raises
-    ------
-    InvalidInputError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> ece(n_bins=10) is ece(n_bins=10)
-    True
-    """
-    return _ece(
-        validation.bin_count(n_bins),
-        validation.choice(strategy, "strategy", ("uniform", "quantile")),
-    )
-
-
-@functools.lru_cache(maxsize=128)
-def _ece(n_bins: int, strategy: str) -> ScoreSpec:
-    name = make_spec_name("ece", n_bins=n_bins, strategy=strategy)
-    if strategy == "uniform":
-        function = functools.partial(metrics.expected_calibration_error, n_bins=n_bins)
-        return ScoreSpec(name, function, EqualWidthError(n_bins), higher_is_better=False)
-    function = functools.partial(metrics.expected_calibration_error_equal_mass, n_bins=n_bins)
-    return ScoreSpec(name, function, EqualMassError(n_bins), higher_is_better=False)
 
 
 def _shortest(value: float) -> str:
@@ -175,6 +130,8 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     >>> partial_roc_auc(0.1).name
     'roc_auc_max_fpr_0.1'
     """
+    from eval_toolkit.inference.column_statistics import CallableStatistic
+
     limit = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
     name = make_spec_name("roc_auc", max_fpr=_shortest(limit))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -12,43 +12,12 @@ from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
-    is_statistic,
 )
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
+from eval_toolkit.metric_specs.of_records import OfRecords, checked_columns
 
-__all__ = ["OfRecords", "StatisticSpec", "checked_columns", "from_columns"]
-
-
-def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a metric, or raise if they or its name are no names.
-
-    Examples
-    --------
-    >>> checked_columns("accuracy", ["gold", "answer"])
-    ('gold', 'answer')
-    """
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
-    if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
-    return tuple(columns)
-
-
-class OfRecords:
-    """A metric that needs records: labels and scores are not what it is made of."""
-
-    name: str
-    columns: tuple[str, ...]
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise, and say which columns are needed."""
-        raise InvalidInputError(
-            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
-            "use `summarise`"
-        )
+__all__ = ["StatisticSpec", "from_columns"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +31,7 @@ class StatisticSpec(OfRecords):
     ('accuracy', ('gold', 'answer'))
     """
 
+    family: ClassVar[str] = "columns"
     name: str
     columns: tuple[str, ...]
     statistic: Statistic = field(repr=False)
@@ -122,6 +92,8 @@ def from_columns(
     >>> round(summarise(records, [spec])["accuracy"].value, 3)
     0.667
     """
+    from eval_toolkit.inference.statistics import is_statistic
+
     named = checked_columns(name, columns)
     if len(set(named)) < len(named):
         raise InvalidInputError(f"`columns` is {columns!r}; it must name each column once")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.prepared import SCORED, Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
-from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
-from eval_toolkit.metric_specs.statistics import OfRecords, StatisticSpec, checked_columns
+from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums
+from eval_toolkit.metric_specs.of_records import OfRecords, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
@@ -31,7 +31,11 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """
     if isinstance(spec, ColumnSpec):
         return (spec.column,)
-    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec, StatisticSpec)) else SCORED
+    if is_of_sums(spec) or is_of_columns(spec):
+        return spec.columns
+    from eval_toolkit.metric_specs.scores import ScoreSpec
+
+    return spec.columns if isinstance(spec, ScoreSpec) else SCORED
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class SumsSpec(OfRecords):
     [0.25, nan]
     """
 
+    family: ClassVar[str] = "sums"
     name: str
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)

@@ -14,7 +14,6 @@ from eval_toolkit._internal.validation import (
     sample_weights,
 )
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.metrics.binning import equal_mass_bins
 from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.metrics.definedness import (
     EmptyStrategy,
@@ -214,6 +213,8 @@ def brier_decomposition(
     >>> round(parts["brier"], 3), round(parts["mcb"], 3), parts["dsc"], parts["unc"]
     (0.2, 0.075, 0.125, 0.25)
     """
+    from eval_toolkit.metrics.binning import equal_mass_bins
+
     choice(method, "method", ("binned", "corp"))
     n_bins = bin_count(n_bins)
     labels, scores = probability_pair(y_true, y_score)

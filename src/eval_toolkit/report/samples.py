@@ -13,9 +13,9 @@ from eval_toolkit.report.cells import Block, Cell, main_block
 from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.blocks import Choices, brief, flattened
+from eval_toolkit.runs.blocks import Choices, Outcomes, brief, flattened
 from eval_toolkit.runs.selected_units import units_at
-from eval_toolkit.runs.shown import Outcomes, Words, kind_named, show_unit
+from eval_toolkit.runs.shown import Words, kind_named, show_unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 

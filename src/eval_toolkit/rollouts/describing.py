@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.rollouts.showing import Scoring
 from eval_toolkit.runs.shown import Words
 
 __all__ = ["NEXT_METRICS", "WORDS", "grouped_metrics", "participants"]
@@ -46,6 +45,8 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     >>> list(participants({"depth": 2, "scored_by": "s", "scorers": {"s": {"threshold": 0.5}}}))
     ['it fails where s ≥ 0.5', 'up to 2 turns']
     """
+    from eval_toolkit.rollouts.showing import Scoring
+
     rule = Scoring.of(config).rule
     if isinstance((config.get("scorers") or {}).get(config.get("scored_by")), Mapping):
         yield f"it fails where {rule}"

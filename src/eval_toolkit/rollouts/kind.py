@@ -1,5 +1,7 @@
 """The kind of evaluation that a set of rollouts is: a tester talks to a target, scorers look on."""
 
+from __future__ import annotations
+
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +21,21 @@ from eval_toolkit.rollouts.sampling import TreeSampler, chooses
 from eval_toolkit.rollouts.scorers import asked_through, unwrapped
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import seed_units
-from eval_toolkit.rollouts.showing import outcomes_of_rollouts, rollout_blocks
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import refuse_changed
-from eval_toolkit.runs.selected_units import StoredUnit
-from eval_toolkit.runs.shown import Outcomes
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import Records
 
 if TYPE_CHECKING:
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.runs.blocks import Block, Outcomes
+    from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shown import Estimator
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
@@ -64,11 +64,15 @@ class MeasuredRollouts(Kind[Graphs]):
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the conversation turn by turn with its scores."""
+        from eval_toolkit.rollouts.showing import rollout_blocks
+
         return rollout_blocks(unit)
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes:
         """Return where the target failed and where it held."""
+        from eval_toolkit.rollouts.showing import outcomes_of_rollouts
+
         return outcomes_of_rollouts(records, config)
 
     @classmethod
@@ -84,7 +88,7 @@ class MeasuredRollouts(Kind[Graphs]):
         return list(grouped_metrics(config, names))
 
     @classmethod
-    def estimator(cls, run: Run, summary: SummarySpec) -> "Estimator | None":
+    def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
         """Return what estimates shares of failures by survival curves, as a run of rollouts does."""
         from eval_toolkit.rollouts.stored_estimates import stored_estimator
 
@@ -98,7 +102,7 @@ class MeasuredRollouts(Kind[Graphs]):
         return headline_metrics(runs) if cls._describes(runs) else None
 
     @classmethod
-    def comparison(cls, page: Page, runs: Sequence[Run], result: "RunComparison") -> Page:
+    def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
         """Return the page with how many failed by each turn."""
         from eval_toolkit.rollouts.failures_by_turn import with_failures_by_turn
 

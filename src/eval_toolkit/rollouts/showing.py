@@ -13,7 +13,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.turns import TURN_COLUMNS, TURNS, read_turns
-from eval_toolkit.runs.blocks import Block, Group, Mark, Message, Messages, Note, Text
+from eval_toolkit.runs.blocks import Block, Group, Mark, Message, Messages, Note, Outcomes, Text
 from eval_toolkit.runs.selected_units import StoredUnit
 from eval_toolkit.runs.showing import (
     asked_of,
@@ -22,7 +22,6 @@ from eval_toolkit.runs.showing import (
     request_group,
     verdicts,
 )
-from eval_toolkit.runs.shown import Outcomes
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Scoring", "outcomes_of_rollouts", "rollout_blocks", "turn_messages", "worst_path"]

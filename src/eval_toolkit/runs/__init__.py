@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.lines import JournalEntry, RequestCounts
+    from eval_toolkit.models.runner.following import JournalEntry, RequestCounts
     from eval_toolkit.runs.addresses import Address
     from eval_toolkit.runs.blocks import (
         Block,
@@ -100,7 +100,7 @@ __getattr__ = names_on_use(
         "budgets": "Budget",
         "context": "Attempt Context",
         "driver": "drive",
-        "eval_toolkit.models.runner.lines": "JournalEntry RequestCounts",
+        "eval_toolkit.models.runner.following": "JournalEntry RequestCounts",
         "eval_toolkit.scorecards.parts": "format_part parse_part",
         "folder": "Run find_runs run_state",
         "inputs": "Inputs",

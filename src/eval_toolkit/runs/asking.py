@@ -1,10 +1,12 @@
 """The driver of kinds that ask: a lock, a journal, nothing asked twice, nothing lost, nothing mixed."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import sanitize_for_json
@@ -26,9 +28,11 @@ from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import Driver, config_of, item_set_hash
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.open import OpenRun, open_run
-from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.units import UNITS, units_table
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.outcome import Outcome
 
 __all__ = ["AskingDriver", "outcomes_of", "stored_digest"]
 

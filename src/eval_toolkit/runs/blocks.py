@@ -4,11 +4,13 @@ A kind returns blocks, and the report and the viewer render them: neither knows 
 as they are stored; whoever renders a block escapes them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.scorecards.records import Strings
 
 __all__ = [
     "Block",
@@ -20,6 +22,7 @@ __all__ = [
     "Message",
     "Messages",
     "Note",
+    "Outcomes",
     "Table",
     "Text",
     "brief",
@@ -182,3 +185,21 @@ def _chosen(block: Choices) -> str:
     missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
     told = " or ".join(right)
     return f"{chosen}, right is {told}" if missed and told != chosen else chosen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcomes:
+    """What came of each attempt, where a kind knows better than its main metric."""
+
+    of: Strings
+    """For each record a name of ``titles``."""
+    titles: Mapping[str, tuple[str, str]]
+    """Name → heading, and the order in words; the order of reading."""
+    rank: FloatArray
+    """For each record: lower comes first."""
+    said: Sequence[str] | None = None
+    """For each record what came of it, in a few words; by default the name."""
+    spread: str = ""
+    """A part whose values take turns."""
+    lead: str = ""
+    notes: Sequence[str] = ()

@@ -4,6 +4,8 @@ Models are asked through the runner, each request failing alone. Functions are c
 jobs; where that raises, once per job.
 """
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import time
@@ -13,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.files import parse_json
 from eval_toolkit._internal.hashing import canonical_json
@@ -39,10 +41,12 @@ from eval_toolkit.models.runner.journal import Entries
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.budgets import tokens_of
-from eval_toolkit.runs.calling import Calling, NothingToSay
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.specs import AskSpec
 from eval_toolkit.runs.units import Unit
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.calling import NothingToSay
 
 __all__ = ["Asker", "Attempt", "Context", "Said"]
 
@@ -117,7 +121,7 @@ class Context:
         self._runner: asyncio.Runner | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> "Context":
+    def __enter__(self) -> Context:
         if self.journal is not None:
             written = self.journal.read()
             self.finished |= written
@@ -235,6 +239,8 @@ class Context:
         ModelError
             If the function fails in a way that every call would, or too often in a row.
         """
+        from eval_toolkit.runs.calling import Calling
+
         n = self._left(len(jobs))
         keys = [request_hash(job.request, own) for job, own in zip(jobs, identities, strict=True)]
         found: list[Said | NothingToSay] = [
@@ -305,6 +311,8 @@ class Context:
 
     def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
         """Keep what a function said, in the journal where there is one."""
+        from eval_toolkit.runs.calling import NothingToSay
+
         if isinstance(said, NothingToSay):
             return said
         if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
@@ -357,7 +365,9 @@ class Context:
     def _kept(self, model: Model) -> Model:
         """Return the model behind the cache, the same object each time."""
         if id(model) not in self._models:
-            through = model if self.spec.replay else cached(model, self.spec.cache, self._stack)
+            through = model
+            if self.spec.cache is not None and not self.spec.replay:
+                through = cached(model, self.spec.cache, self._stack)
             self._models[id(model)] = (model, through)
         return self._models[id(model)][1]
 

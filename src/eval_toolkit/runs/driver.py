@@ -5,24 +5,26 @@ produce what is missing, grades, and writes the run in one step. With the stored
 run it does the same for `rescore`. Without a folder nothing is written, and the numbers are the same.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.manifest import build_manifest
 from eval_toolkit.runs.cells import card_entry
-from eval_toolkit.runs.folder import Run, run_state
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec
-from eval_toolkit.runs.units import UNITS, Unit, units_table
-from eval_toolkit.runs.writing import write_run
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.folder import Run
+    from eval_toolkit.runs.units import Unit
 
 __all__ = [
     "Driver",
@@ -111,7 +113,7 @@ def drive(
     ).run(None if out is None else Path(out))
 
 
-def driver_of(kind: Kind[Any], *settings: Any) -> "Driver":
+def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
     """Return what runs a kind: what asks models is loaded for kinds that ask."""
     if not kind.asks:
         return Driver(kind, *settings)
@@ -202,6 +204,8 @@ class Driver:
 
     def head(self, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """Return what the manifest says before anything is asked."""
+        from eval_toolkit.manifest import build_manifest
+
         own = dict(self.kind.manifest(config))
         made = build_manifest(
             run_id=self.run_id or folder.resolve().name,
@@ -228,11 +232,13 @@ class Driver:
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
     ) -> Outcome:
         """Write the outcome of a kind that asks no model: all of it is there, nothing is resumed."""
+        from eval_toolkit.runs.units import UNITS, units_table
+        from eval_toolkit.runs.writing import write_run
+
         units, tables = self.kind.units(), dict(self.kind.tables(attempts))
         about = None
-        if (
-            found.subjects and UNITS not in tables
-        ):  # a kind that has it says in its manifest what of
+        # A kind that makes the table of units itself describes it in its manifest.
+        if found.subjects and UNITS not in tables:
             tables[UNITS], about = units_table(found.subjects, units)
         run = write_run(
             folder,
@@ -284,6 +290,8 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
         Whether its own folder, an unfinished one, and one that it was rescored into before may be
         written: answers and verdicts there are the same or are kept.
     """
+    from eval_toolkit.runs.folder import run_state
+
     own = out.resolve() == source.path.resolve()
     state = run_state(out) if out.exists() else "not a run"
     if in_place and (own or state != "complete" or _rescored_from(out) == source.run_id):
@@ -296,5 +304,7 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
 
 def _rescored_from(folder: Path) -> str | None:
     """Return the run whose attempts a run has graded again; None where it has its own."""
+    from eval_toolkit.runs.folder import Run
+
     told = Run.open(folder).manifest.get("rescored")
     return str(told.get("run_id")) if isinstance(told, Mapping) else None

@@ -1,12 +1,14 @@
 """Reading runs: a folder is a finished run, or it says what is wrong with it."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -20,19 +22,16 @@ from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
-from eval_toolkit.runs.inputs import Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.relied_on import manifest_problem, results_problem
-from eval_toolkit.runs.results import Results
-from eval_toolkit.runs.stored_units import (
-    StoredUnits,
-    stored_units,
-    unit_files,
-    units_of_records,
-)
 from eval_toolkit.runs.table import Layout, from_table, units_of
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.inputs import Inputs
+    from eval_toolkit.runs.results import Results
+    from eval_toolkit.runs.stored_units import StoredUnits
 
 __all__ = [
     "ARTIFACTS",
@@ -84,7 +83,7 @@ class Run(Tabled):
     verify: bool = field(default=True)
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> "Run":
+    def open(cls, path: str | Path, *, verify: bool = True) -> Run:
         """Open a finished run, refusing one that is incomplete or was altered.
 
         Parameters
@@ -147,6 +146,8 @@ class Run(Tabled):
 
         Runs of before `units.parquet` have what they stored of it, and what their records say.
         """
+        from eval_toolkit.runs.stored_units import stored_units, unit_files, units_of_records
+
         artifacts = self.manifest["artifacts"]
         if self.verify:
             for name in unit_files(artifacts):
@@ -160,6 +161,8 @@ class Run(Tabled):
     @cached_property
     def inputs(self) -> Inputs | None:
         """What the rows say, to be looked up, or None when the run was stored without."""
+        from eval_toolkit.runs.inputs import Inputs
+
         units = self.units
         return None if units is None or "input" not in units.columns else Inputs(units)
 
@@ -172,6 +175,8 @@ class Run(Tabled):
     @cached_property
     def cells(self) -> Results:
         """The run's cells: every slice, part, system and metric, looked up by address."""
+        from eval_toolkit.runs.results import Results
+
         columns = {
             subject["slice"]: subject["parts"]
             for subject in (() if self._layout is None else self._layout.subjects)

@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ArtifactError, UndefinedMetricError
-from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.runs.outcome import Subject
 from eval_toolkit.runs.shown import Shown
 from eval_toolkit.runs.specs import SummarySpec
-from eval_toolkit.runs.units import Unit
-from eval_toolkit.scorecards import Records, Scorecard
 
 if TYPE_CHECKING:
     from eval_toolkit.models.responses.reasoning import Tags
@@ -25,7 +21,10 @@ if TYPE_CHECKING:
     from eval_toolkit.protocols import MetricSpec
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
+    from eval_toolkit.runs.outcome import Subject
+    from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
+    from eval_toolkit.scorecards import Records, Scorecard
 
 __all__ = ["Graded", "Identity", "Kind"]
 
@@ -81,7 +80,7 @@ class Kind(Shown, Protocol[AttemptsT]):
     Examples
     --------
     >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.runs import drive
+    >>> from eval_toolkit.runs import Unit, drive
     >>> class Doubling(Kind):
     ...     name = "doubling"
     ...     def config(self):
@@ -218,6 +217,9 @@ class Kind(Shown, Protocol[AttemptsT]):
 
 def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     """Score each attempt of a simple kind, and summarise the records."""
+    from eval_toolkit.metric_specs import ColumnSpec
+    from eval_toolkit.scorecards import Records
+
     units = {unit.id: unit for unit in kind.units()}
     lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
     named = [spec.column for spec in kind.metrics() if isinstance(spec, ColumnSpec)]

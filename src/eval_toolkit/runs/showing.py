@@ -1,6 +1,6 @@
 """What every kind shows of a unit unless it says otherwise: requests, answers, verdicts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,8 +11,10 @@ from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
+from eval_toolkit.runs.shown import Shown
 
 __all__ = [
+    "UnknownKind",
     "asked_of",
     "default_blocks",
     "error_of",
@@ -26,6 +28,19 @@ __all__ = [
 
 _ANSWERED = "What was asked and answered"
 _TOO_LONG = Facts((("too long", "to be read as a whole"),))
+
+
+class UnknownKind(Shown):
+    """A kind that is not installed here."""
+
+    @classmethod
+    def show(cls, unit: StoredUnit) -> Sequence[Block]:
+        """Return what every kind shows, and say why."""
+        said = (
+            f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
+            "kind."
+        )
+        return [*default_blocks(unit), Note(said)]
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:

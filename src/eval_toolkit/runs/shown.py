@@ -12,25 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from eval_toolkit.errors import EvalToolkitError, PluginError
-from eval_toolkit.runs.blocks import Block, Note
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.display import Page
-    from eval_toolkit._internal.validation import FloatArray
     from eval_toolkit.analysis import RunComparison
     from eval_toolkit.plugins import Origin
     from eval_toolkit.protocols import MetricSpec
+    from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.specs import SummarySpec
     from eval_toolkit.scorecards import MetricResult, Records
-    from eval_toolkit.scorecards.records import Strings
 
     Estimator: TypeAlias = Callable[[Records, Sequence[MetricSpec]], Mapping[str, MetricResult]]
 
 __all__ = [
     "BUILT_IN_KINDS",
-    "Outcomes",
     "Shown",
     "Words",
     "common_kind",
@@ -103,24 +100,6 @@ class Words:
     """The kind of task on a model card."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcomes:
-    """What came of each attempt, where a kind knows better than its main metric."""
-
-    of: Strings
-    """For each record a name of ``titles``."""
-    titles: Mapping[str, tuple[str, str]]
-    """Name → heading, and the order in words; the order of reading."""
-    rank: FloatArray
-    """For each record: lower comes first."""
-    said: Sequence[str] | None = None
-    """For each record what came of it, in a few words; by default the name."""
-    spread: str = ""
-    """A part whose values take turns."""
-    lead: str = ""
-    notes: Sequence[str] = ()
-
-
 class Shown(Protocol):
     """The part of a kind that stored runs need; every method has a useful default."""
 
@@ -189,19 +168,6 @@ class Shown(Protocol):
         return page
 
 
-class _Unknown(Shown):
-    """A kind that is not installed here."""
-
-    @classmethod
-    def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return what every kind shows, and say why."""
-        said = (
-            f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
-            "kind."
-        )
-        return [*_default_blocks(unit), Note(said)]
-
-
 @functools.lru_cache(maxsize=64)
 def kind_named(name: str) -> type[Shown]:
     """Return the class of the kind that a stored run names.
@@ -225,11 +191,12 @@ def kind_named(name: str) -> type[Shown]:
     ('rows', 'units')
     """
     from eval_toolkit.plugins import read_from
+    from eval_toolkit.runs.showing import UnknownKind
 
     try:
         return load_kind(name, origin=read_from("manifest.json", "kind"))
     except EvalToolkitError:  # not installed, broken, or a name that would import something
-        return _Unknown
+        return UnknownKind
 
 
 def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
@@ -269,8 +236,10 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
     """Return the kind of several runs; one that adds nothing where they are of several."""
+    from eval_toolkit.runs.showing import UnknownKind
+
     kinds = {kind_named(run.kind) for run in runs}
-    return kinds.pop() if len(kinds) == 1 else _Unknown
+    return kinds.pop() if len(kinds) == 1 else UnknownKind
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:
@@ -286,6 +255,8 @@ def show_unit(unit: StoredUnit) -> list[Block]:
     list of Block
         To be rendered.
     """
+    from eval_toolkit.runs.blocks import Note
+
     kind = kind_named(unit.run.kind)
     try:
         return list(kind.show(unit))

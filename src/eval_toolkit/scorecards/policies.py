@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.missing import bounded_macro_mean, bounded_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import MetricSpec
@@ -194,6 +193,8 @@ def _macro_bounds_ci(
     confidence: float,
 ) -> list[float] | None:
     """Return the same of the mean over parts."""
+    from eval_toolkit.inference.missing import bounded_macro_mean
+
     there = ends["worst"][1] & ends["best"][1]
     kept = [part & there for part in parts if (part & there).any()]
     if len(kept) < 2:
@@ -217,6 +218,8 @@ def _bounds_ci(
     confidence: float,
 ) -> list[float] | None:
     """Return the interval that holds the mean of some units, whatever failed attempts would be."""
+    from eval_toolkit.inference.missing import bounded_mean
+
     keep = mine & ends["worst"][1] & ends["best"][1]
     if not keep.any():
         return None

@@ -494,14 +494,11 @@ def _column(
     _length(values, name, n)
     absent = np.array([value is None for value in values], dtype=np.bool_)
     states = _states(absent, name, n, status)
-    texts = [] if _is_numeric(values) else [isinstance(value, str) for value in values]
+    numeric = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+    texts = [] if numeric else [isinstance(value, str) for value in values]
     if any(texts) and bool(np.all(absent | texts)):
         return _texts(values, name, absent, states), states
     return _numbers(values, name, absent, states), states
-
-
-def _is_numeric(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
 
 
 def _states(absent: BoolArray, name: str, n: int, status: Sequence[str] | None) -> Strings:

@@ -1,9 +1,11 @@
 """From records to units: attempts become one value each, and what is missing is counted."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +13,12 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
-from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
-from eval_toolkit.metric_specs.scores import SCORED
+from eval_toolkit.metric_specs.families import is_of_column
 from eval_toolkit.scorecards.records import Records, is_text, unit_starts, where_is
-from eval_toolkit.scorecards.score import Intervals
+from eval_toolkit.scorecards.specs import Intervals
+
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 
 __all__ = [
     "REDUCERS",
@@ -85,12 +89,13 @@ def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | Non
 
     Examples
     --------
+    >>> from eval_toolkit.metric_specs import ColumnSpec
     >>> value_of_failure(ColumnSpec("right", "right", bounds=(0.0, 1.0)))
     0.0
     >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
     1.0
     """
-    if not isinstance(spec, ColumnSpec) or spec.higher_is_better is None:
+    if not is_of_column(spec) or spec.higher_is_better is None:
         return None
     low, high = spec.bounds
     if spec.higher_is_better and high > 0.0:
@@ -157,13 +162,16 @@ def reduce_attempts(
     options: Options,
     spec: ColumnSpec | SumsSpec | None = None,
 ) -> Units:
-    """Reduce attempts to units; a record counts if all its columns are there."""
+    """Reduce attempts to units; a record counts if all its columns are there.
+
+    Without a ``spec`` they are labels and scores.
+    """
     failed_is = 0.0 if spec is None else value_of_failure(spec)
-    counted = _counted(records, columns, options, failed_is, columns == SCORED)
+    counted = _counted(records, columns, options, failed_is, scored=spec is None)
     values, n_skipped = counted.values, counted.n_skipped
     unit_id, group = _of(records.unit_id, counted.rows), _of(records.group, counted.rows)
     starts = unit_starts(unit_id)
-    if isinstance(spec, ColumnSpec) and spec.k is not None:
+    if is_of_column(spec) and spec.k is not None:
         n = np.diff(np.append(starts, len(unit_id)))
         passed, enough = _together(values[spec.column], records, counted.rows, starts, n, spec)
         n_skipped += int(n[~enough].sum())

@@ -1,9 +1,10 @@
 """`scorecard`: every metric of one scorer on one slice, with intervals from one set of draws."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -14,45 +15,30 @@ from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import (
     InfeasibleError,
     InvalidInputError,
-    InvalidTypeError,
     UndefinedMetricError,
 )
-from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem, closed_ci
-from eval_toolkit.inference.column_statistics import Statistic
-from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.options import RESAMPLING, Resampling
-from eval_toolkit.inference.plans import Plan, chosen_plan
+from eval_toolkit.inference.plans import MIN_UNITS, Plan, chosen_plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.inference.score_intervals import has_closed_form
+from eval_toolkit.inference.score_intervals import closed_ci, has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
-from eval_toolkit.inference.weighted import are_equal, weighted_ci, weighted_metric
-from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.metric_specs.families import is_of_column
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
-from eval_toolkit.scorecards.prior_shift import PriorShift
-from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
+from eval_toolkit.scorecards.specs import Intervals, check_specs
+from eval_toolkit.seeds import resolve_seed
 
-__all__ = ["Intervals", "check_specs", "metric_cells", "scorecard"]
+if TYPE_CHECKING:
+    from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.scorecards.prior_shift import PriorShift
 
-
-@dataclass(frozen=True)
-class Intervals:
-    """How intervals are made; ``n_resamples=0`` makes none."""
-
-    n_resamples: int = DEFAULT_N_RESAMPLES
-    confidence: float = DEFAULT_CONFIDENCE
-    method: str | None = None
-    """None: the default of `bootstrap_ci`."""
-    seed: int = DEFAULT_SEED
-    executor: Executor | None = None
+__all__ = ["metric_cells", "scorecard"]
 
 
 @gathers(Resampling, **RESAMPLING)
@@ -123,6 +109,9 @@ def scorecard(
     >>> card["roc_auc"].value, card["roc_auc"].status, card["roc_auc"].ci.method
     (0.75, 'ok', 'score')
     """
+    from eval_toolkit.inference.weighted import are_equal
+    from eval_toolkit.scorecards.prior_shift import PriorShift
+
     labels, scores = validation.binary_pair(y_true, y_score)
     specs = check_specs(metrics)
     if bootstrap:
@@ -149,30 +138,6 @@ def scorecard(
     return Scorecard(metric_cells(Columns.scored(labels, scores), specs, plan, how, shift))
 
 
-def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
-    """Return the specs as a list; names must be unique and compute must be there."""
-    if isinstance(metrics, MetricSpec):
-        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
-    try:
-        specs = list(metrics)
-    except TypeError:
-        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
-    seen: dict[str, int] = {}
-    for index, spec in enumerate(specs):
-        if not isinstance(spec, MetricSpec):
-            raise InvalidInputError(
-                f"metrics[{index}] is {spec!r}; a metric spec has a `name` and a `compute` "
-                "method (see eval_toolkit.metric_specs)"
-            )
-        if spec.name in seen:
-            raise InvalidInputError(
-                f"metrics[{index}] has the name {spec.name!r} of metrics[{seen[spec.name]}]; "
-                "names must be unique"
-            )
-        seen[spec.name] = index
-    return specs
-
-
 def metric_cells(
     data: Columns,
     specs: Sequence[MetricSpec],
@@ -197,6 +162,8 @@ def _weighted_cells(
     how: Intervals,
 ) -> dict[str, MetricResult]:
     """Return one cell per spec of weighted rows."""
+    from eval_toolkit.inference.weighted import weighted_ci, weighted_metric
+
     cells = {}
     for spec in specs:
         draft = _Draft(spec)
@@ -239,10 +206,10 @@ class _Draft:
         self.proportion: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> "_Draft":
+    def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> _Draft:
         draft = cls(spec)
         # The mean of a column named "pr_auc" is a mean: it needs no second class.
-        scored = data.rank == "score" and not isinstance(spec, ColumnSpec)
+        scored = data.rank == "score" and not is_of_column(spec)
         single = scored and data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
             which = "positive" if data.n_positive else "negative"
@@ -265,7 +232,7 @@ class _Draft:
             self.statistic, self.details = self.spec.bind(data)
         else:
             self.statistic = statistic_for(self.spec)
-            if isinstance(self.spec, ColumnSpec):
+            if is_of_column(self.spec):
                 self.proportion = self.spec.proportion(data)
         # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
         value = self.statistic.point(data)
@@ -346,6 +313,9 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
 
 def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
     """Give drafts that share their draws an interval each, or the reason there is none."""
+    from eval_toolkit.inference.assemble import bootstrap_problem
+    from eval_toolkit.inference.engine import Problem
+
     statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
     problem = Problem((data,), tuple(statistics), plan, how.seed)
     (cells,) = bootstrap_problem(

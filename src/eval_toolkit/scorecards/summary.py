@@ -1,10 +1,12 @@
 """`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -13,21 +15,16 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
-from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.jackknife import jackknife_se
-from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
-from eval_toolkit.inference.means import t_interval
+from eval_toolkit.inference.mean_variances import mean_variance
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
     BootstrapCI,
 )
-from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.columns import stated_bounds
-from eval_toolkit.metric_specs.scores import SCORED
-from eval_toolkit.metric_specs.sums import ratio
+from eval_toolkit.metric_specs.families import is_of_column, is_of_columns, is_of_sums
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.records import Records, unit_starts
@@ -39,8 +36,11 @@ from eval_toolkit.scorecards.reduction import (
     reduce_attempts,
     value_of_failure,
 )
-from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
+from eval_toolkit.scorecards.specs import Intervals, check_specs
 from eval_toolkit.seeds import resolve_seed
+
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
 
 __all__ = ["summarise", "value_of_failure"]
 
@@ -161,7 +161,7 @@ def summarise(
             slices[name] = Scorecard(_cells(parts[-1], own, options))
     cells = _cells(records, specs, options)
     for spec in specs if macro else ():
-        if isinstance(spec, ColumnSpec):
+        if is_of_column(spec):
             reduced = [reduce_attempts(part, (spec.column,), options, spec) for part in parts]
             there = any(part.n_units for part in reduced)
             why = "" if there else _why(records, (spec.column,), spec)
@@ -171,7 +171,7 @@ def summarise(
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
     """Return the spec with the kind of its whole column, which every slice then follows."""
-    if not isinstance(spec, ColumnSpec) or spec.column not in records.numbers:
+    if not is_of_column(spec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
     values = records.columns[spec.column][measured]
@@ -189,7 +189,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
     """Return the spec of the whole column; a part that has each unit once averages nothing."""
-    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.numbers:
+    if not is_of_column(spec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
     if len(unit_starts(there)) < len(there):
@@ -202,35 +202,31 @@ def _cells(
 ) -> dict[str, MetricResult]:
     """Return one cell per spec, in the order asked for."""
     cells: dict[str, MetricResult] = {}
-    scored: dict[tuple[str, str], list[MetricSpec]] = {}
+    scored: list[MetricSpec] = []
     for spec in specs:
-        if isinstance(spec, ColumnSpec):
+        if is_of_column(spec):
             units = reduce_attempts(records, (spec.column,), options, spec)
             why = "" if units.n_units else _why(records, (spec.column,), spec)
             cells[spec.name] = _mean_cell(units, spec, options, why)
-        elif isinstance(spec, SumsSpec):
+        elif is_of_sums(spec):
             units = reduce_attempts(records, spec.columns, options, spec)
             why = "" if units.n_units else _why(records, spec.columns)
             cells[spec.name] = _sums_cell(units, spec, options, why)
-        elif isinstance(spec, StatisticSpec):
+        elif is_of_columns(spec):
             units = pooled(records, spec.columns, options, scored=False)
             why = "" if units.n_units else _why(records, spec.columns)
             cell = _named_cell(units, spec, options, why)
             cells[spec.name] = _of_attempts(cell, units, {"columns": list(spec.columns)})
         else:
-            columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
-            scored.setdefault(columns, []).append(spec)
-    for columns, sharing in scored.items():
-        own = columns == SCORED
-        units = (reduce_attempts if own else pooled)(records, columns, options)
-        why = "" if units.n_units else _why(records, columns)
-        cells.update(_scored_cells(units, columns, sharing, options, why))
+            scored.append(spec)
+    if scored:
+        cells |= _scored_cells(records, scored, options)
     return {spec.name: cells[spec.name] for spec in specs}
 
 
 def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
     """Return why nothing has a value, to be put behind the counts: the reason given most often."""
-    k = spec.k if isinstance(spec, ColumnSpec) else None
+    k = spec.k if is_of_column(spec) else None
     told: Counter[str] = Counter()
     for status in ("error", "skipped"):
         for column in columns:
@@ -263,7 +259,7 @@ def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
     """Return whether a failure must count as the worst, and there is no worst value."""
-    neither = isinstance(spec, ColumnSpec) and spec.higher_is_better is None
+    neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
 
@@ -276,28 +272,42 @@ def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> Me
 
 
 def _scored_cells(
-    units: Units, columns: tuple[str, str], specs: Sequence[MetricSpec], options: Options, why: str
+    records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
-    """Return the cells of metrics of labels and scores, which share their draws."""
-    if units.plan.n_rows == 0:
-        return {spec.name: _nothing(units, why) for spec in specs}
-    label, score = columns
-    given = units.values[label]
-    if not np.isin(given, (0.0, 1.0)).all():
-        odd = float(given[~np.isin(given, (0.0, 1.0))][0])
-        agree = ", and the attempts at one unit must agree on it" if columns == SCORED else ""
-        raise InvalidInputError(
-            f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
-        )
-    cells = metric_cells(
-        Columns.scored(given == 1.0, units.values[score]), specs, units.plan, options.how
-    )
-    if options.method not in (None, *_BOOTSTRAP_METHODS):
-        note = f"{options.method} is for means of columns"
-        cells = {name: _noted(cell, note) for name, cell in cells.items()}
-    if columns != SCORED:
-        cells = {spec.name: _pooled_cell(cells[spec.name], spec, units) for spec in specs}  # type: ignore[arg-type]
-    return {name: _counted(cell, units) for name, cell in cells.items()}
+    """Return the cells of metrics of labels and scores; those of the same columns share their draws."""
+    from eval_toolkit.inference.prepared import SCORED, Columns
+    from eval_toolkit.metric_specs import ScoreSpec
+    from eval_toolkit.scorecards.score import metric_cells
+
+    cells: dict[str, MetricResult] = {}
+    sharing: dict[tuple[str, str], list[MetricSpec]] = {}
+    for spec in specs:
+        columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
+        sharing.setdefault(columns, []).append(spec)
+    for columns, some in sharing.items():
+        own = columns == SCORED
+        units = (reduce_attempts if own else pooled)(records, columns, options)
+        if units.plan.n_rows == 0:
+            why = "" if units.n_units else _why(records, columns)
+            cells |= {spec.name: _nothing(units, why) for spec in some}
+            continue
+        label, score = columns
+        given = units.values[label]
+        if not np.isin(given, (0.0, 1.0)).all():
+            odd = float(given[~np.isin(given, (0.0, 1.0))][0])
+            agree = ", and the attempts at one unit must agree on it" if own else ""
+            raise InvalidInputError(
+                f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
+            )
+        data = Columns.scored(given == 1.0, units.values[score])
+        found = metric_cells(data, some, units.plan, options.how)
+        if options.method not in (None, *_BOOTSTRAP_METHODS):
+            note = f"{options.method} is for means of columns"
+            found = {name: _noted(cell, note) for name, cell in found.items()}
+        if not own:
+            found = {spec.name: _pooled_cell(found[spec.name], spec, units) for spec in some}  # type: ignore[arg-type]
+        cells |= {name: _counted(cell, units) for name, cell in found.items()}
+    return cells
 
 
 def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
@@ -328,6 +338,9 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
+        from eval_toolkit.inference.prepared import Columns
+        from eval_toolkit.scorecards.score import metric_cells
+
         data = Columns({spec.column: values}, spec.column)
         cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
     else:
@@ -349,6 +362,8 @@ def _named_cell(
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
         return _nothing(units, why)
+    from eval_toolkit.scorecards.score import metric_cells
+
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
@@ -361,6 +376,8 @@ def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> Metr
     cell = _named_cell(units, spec, options, why)
     if not cell.n_units:
         return cell
+    from eval_toolkit.metric_specs.sums import ratio
+
     details = {**cell.details, **({"ratio": list(spec.columns)} if spec.function is ratio else {})}
     columns = [units.values[column] for column in spec.columns]
     error = _jackknifed(columns, spec, units.plan) if cell.status == "ok" else None
@@ -405,6 +422,8 @@ def _macro_cell(
     parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str, why: str
 ) -> MetricResult:
     """Return the mean over parts; parts without a value are left out and counted."""
+    from eval_toolkit.inference.macro import macro_mean
+
     there = [part for part in parts if len(part.values[spec.column])]
     n_errors, n_skipped = sum(p.n_errors for p in parts), sum(p.n_skipped for p in parts)
     if _is_unbounded(n_errors, spec, options):
@@ -452,6 +471,8 @@ def _closed_form(
     if method is None:
         return _default(values, plan, spec, confidence)
     if method == "t":
+        from eval_toolkit.inference.means import t_interval
+
         try:
             ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
         except UndefinedMetricError as error:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         format_prompt,
         joined_choice,
     )
+    from eval_toolkit.tasks.answers import answer_key_to_index
     from eval_toolkit.tasks.base import BaseTask
     from eval_toolkit.tasks.composed import Task
     from eval_toolkit.tasks.declared import read_task_file
@@ -44,22 +45,13 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.running import run_task
     from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
     from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
-    from eval_toolkit.tasks.stopping import (
-        Asked,
-        Decision,
-        UntilDecided,
-        UntilWidth,
-        Watch,
-        ask_until,
-        stopped_card,
-        stopped_cell,
-    )
+    from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
+    from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
     from eval_toolkit.tasks.styles import (
         BPBStyle,
         ClozeStyle,
         MCCompletionStyle,
         MCStyle,
-        answer_key_to_index,
         format_mc_prompt,
         letters,
     )
@@ -86,6 +78,7 @@ if TYPE_CHECKING:
         Role,
         Sample,
     )
+    from eval_toolkit.tasks.watching import Asked, Decision, Watch, ask_until
 
 __all__ = [
     "CHATML",
@@ -173,6 +166,7 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "answers": "answer_key_to_index",
         "base": "BaseTask",
         "composed": "Task",
         "declared": "read_task_file",
@@ -193,18 +187,15 @@ __getattr__ = names_on_use(
         "running": "run_task",
         "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
-        "stopping": (
-            "Asked Decision UntilDecided UntilWidth Watch ask_until stopped_card stopped_cell"
-        ),
-        "styles": (
-            "BPBStyle ClozeStyle MCCompletionStyle MCStyle answer_key_to_index "
-            "format_mc_prompt letters"
-        ),
+        "stopped": "stopped_card stopped_cell",
+        "stopping": "UntilDecided UntilWidth",
+        "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),
         "suites": "Aggregate Leaf Suite SuiteRun SuiteValue load_suite run_suite",
         "templates": "FieldSpec Template",
         "types": (
             "NO_SUBJECT Completion Item Loglikelihood Message Part RawCompletion "
             "RawLoglikelihood ResponseType Role Sample"
         ),
+        "watching": "Asked Decision Watch ask_until",
     },
 )

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.tasks.styles import answer_key_to_index
 from eval_toolkit.tasks.templates import text_of
 
-__all__ = ["ANSWER_KINDS", "Choices", "read_choices", "right_choices"]
+__all__ = ["ANSWER_KINDS", "Choices", "answer_key_to_index", "read_choices", "right_choices"]
 
 ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
 
@@ -20,6 +20,37 @@ class Choices:
     texts: list[str]
     labels: list[str] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
+
+
+def answer_key_to_index(key: str) -> int:
+    """Return the place of a choice that an answer key names: "A" and "1" are the first.
+
+    Parameters
+    ----------
+    key : str
+        A letter, of either case, or a number from 1 on.
+
+    Returns
+    -------
+    int
+        Counted from 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If the key is neither.
+
+    Examples
+    --------
+    >>> answer_key_to_index("C"), answer_key_to_index("3")
+    (2, 2)
+    """
+    text = str(key).strip()
+    if len(text) == 1 and text.upper() in ascii_uppercase:
+        return ascii_uppercase.index(text.upper())
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text) - 1
+    raise InvalidInputError(f"the answer key is {key!r}; it must be a letter or a number from 1 on")
 
 
 def read_choices(value: Any, place: str) -> Choices:

@@ -354,6 +354,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         for splits in self._splits.values():
             for split, items in splits.items():
                 counts[split] = counts.get(split, 0) + len(items)
+        tags = checked_tags(self.reasoning_tags)
         return {
             "name": self.NAME,
             "version": str(self.VERSION),
@@ -369,16 +370,10 @@ class BaseTask(TaskPrompts[SubjectT]):
             "user_prompt_suffix": self.user_prompt_suffix,
             "stop_sequences": list(self.stop_sequences or ()),
             "max_tokens": self.max_tokens,
-            **self._described_tags(),
+            **({} if tags == REASONING_TAGS else {"reasoning_tags": [list(pair) for pair in tags]}),
             "prompt_fingerprint": fingerprint,
             "dataset": {**self._source.describe(), "n_rows": counts},
         }
-
-    def _described_tags(self) -> dict[str, Any]:
-        """Return the tags of reasoning where they are not the usual ones."""
-        tags = checked_tags(self.reasoning_tags)
-        usual = tags == REASONING_TAGS
-        return {} if usual else {"reasoning_tags": [list(pair) for pair in tags]}
 
     def get_metadata(self) -> dict[str, Any]:
         """Return the task's metadata by the published names; reads no data."""

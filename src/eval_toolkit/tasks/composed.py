@@ -7,9 +7,9 @@ from typing import Any, TypedDict, Unpack
 
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.sandbox import Overrun
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import groups_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.graders.texts import compiled
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.models.responses import ResponseType

@@ -13,7 +13,6 @@ from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import read_from
 from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
-from eval_toolkit.tasks.styles import STYLES
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
 
@@ -83,9 +82,12 @@ class Declaration:
     @property
     def response_type(self) -> ResponseType:
         """What the model is asked for."""
-        style = str(self.prompt.get("style"))
-        if style in STYLES:
-            return STYLES[style].response_type
+        if "style" in self.prompt:
+            from eval_toolkit.tasks.styles import STYLES
+
+            style = str(self.prompt["style"])
+            if style in STYLES:
+                return STYLES[style].response_type
         chosen = "choices" in self.prompt
         return ResponseType.LOGLIKELIHOODS if chosen else ResponseType.COMPLETION
 

@@ -1,14 +1,15 @@
 """Grading the answers of a task: records, cells and counts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
-from eval_toolkit.graders.answers import with_answers
 from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.judges.asking import AskingGrader, judges_in
@@ -21,12 +22,14 @@ from eval_toolkit.runs.kinds import Graded
 from eval_toolkit.runs.specs import SummarySpec, whole_numbers
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
-from eval_toolkit.scorecards.score import check_specs
+from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.measuring import grader_columns, measure, n_cut_off
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.ended import Ended
 
 __all__ = ["GraderLike", "Measuring", "n_failed"]
 
@@ -58,7 +61,7 @@ class Measuring:
         maj_at: Sequence[int],
         summary: SummarySpec,
         attempts: int,
-    ) -> "Measuring":
+    ) -> Measuring:
         """Check everything before anything is asked."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
@@ -72,7 +75,10 @@ class Measuring:
         given: dict[str, Any] = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
         has = "each sample has {} attempts"
         given = {name: whole_numbers(ks, name, most=attempts, of=has) for name, ks in given.items()}
-        made = tuple(with_answers(made)) if given["maj_at"] else made
+        if given["maj_at"]:
+            from eval_toolkit.graders.answers import with_answers
+
+            made = tuple(with_answers(made))
         columns = grader_columns(made)
         check_specs(task_metrics(columns, graders=made, **given))  # before anything is asked
         return cls(
@@ -96,10 +102,6 @@ class Measuring:
             **({"judges": judges} if judges else {}),
             **({"sandbox": self.sandbox} if self.sandbox else {}),
         }
-
-    def _sandbox_notes(self) -> list[str]:
-        weaker = self.sandbox not in ("", "jailed")
-        return [f"programs of the model ran {self.sandbox}, not jailed"] if weaker else []
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
         """Return the metrics; records may have columns that were not announced."""
@@ -143,6 +145,9 @@ class Measuring:
         )
         if ended is not None:
             card = ended.card(card, records, metrics)
+        notes = cut_off_notes(n_cut_off(records), len(records))
+        if self.sandbox not in ("", "jailed"):
+            notes = [*notes, f"programs of the model ran {self.sandbox}, not jailed"]
         return Graded(
             subjects={(task.NAME, str(config["model"]["name"])): records},
             cards={(task.NAME, str(config["model"]["name"])): card},
@@ -150,7 +155,7 @@ class Measuring:
             counts={"n_samples": len(samples)},
             extra={} if ended is None else {"stopping": ended.decision.to_dict()},
             stopping=None if ended is None else ended.to_dict(),
-            notes=(*cut_off_notes(n_cut_off(records), len(records)), *self._sandbox_notes()),
+            notes=tuple(notes),
         )
 
 

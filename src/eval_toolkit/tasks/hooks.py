@@ -1,7 +1,9 @@
 """The prompts of a task: hooks that say what is asked, and the conversation made of them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.messages import Message, Role
@@ -9,9 +11,11 @@ from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.dataset import SubjectT, TaskData
 from eval_toolkit.tasks.identity import identity_of, permutation
-from eval_toolkit.tasks.styles import TaskStyler
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import Item, Sample
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.styles import TaskStyler
 
 __all__ = ["TaskPrompts", "place_of"]
 

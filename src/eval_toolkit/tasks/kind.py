@@ -1,10 +1,12 @@
 """The kind of evaluation that a task is: samples are asked about, answers are graded."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
@@ -15,22 +17,23 @@ from eval_toolkit.models.runner.engine import CONCURRENCY
 from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.blocks import Block
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
-from eval_toolkit.runs.selected_units import StoredUnit
 from eval_toolkit.runs.shown import Words
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.ended import Ended, asked_until
 from eval_toolkit.tasks.grading import Measuring
 from eval_toolkit.tasks.measuring import built_responses
 from eval_toolkit.tasks.references import sample_units
-from eval_toolkit.tasks.showing import sample_blocks
 from eval_toolkit.tasks.types import Sample
-from eval_toolkit.tasks.watching import Watch
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.blocks import Block
+    from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.tasks.ended import Ended
+    from eval_toolkit.tasks.watching import Watch
 
 __all__ = [
     "Answers",
@@ -90,6 +93,8 @@ class TaskKind(Kind[Answers]):
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return prompt, choices or answer, reasoning, reference and verdicts."""
+        from eval_toolkit.tasks.showing import sample_blocks
+
         return sample_blocks(unit)
 
     @classmethod
@@ -166,6 +171,8 @@ class TaskKind(Kind[Answers]):
         if self.watch is None:
             context.expect(len(self.jobs))
             return Answers(self._part(context, self.jobs))
+        from eval_toolkit.tasks.ended import asked_until
+
         concurrency = max(at_once(self.model, context.spec.concurrency), _SMALLEST_PART)
 
         def part(some: Sequence[Job]) -> JobResults:

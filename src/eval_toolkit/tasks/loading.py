@@ -25,7 +25,7 @@ from eval_toolkit.plugins import (
     name_and_options,
 )
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.declared import Declaration, read_declaration, read_task_file
+from eval_toolkit.tasks.declared import read_declaration, read_task_file
 
 __all__ = ["TaskInfo", "available_tasks", "load_task", "named_task"]
 
@@ -59,15 +59,14 @@ class TaskInfo:
 
 
 @cache
-def _declared() -> Mapping[str, tuple[str, Declaration]]:
-    """Return the declarations that come with the package by name."""
-    found: dict[str, tuple[str, Declaration]] = {}
-    for folder in _FOLDERS:
-        place = Path(str(resources.files("eval_toolkit.tasks"))) / folder
-        for file in sorted(place.glob("*.toml")):
-            declaration = read_declaration(file)
-            found.setdefault(declaration.name, (folder, declaration))
-    return dict(sorted(found.items()))
+def _files() -> Mapping[str, Path]:
+    """Return the declarations that come with the package; a file is called as its task."""
+    place = Path(str(resources.files("eval_toolkit.tasks")))
+    files = [file for folder in _FOLDERS for file in (place / folder).glob("*.toml")]
+    return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
+
+
+_declared = cache(read_declaration)
 
 
 def available_tasks() -> list[TaskInfo]:
@@ -85,14 +84,14 @@ def available_tasks() -> list[TaskInfo]:
     """
     infos = [
         TaskInfo(
-            name=name,
+            name=declaration.name,
             response_type=declaration.response_type.value,
-            origin=folder.removesuffix("s"),
+            origin=declaration.path.parent.name.removesuffix("s"),
             needs_data="data" not in declaration.task,
             hub=declaration.task.get("hub"),
             description=declaration.task.get("description", ""),
         )
-        for name, (folder, declaration) in _declared().items()
+        for declaration in map(_declared, _files().values())
     ]
     ours = {info.name for info in infos}
     infos += [
@@ -186,10 +185,10 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
         origin.refuse_import(text, f"the file {path}.py")
         found: Any = _task_class(Path(f"{path}.py"), attribute[1:])
     else:
-        declared = known_name("tasks", text, _declared())
-        if declared is not None and declared in _declared():
-            return _declared()[declared][1].make(**options)
-        found = load_plugin("tasks", text, dict.fromkeys(_declared(), ""), origin=origin)
+        declared = known_name("tasks", text, _files())
+        if declared is not None and declared in _files():
+            return _declared(_files()[declared]).make(**options)
+        found = load_plugin("tasks", text, dict.fromkeys(_files(), ""), origin=origin)
     made: BaseTask[Any] = finish_plugin(
         "tasks", text, found, options, protocol=BaseTask, origin=origin
     )

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.graders.texts import compiled
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
 from eval_toolkit.tasks.base import BaseTask, derived

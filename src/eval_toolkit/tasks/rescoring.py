@@ -1,10 +1,12 @@
 """Stored answers to new numbers: graded again, or judged, without asking the model."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
@@ -28,12 +30,14 @@ from eval_toolkit.runs.relied_on import missing_setting
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.grading import GraderLike, Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.loading import available_tasks, named_task
 from eval_toolkit.tasks.types import Sample
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.ended import Ended
 
 __all__ = [
     "StoredAnswers",
@@ -328,7 +332,7 @@ class StoredAnswers(TaskKind):
         on_error: str | None = None,
         max_error_rate: float = 0.0,
         confidence: float | None = None,
-    ) -> "StoredAnswers":
+    ) -> StoredAnswers:
         """Return the answers of a run of a task; what is not given is as the run had it.
 
         The task is found by its name where it is one of ours or of an installed package. With
@@ -446,6 +450,8 @@ def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader
 
 def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float) -> Ended | None:
     """Return how a run ended that a rule watched."""
+    from eval_toolkit.tasks.ended import Ended
+
     rule, told = source.manifest["config"].get("until"), source.results.get("stopping")
     if rule is None or told is None:
         return None

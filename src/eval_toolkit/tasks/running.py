@@ -1,9 +1,11 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
@@ -37,7 +39,9 @@ from eval_toolkit.tasks.planning import (
 from eval_toolkit.tasks.rescoring import check_task, greedy_again, measure_run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.types import Sample
-from eval_toolkit.tasks.watching import Watch
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.watching import Watch
 
 __all__ = ["estimate", "measure_run", "plan_jobs", "run_task"]
 

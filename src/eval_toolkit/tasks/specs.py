@@ -1,19 +1,23 @@
 """The parts of a composed task: where its data are, its prompt, what is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.validation import choice as one_of
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.texts import compiled
 from eval_toolkit.tasks.answers import ANSWER_KINDS, Choices, read_choices, right_choices
-from eval_toolkit.tasks.flags import Flags
 from eval_toolkit.tasks.hooks import place_of
-from eval_toolkit.tasks.styles import STYLES, TaskStyler
 from eval_toolkit.tasks.templates import FieldSpec, Template
 from eval_toolkit.tasks.types import NO_SUBJECT
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.flags import Flags
+    from eval_toolkit.tasks.styles import TaskStyler
 
 __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "as_field"]
 
@@ -83,7 +87,7 @@ class DataSpec:
     def __post_init__(self) -> None:
         compiled(self.pattern, "pattern")
 
-    def flags(self, corrected: bool, response: "CompletionSpec | ChoicesSpec") -> Flags | None:
+    def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
         """Return what is done about marked items; None where the data mark none."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
@@ -93,6 +97,8 @@ class DataSpec:
             )
         if self.flag_field is None:
             return None
+        from eval_toolkit.tasks.flags import Flags
+
         return Flags(self.flag_field, self.ok_flags, self.correction_field if corrected else None)
 
 
@@ -138,6 +144,8 @@ class Prompt:
         for text in (self.instruction, self.cue, self.system, self.initial, self.target or ""):
             Template(text)
         if isinstance(self.style, str):
+            from eval_toolkit.tasks.styles import STYLES
+
             one_of(self.style, "style", tuple(STYLES))
 
     @property
@@ -145,6 +153,8 @@ class Prompt:
         """The style as an object."""
         if not isinstance(self.style, str):
             return self.style
+        from eval_toolkit.tasks.styles import STYLES
+
         made: TaskStyler = STYLES[self.style](question_prefix="", cue_text=self.cue)  # type: ignore[assignment]
         return made
 

@@ -6,43 +6,29 @@ on how many were asked at once: answers beyond it are kept, and not counted. Wha
 may have been anything, so that every failure widens the interval.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
-from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs import Run
-from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
-from eval_toolkit.tasks.drawing import Looks, known_values
-from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
-from eval_toolkit.tasks.types import Sample
-from eval_toolkit.tasks.watching import (
-    MACRO,
-    Asked,
-    Decision,
-    Watch,
-    ask_until,
-    is_bounded,
-    set_watch,
-)
 
-__all__ = [
-    "Asked",
-    "Decision",
-    "UntilDecided",
-    "UntilWidth",
-    "Watch",
-    "ask_until",
-    "stopped_card",
-    "stopped_cell",
-]
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs import ColumnSpec
+    from eval_toolkit.protocols import MetricSpec
+    from eval_toolkit.runs import Run
+    from eval_toolkit.scorecards import Records
+    from eval_toolkit.tasks.drawing import Looks
+    from eval_toolkit.tasks.types import Sample
+    from eval_toolkit.tasks.watching import Watch
+
+__all__ = ["UntilDecided", "UntilWidth"]
 
 _SCOPES = ("benchmark", "population")
 
@@ -126,6 +112,8 @@ class UntilWidth:
         InvalidInputError
             If the order is that of the file, or the metric has no confidence sequence.
         """
+        from eval_toolkit.tasks.watching import set_watch
+
         spec, macro = _chosen(metrics, self.metric, samples)
         if self.width >= spec.bounds[1] - spec.bounds[0]:
             raise InvalidInputError(
@@ -192,6 +180,8 @@ class UntilDecided:
     scope: str = "population"
 
     def __post_init__(self) -> None:
+        from eval_toolkit.runs import Run
+
         against: Any = self.against
         if isinstance(against, (str, Path)):
             against = Run.open(against)
@@ -239,6 +229,9 @@ class UntilDecided:
         ArtifactError
             If a unit has another content there.
         """
+        from eval_toolkit.tasks.drawing import known_values
+        from eval_toolkit.tasks.watching import set_watch
+
         spec, macro = _chosen(metrics, self.metric, samples)
         records = _records_of(self.against, spec)
         common = _common(samples, records, self.against)
@@ -275,6 +268,8 @@ def _chosen(
     metrics: Sequence[MetricSpec], name: str | None, samples: Sequence[Sample]
 ) -> tuple[ColumnSpec, bool]:
     """Return the metric to watch, and whether its mean over subjects is meant."""
+    from eval_toolkit.tasks.watching import MACRO, is_bounded
+
     if not samples:
         raise InvalidInputError("`samples` is empty; there is nothing to ask")
     fitting = {spec.name: spec for spec in metrics if is_bounded(spec)}

@@ -16,7 +16,6 @@ __all__ = [
     "MCCompletionStyle",
     "MCStyle",
     "TaskStyler",
-    "answer_key_to_index",
     "format_mc_prompt",
     "letters",
 ]
@@ -48,37 +47,6 @@ def letters(n: int) -> list[str]:
     if not 1 <= n <= len(ascii_uppercase):
         raise InvalidInputError(f"there are {n} choices; labels A to Z suffice for 1 to 26")
     return list(ascii_uppercase[:n])
-
-
-def answer_key_to_index(key: str) -> int:
-    """Return the place of a choice that an answer key names: "A" and "1" are the first.
-
-    Parameters
-    ----------
-    key : str
-        A letter, of either case, or a number from 1 on.
-
-    Returns
-    -------
-    int
-        Counted from 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If the key is neither.
-
-    Examples
-    --------
-    >>> answer_key_to_index("C"), answer_key_to_index("3")
-    (2, 2)
-    """
-    text = str(key).strip()
-    if len(text) == 1 and text.upper() in ascii_uppercase:
-        return ascii_uppercase.index(text.upper())
-    if text.isascii() and text.isdecimal() and int(text) > 0:
-        return int(text) - 1
-    raise InvalidInputError(f"the answer key is {key!r}; it must be a letter or a number from 1 on")
 
 
 def format_mc_prompt(

@@ -28,7 +28,7 @@ from eval_toolkit.inference import (
     stratified_cluster_bootstrap_ci,
     two_level_plan,
 )
-from eval_toolkit.inference.assemble import MIN_UNITS
+from eval_toolkit.inference.plans import MIN_UNITS
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,

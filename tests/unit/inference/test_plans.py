@@ -13,6 +13,11 @@ from eval_toolkit import metrics
 from eval_toolkit._internal.kernel import LANES, using
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import engine
+from eval_toolkit.inference.calibration_statistics import (
+    EqualMassError,
+    EqualWidthError,
+    SmoothError,
+)
 from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.engine import MAX_DELETE_BLOCKS, Problem, delete_blocks, replicate
 from eval_toolkit.inference.plans import (
@@ -30,11 +35,8 @@ from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
     ColumnMean,
-    EqualMassError,
-    EqualWidthError,
     RecallAtFpr,
     RocAuc,
-    SmoothError,
     statistic_for,
 )
 

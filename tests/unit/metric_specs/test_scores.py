@@ -97,7 +97,7 @@ class TestEce:
         assert ms.ece(n_bins=np.int64(10)) is ms.ece(n_bins=10)  # type: ignore[arg-type]
 
     def test_cache_holds_128(self) -> None:
-        assert ms.scores._ece.cache_info().maxsize == 128
+        assert ms.calibration._ece.cache_info().maxsize == 128
 
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),

@@ -6,26 +6,26 @@ back-ends share that arithmetic: ``native`` (C, native.c) and ``numpy`` (_numpy.
 used when it was built, ``EVAL_TOOLKIT_KERNEL=numpy`` asks for the second.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal.kernel import _numpy
-from eval_toolkit._internal.kernel.layouts import (
-    LANES,
-    MassLayout,
-    RankLayout,
-    SumsLayout,
-    spare,
-)
+from eval_toolkit._internal.kernel.lanes import LANES, spare
+from eval_toolkit._internal.optional import names_on_use
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 
 try:
     from eval_toolkit._internal.kernel import _native  # type: ignore[attr-defined]
@@ -49,6 +49,8 @@ __all__ = [
     "sums",
     "using",
 ]
+
+__getattr__ = names_on_use(__name__, {"layouts": "MassLayout RankLayout SumsLayout"})
 
 Counts = NDArray[np.uint8]
 

@@ -4,13 +4,19 @@ Mirrors native.c function by function; draws.h explains the random numbers. Work
 rows that stay in the cache.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._internal.kernel.layouts import LANES, MassLayout, RankLayout, SumsLayout
+from eval_toolkit._internal.kernel.lanes import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 
 __all__ = ["draw", "masses", "rank", "rank_order", "recall", "redraw", "sums"]
 

@@ -8,22 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._internal.kernel.lanes import LANES, Index
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["LANES", "MassLayout", "RankLayout", "SumsLayout", "spare"]
+__all__ = ["MassLayout", "RankLayout", "SumsLayout"]
 
-LANES = 64
-"""Resamples per block; counts are arrays of shape (units, LANES)."""
-
-_SPARE_ENTRIES = 16  # the C loops prefetch this far ahead
 _TILE_ROWS = 4096
-
-Index = NDArray[np.int32]
-
-
-def spare(index: IntArray | Index) -> Index:
-    """Return an index array with the spare entries at its end that the C loops may read."""
-    return np.concatenate([index, np.zeros(_SPARE_ENTRIES)]).astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
 try:
-    from eval_toolkit._internal.kernel import _neardup  # type: ignore[attr-defined]
+    from eval_toolkit._internal.kernel import _neardup
 except ImportError:  # built without a compiler
     _neardup = None
 

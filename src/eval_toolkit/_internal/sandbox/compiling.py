@@ -8,8 +8,11 @@ that passes.
 
 import re
 import time
+from typing import Any
 
-__all__ = ["LONGEST", "SECONDS", "WIDE", "compile_pattern"]
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["LONGEST", "SECONDS", "WIDE", "compile_pattern", "compiled"]
 
 LONGEST = 50_000
 """Characters of a pattern."""
@@ -88,3 +91,13 @@ def _refuse_size(pattern: str) -> None:
     wide = len(_IS_WIDE.findall(pattern)) if "-" in pattern else 0
     if wide > WIDE:
         raise re.error(f"it has {wide} wide ranges of characters; at most {WIDE} are read")
+
+
+def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a caller's pattern, or raise a line that says what is wrong with it."""
+    try:
+        return compile_pattern(pattern, flags)
+    except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise InvalidInputError(
+            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
+        ) from None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit._internal.files import check_gzip, is_gzip, open_regular, pieces_of
 from eval_toolkit._internal.tables.dialect import MAX_LINE, dialect_of
 from eval_toolkit._internal.tables.formats import CSV, JSON, JSONL, PARQUET, TSV, XLSX, FileFormat
-from eval_toolkit._internal.tables.pages import check_pages
 from eval_toolkit._internal.tables.spool import copied, named
 from eval_toolkit._internal.tables.workbooks import checked_names, write_lines
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
@@ -304,6 +303,8 @@ def _depth(n_children: Sequence[int]) -> int:
 
 
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
+    from eval_toolkit._internal.tables.pages import check_pages
+
     parameters = [glob.escape(str(path))]
     described = con.execute(
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters
@@ -352,6 +353,8 @@ def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
     ArtifactError
         If it is damaged, or holds far more values than bytes.
     """
+    from eval_toolkit._internal.tables.pages import check_pages
+
     open_regular(path).close()  # a pipe would block the database
     check_pages(con, path)
     return glob.escape(str(path))

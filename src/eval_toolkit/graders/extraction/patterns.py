@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit._internal.sandbox.patterns import find_in, is_simple
 from eval_toolkit._internal.validation import choice
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.extraction.forms import found_columns, found_grades
-from eval_toolkit.graders.texts import TextRules, applied, compiled, timed_out_columns
+from eval_toolkit.graders.texts import TextRules, applied, timed_out_columns
 from eval_toolkit.models.responses import Completion
 
 __all__ = ["RegexMatch"]

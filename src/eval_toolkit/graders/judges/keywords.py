@@ -4,14 +4,18 @@ Cheap, exact and the same every time, which makes it a good first judge to check
 sees words, not meaning.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
-from eval_toolkit.models.responses import Completion
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.responses import Completion
 
 __all__ = ["REFUSAL_PHRASES", "KeywordJudge", "Refusal", "plain_text"]
 
@@ -72,6 +76,7 @@ class KeywordJudge:
 
     Examples
     --------
+    >>> from eval_toolkit.models.responses import Completion
     >>> KeywordJudge(["kind regards"]).grade(Completion("Kind  regards, Ann"))
     {'keywords': 1.0}
     """
@@ -124,6 +129,7 @@ class Refusal(KeywordJudge):
 
     Examples
     --------
+    >>> from eval_toolkit.models.responses import Completion
     >>> Refusal().grade(Completion("I’m sorry, but I can't help with that."))
     {'refusal_phrases': 1.0}
     """

@@ -5,16 +5,20 @@ and some will listen: marks and words in the prompt make that harder, not imposs
 as an instrument that the judged can push, and check it against people.
 """
 
+from __future__ import annotations
+
 import string
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import references
 from eval_toolkit.models.messages import Message, Role
-from eval_toolkit.models.responses import Completion
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.responses import Completion
 
 __all__ = [
     "MAX_CHARS",
@@ -203,6 +207,7 @@ def judge_messages(
 
     Examples
     --------
+    >>> from eval_toolkit.models.responses import Completion
     >>> answer = Completion("Rome", ground_truth="Rome")
     >>> judge_messages(answer, "", "Is {completion} {reference}?", "", "")[0].content
     'Is Rome Rome?'
@@ -237,6 +242,7 @@ def pair_messages(
 
     Examples
     --------
+    >>> from eval_toolkit.models.responses import Completion
     >>> pair_messages(Completion("x"), Completion("y"), "", "{answer_a}{answer_b}", "", "")[0].content
     'xy'
     """

@@ -12,7 +12,7 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci
-from eval_toolkit.inference.assemble import MIN_UNITS
+from eval_toolkit.inference.plans import MIN_UNITS
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.leakage.eda._inputs import is_positive, strings
 from eval_toolkit.metrics import pr_auc

@@ -1,20 +1,23 @@
 """Requests to answers: prepared one by one, run together."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models._local import draw_seed
-from eval_toolkit.models._tokens import continuation_ids, rolling_windows
-from eval_toolkit.models.embedded.decoding import Decoding, Order
 from eval_toolkit.models.embedded.network import Network
-from eval_toolkit.models.embedded.scoring import Item, Scoring
 from eval_toolkit.models.embedded.weights import Weights
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.embedded.decoding import Order
+    from eval_toolkit.models.embedded.scoring import Item
 
 __all__ = ["Answer", "Engine"]
 
@@ -66,8 +69,10 @@ class Engine:
                     scored[at] = self._choices(request, network)
             except ModelError as error:
                 answers[at] = error
-        answers |= self._score(scored, network)
-        answers |= self._generate(orders, network)
+        if scored:
+            answers |= self._score(scored, network)
+        if orders:
+            answers |= self._generate(orders, network)
         return [answers[at] for at in range(len(requests))]
 
     def _limit(self, network: Network) -> int:
@@ -85,6 +90,8 @@ class Engine:
         return whole_text(text), ids or [tokenizer.start], tail
 
     def _order(self, request: GenerateRequest, network: Network) -> tuple[str, Order]:
+        from eval_toolkit.models.embedded.decoding import Order
+
         text, ids, _ = self._prompt(request)
         left = self._limit(network) - len(ids)
         if left < 1:
@@ -100,6 +107,9 @@ class Engine:
         return text, order
 
     def _choices(self, request: LoglikelihoodRequest, network: Network) -> _Scored:
+        from eval_toolkit.models._tokens import continuation_ids
+        from eval_toolkit.models.embedded.scoring import Item
+
         text, ids, tail = self._prompt(request)
         encoder = self.weights.tokenizer
         branches = [continuation_ids(encoder, tail, choice) for choice in request.continuations]
@@ -113,6 +123,9 @@ class Engine:
         return _Scored(request, text, len(ids), n_tokens, [Item(ids, branches)], every)
 
     def _windows(self, request: LoglikelihoodRequest, network: Network) -> _Scored:
+        from eval_toolkit.models._tokens import rolling_windows
+        from eval_toolkit.models.embedded.scoring import Item
+
         tokenizer, limit = self.weights.tokenizer, self._limit(network)
         texts = [tokenizer.encode(text) for text in request.continuations]
         windows = [
@@ -129,6 +142,8 @@ class Engine:
             raise ModelError("the caller no longer waits for the answer")
 
     def _score(self, scored: dict[int, _Scored], network: Network) -> dict[int, Answer]:
+        from eval_toolkit.models.embedded.scoring import Scoring
+
         began = time.perf_counter()
         scoring = Scoring(network, self.max_batch_tokens, self._check)
         found = iter(scoring.run([item for one in scored.values() for item in one.items]))
@@ -154,6 +169,8 @@ class Engine:
     def _generate(
         self, orders: dict[int, tuple[str, Order]], network: Network
     ) -> dict[int, Answer]:
+        from eval_toolkit.models.embedded.decoding import Decoding
+
         began = time.perf_counter()
         decoding = Decoding(
             network,

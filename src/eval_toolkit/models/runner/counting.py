@@ -32,7 +32,7 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     0
     """
     new = [outcome for outcome in outcomes if not outcome.reused]
-    asked = [outcome for outcome in new if not _is_cached(outcome)]
+    asked = [one for one in new if one.response is None or not one.response.usage.cached]
     return {
         "n_requests": len(outcomes),
         "n_asked": len(asked),
@@ -42,10 +42,6 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
         "usage": _usage(outcomes, tags),
         "usage_now": _usage(asked, tags),
     }
-
-
-def _is_cached(outcome: JobResult) -> bool:
-    return outcome.response is not None and outcome.response.usage.cached
 
 
 def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:

@@ -201,7 +201,9 @@ class _Asking:
         self.identity = canonical_json(description)
         written = Entries() if journal is None else journal.read()
         if journal is not None:
-            journal.describe(model=model.name, description=description, **_manner(model))
+            # What a replay must know to send what was sent: said where it is not as usual.
+            manner = {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
+            journal.describe(model=model.name, description=description, **manner)
         self.outcomes = self._reused(written, finished)
         self.n_reused = sum(outcome is not None for outcome in self.outcomes)
         self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
@@ -346,11 +348,6 @@ def _places(jobs: Iterable[Job]) -> list[Place | None]:
         places.append(Place(job.key, n_equal[job.request]))
         n_equal[job.request] += 1
     return places
-
-
-def _manner(model: Model) -> dict[str, bool]:
-    """Return what a replay must know to send what was sent: said where it is not as usual."""
-    return {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
 
 
 def _error_info(failure: Exception) -> ErrorInfo:

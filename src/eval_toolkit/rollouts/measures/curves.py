@@ -11,7 +11,6 @@ import numpy as np
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.graders.base import Grade
-from eval_toolkit.inference.missing import bounded_mean
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.paths import (
@@ -238,6 +237,8 @@ class Place:
 
     def _whatever_happened(self, n_errors: int, censored: int) -> dict[str, Any]:
         """Return the share under each policy, and where it lies in any case."""
+        from eval_toolkit.inference.missing import bounded_mean
+
         records = self.curve.seen.records
         low, high = self.curve.between(self.turn)
         known = self.mine & ~np.isnan(low)

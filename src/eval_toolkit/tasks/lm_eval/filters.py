@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_toolkit._internal.sandbox import Contained, Limits, Overrun
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.texts import compiled
 
 __all__ = ["NO_FILTER", "Pipeline", "read_pipelines"]
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal.sandbox import Overrun
+from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import take_out
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import KEPT, RATE, TEXT, ColumnInfo, Grade
-from eval_toolkit.graders.texts import compiled
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig

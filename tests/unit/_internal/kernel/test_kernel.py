@@ -13,7 +13,15 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from eval_toolkit._internal import kernel
-from eval_toolkit._internal.kernel import LANES, MassLayout, RankLayout, SumsLayout, _numpy, layouts
+from eval_toolkit._internal.kernel import (
+    LANES,
+    MassLayout,
+    RankLayout,
+    SumsLayout,
+    _numpy,
+    lanes,
+    layouts,
+)
 
 SIZES = (1, 2, 3, 9, 10, 37, 64, 1000, 5001)
 SEEDS = (0, 42, 2**64 - 1)
@@ -454,7 +462,7 @@ def test_segments():
 def test_spare_entries_follow_an_index():
     index = kernel.spare(np.array([3, 1, 2]))
     assert index[:3].tolist() == [3, 1, 2]
-    assert len(index) == 3 + layouts._SPARE_ENTRIES
+    assert len(index) == 3 + lanes._SPARE_ENTRIES
     assert index.dtype == np.int32
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
 
 __all__ = ["N_WORDS", "Vocabulary", "kept_words"]
 
@@ -43,6 +42,8 @@ def kept_words(pickled: bytes) -> bytes:
     ModelError
         With kind "garbled" if it is not the tokenizer that is expected.
     """
+    from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
+
     found = read_attributes(pickled, _TOKENIZER)
     for setting, expected in _SETTINGS.items():
         if found.get(setting) != expected:

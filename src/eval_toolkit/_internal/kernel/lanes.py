@@ -1,0 +1,22 @@
+"""What the layouts and both back-ends of the kernel agree on."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal.validation import IntArray
+
+__all__ = ["LANES", "Index", "spare"]
+
+LANES = 64
+"""Resamples per block; counts are arrays of shape (units, LANES)."""
+
+_SPARE_ENTRIES = 16  # the C loops prefetch this far ahead
+
+Index: TypeAlias = NDArray[np.int32]
+
+
+def spare(index: IntArray | Index) -> Index:
+    """Return an index array with the spare entries at its end that the C loops may read."""
+    return np.concatenate([index, np.zeros(_SPARE_ENTRIES)]).astype(np.int32)

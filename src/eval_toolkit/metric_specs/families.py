@@ -1,0 +1,25 @@
+"""Of which family a metric is: said by the spec itself, so that the other families are not loaded."""
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs.columns import ColumnSpec
+    from eval_toolkit.metric_specs.statistics import StatisticSpec
+    from eval_toolkit.metric_specs.sums import SumsSpec
+
+__all__ = ["is_of_column", "is_of_columns", "is_of_sums"]
+
+
+def is_of_column(spec: Any) -> "TypeGuard[ColumnSpec]":
+    """Return whether a metric is the mean of one column of records."""
+    return getattr(spec, "family", "") == "column"
+
+
+def is_of_sums(spec: Any) -> "TypeGuard[SumsSpec]":
+    """Return whether a metric is a function of column sums."""
+    return getattr(spec, "family", "") == "sums"
+
+
+def is_of_columns(spec: Any) -> "TypeGuard[StatisticSpec]":
+    """Return whether a metric is a statistic of several columns."""
+    return getattr(spec, "family", "") == "columns"

@@ -1,0 +1,39 @@
+"""What metrics of several columns of records share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["OfRecords", "checked_columns"]
+
+
+def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a metric, or raise if they or its name are no names.
+
+    Examples
+    --------
+    >>> checked_columns("accuracy", ["gold", "answer"])
+    ('gold', 'answer')
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
+    if not columns or not all(isinstance(column, str) and column for column in columns):
+        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+    return tuple(columns)
+
+
+class OfRecords:
+    """A metric that needs records: labels and scores are not what it is made of."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Raise, and say which columns are needed."""
+        raise InvalidInputError(
+            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
+            "use `summarise`"
+        )

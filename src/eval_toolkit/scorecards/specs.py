@@ -1,0 +1,48 @@
+"""What is asked of a scorecard: which metrics, and how their intervals are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.executors import Executor
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.seeds import DEFAULT_SEED
+
+__all__ = ["Intervals", "check_specs"]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How intervals are made; ``n_resamples=0`` makes none."""
+
+    n_resamples: int = DEFAULT_N_RESAMPLES
+    confidence: float = DEFAULT_CONFIDENCE
+    method: str | None = None
+    """None: the default of `bootstrap_ci`."""
+    seed: int = DEFAULT_SEED
+    executor: Executor | None = None
+
+
+def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
+    """Return the specs as a list; names must be unique and compute must be there."""
+    if isinstance(metrics, MetricSpec):
+        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
+    try:
+        specs = list(metrics)
+    except TypeError:
+        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
+    seen: dict[str, int] = {}
+    for index, spec in enumerate(specs):
+        if not isinstance(spec, MetricSpec):
+            raise InvalidInputError(
+                f"metrics[{index}] is {spec!r}; a metric spec has a `name` and a `compute` "
+                "method (see eval_toolkit.metric_specs)"
+            )
+        if spec.name in seen:
+            raise InvalidInputError(
+                f"metrics[{index}] has the name {spec.name!r} of metrics[{seen[spec.name]}]; "
+                "names must be unique"
+            )
+        seen[spec.name] = index
+    return specs
