@@ -56,6 +56,15 @@ def said(run: Run) -> dict[str, Any]:
     return dict(json.loads(json.dumps(found)))
 
 
+def near(value: Any) -> Any:
+    """The same, but for the last bits of numbers: the stored runs are of another machine."""
+    if isinstance(value, dict):
+        return {name: near(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [near(inner) for inner in value]
+    return pytest.approx(value, rel=1e-13) if isinstance(value, float) else value
+
+
 @every_run
 def test_readers_say_what_they_said(name: str, runs: Path) -> None:
     run = Run.open(runs / name)
@@ -85,7 +94,7 @@ def test_records_are_summarised_again_and_units_stay(name: str, runs: Path, tmp_
 def test_answers_are_measured_again(runs: Path, tmp_path: Path) -> None:
     run = Run.open(runs / "task")
     done = measure_run(run, asked.Choices(rows=asked.ITEMS), out=tmp_path / "again")
-    assert done.results["by_slice"] == run.results["by_slice"]
+    assert done.results["by_slice"] == near(run.results["by_slice"])
     assert said(done.run) == {**said(run), **EXPECTED["task"]}
     assert not [name for name in OLD if (done.run.path / name).exists()]
     assert ("inputs" in run.manifest, "inputs" in done.run.manifest) == (True, False)
@@ -94,7 +103,7 @@ def test_answers_are_measured_again(runs: Path, tmp_path: Path) -> None:
 def test_conversations_are_scored_again(runs: Path, tmp_path: Path) -> None:
     run = Run.open(runs / "rollouts")
     done = rescore_rollouts(run, asked.FOOL, tmp_path / "again", refusal=False)
-    assert done.results["by_slice"] == run.results["by_slice"]
+    assert done.results["by_slice"] == near(run.results["by_slice"])
     assert said(done.run)["seeds"] == EXPECTED["rollouts"]["seeds"]
     other = rescore_rollouts(tmp_path / "again", asked.CLOWN, refusal=False)
     assert other.card["attack_success"].value == 0.0
