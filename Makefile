@@ -127,15 +127,18 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit report $(DEMO)/zero-shot $(DEMO)/three-shot --title "Capitals: none or three examples" -o $(DEMO)/capitals.html
 	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
-# In containers that refuse namespaces the tests of programs run contained.
-test: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
-test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
+# In containers that refuse namespaces the tests of programs run contained. Threads of BLAS in each
+# of two processes would wait for one another; byte code spares every process that tests start.
+test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
+test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
+test test-coverage explore: export OMP_NUM_THREADS = 1
+test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 6 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 # Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.
 FLOOR := 94
 
-test-coverage: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test-coverage: $(VENV)/coverage.stamp ## the tests, and how much of the sources they run; fails below the floor
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed \
 		--cov --cov-report=term --cov-fail-under=$(FLOOR)

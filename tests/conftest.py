@@ -21,6 +21,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # looks for examples that nobody has seen.
 settings.register_profile(
     "fixed",
+    max_examples=50,  # where a test does not say how many
     derandomize=True,
     database=None,
     deadline=None,

@@ -16,7 +16,7 @@ __all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
 
 AXE = Path(__file__).resolve().parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE, DESK = 390, 1280
-_SECONDS = 300.0
+_SECONDS = 600.0
 """How long a busy machine may take for one step."""
 _SERIOUS = ("serious", "critical")
 _WIDER = """() => {

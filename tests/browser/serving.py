@@ -59,7 +59,7 @@ class Served:
         headers = {"Host": f"127.0.0.1:{self.port}" if host is None else host}
         if token is not None:
             headers["Cookie"] = f"eval_toolkit_view_{self.port}={session_of(token)}"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
@@ -85,7 +85,7 @@ def served(folder: Path) -> Iterator[Served]:
             yield Served(address)
         finally:
             process.terminate()
-            process.wait(120)
+            process.wait(600)
 
 
 def million(folder: Path, n: int = MILLION) -> Run:

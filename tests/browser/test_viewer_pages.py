@@ -79,7 +79,7 @@ class TestMainPages:
         told: queue.Queue[str] = queue.Queue()
         monkeypatch.setattr(webbrowser, "open", told.put)
         with opening(viewer.address):
-            address = told.get(timeout=300)
+            address = told.get(timeout=600)
             page = opened(address, allowed=[viewer.origin + "/", address])
             page.on.locator("table.runs").wait_for()
 
@@ -315,7 +315,7 @@ def test_a_live_page_follows_a_run_until_it_is_complete(opened: Opens, tmp_path:
         assert page.wider() == ""
         assert page.violations() == ""
         gate.write_text(str(n))
-        assert process.wait(300) == 0
+        assert process.wait(600) == 0
         page.on.locator("figure[data-chart]").first.wait_for()
         assert page.on.locator("h1").inner_text() == "slow"
         cell = Run.open(folder).results["by_slice"]["Sums"]["by_scorer"]["hasty"]["exact_match"]

@@ -18,17 +18,18 @@ Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> list[str]:
-    """Three models that know one capital, two and none."""
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Three models that know one capital, two and none; the runs are only read."""
+    folder = tmp_path_factory.mktemp("runs")
     rows = [{"q": f"{n}", "a": "x" if n % 3 else "y"} for n in range(60)]
     declared = '[task]\nname = "letters"\n[prompt]\ninstruction = "{q}"\nanswer = "a"\n'
     declared += "[graders.exact_match]\n"
-    (tmp_path / "letters.toml").write_text(declared)
-    task = load_task(str(tmp_path / "letters.toml"), rows=rows)
+    (folder / "letters.toml").write_text(declared)
+    task = load_task(str(folder / "letters.toml"), rows=rows)
     for answer in "xyz":
-        run_task(task, ScriptedModel(answer, name=f"says {answer}"), tmp_path / answer)
-    return [str(tmp_path / answer) for answer in "xyz"]
+        run_task(task, ScriptedModel(answer, name=f"says {answer}"), folder / answer)
+    return [str(folder / answer) for answer in "xyz"]
 
 
 def test_says_what_the_library_says(as_json: Json, runs: list[str]) -> None:

@@ -21,9 +21,10 @@ def answer(request: Any) -> str:
     return "?" if text.startswith("SAY") and number < 20 else str(number)
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> dict[str, str]:
-    """A plain run, one in capitals and one in small letters."""
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A plain run, one in capitals and one in small letters; they are only read."""
+    folder = tmp_path_factory.mktemp("runs")
     task = Task(
         "echo",
         Prompt(instruction="{q}"),
@@ -34,8 +35,8 @@ def runs(tmp_path: Path) -> dict[str, str]:
     model = ScriptedModel(answer)
     made = {"plain": task, **{k: perturbed(task, Perturbation(k)) for k in ("upper", "lower")}}
     for name, one in made.items():
-        run_task(one, model, tmp_path / name)
-    return {name: str(tmp_path / name) for name in made}
+        run_task(one, model, folder / name)
+    return {name: str(folder / name) for name in made}
 
 
 def test_says_what_the_library_says(as_json: Json, runs: dict[str, str]) -> None:

@@ -450,13 +450,13 @@ class TestServers:
                 command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             journal = tmp_path / "r" / "journal.jsonl"
-            deadline = time.monotonic() + 300
+            deadline = time.monotonic() + 600
             while time.monotonic() < deadline:
                 if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
                     break
                 time.sleep(0.02)
             os.kill(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=300)
+            _, err = process.communicate(timeout=600)
             assert process.returncode == 130
             assert "run the same command again to resume" in err
             assert "Traceback" not in err

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cli.conftest import columns_of
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
@@ -565,12 +566,12 @@ class TestForms:
 
 
 def in_terminal(*args: object, **environment: str) -> str:
-    """Return what the command shows on a terminal of 100 columns."""
+    """Return what Python shows on a terminal of 100 columns."""
     import pty
 
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "eval_toolkit", *map(str, args)],
+        [sys.executable, *map(str, args)],
         stdout=child,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "COLUMNS": "100", "TERM": "xterm", **environment},
@@ -587,33 +588,62 @@ def in_terminal(*args: object, **environment: str) -> str:
     return shown.decode()
 
 
+NARROW = {
+    "score": ("--by", "source"),
+    "compare": ("--score", "score", "--score", "better", "--by", "source"),
+}
+WIDTHS = (80, 100, 40)
+EACH = """
+import os, sys
+from eval_toolkit.cli import main
+for width in sys.argv[1].split(","):
+    os.environ["COLUMNS"] = width
+    for line in sys.argv[2].splitlines():
+        try:
+            main(line.split("\\t"))
+        except SystemExit as ended:
+            assert ended.code == 0
+        print("\\f", end="", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, int], str]]:
+    """What each command shows at each width, all of them asked for in one process."""
+    path = tmp_path_factory.mktemp("narrow") / "preds.csv"
+    tables.write_table(columns_of(), path)
+    commands = ["\t".join([name, str(path), *options]) for name, options in NARROW.items()]
+    widths = ",".join(map(str, WIDTHS))
+    *shown, end = in_terminal("-c", EACH, widths, "\n".join(commands), NO_COLOR="1").split("\f")
+    assert not end.strip()
+    keys = [(name, width) for width in WIDTHS for name in NARROW]
+    return path, dict(zip(keys, shown, strict=True))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 class TestTerminal:
     def test_tables_are_framed(self, preds: Path) -> None:
-        assert "┃" in in_terminal("score", preds, "--by", "source")
+        assert "┃" in in_terminal("-m", "eval_toolkit", "score", preds, "--by", "source")
 
     def test_no_color(self, preds: Path) -> None:
-        shown = in_terminal("score", preds, "--by", "source", NO_COLOR="1")
+        shown = in_terminal("-m", "eval_toolkit", "score", preds, "--by", "source", NO_COLOR="1")
         assert "\x1b[3" not in shown
 
-    @pytest.mark.parametrize("width", [80, 100, 40])
-    @pytest.mark.parametrize(
-        "args",
-        [
-            ("score", "--by", "source"),
-            ("compare", "--score", "score", "--score", "better", "--by", "source"),
-        ],
-    )
+    @pytest.mark.parametrize("width", WIDTHS)
+    @pytest.mark.parametrize("asked", NARROW)
     def test_narrow_tables_are_whole(
-        self, preds: Path, as_json: Json, args: tuple[str, ...], width: int
+        self,
+        narrow: tuple[Path, dict[tuple[str, int], str]],
+        as_json: Json,
+        asked: str,
+        width: int,
     ) -> None:
-        command, *options = args
-        shown = in_terminal(command, preds, *options, COLUMNS=str(width), NO_COLOR="1")
-        shown = re.sub(r"\x1b\[\d*m", "", shown)
+        preds, pages = narrow
+        shown = re.sub(r"\x1b\[\d*m", "", pages[asked, width])
         assert "…" not in shown
         if width >= 80:
             assert max(map(len, shown.splitlines())) <= width
-        payload = as_json(command, preds, *options)
+        payload = as_json(asked, preds, *NARROW[asked])
         found = payload.get("cells") or [
             {"slice": "all", "part": name, "value": cell["value"]}
             for name in places(payload)

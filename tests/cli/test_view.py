@@ -28,7 +28,7 @@ def test_prints_an_address_that_answers_and_ends_with_130(tmp_path: Path) -> Non
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().strip())
         assert address.hostname == "127.0.0.1"
-        connection = http.client.HTTPConnection(address.netloc, timeout=300)
+        connection = http.client.HTTPConnection(address.netloc, timeout=600)
         connection.request("GET", f"/?{address.query}")
         entry = connection.getresponse()
         entry.read()
@@ -39,7 +39,7 @@ def test_prints_an_address_that_answers_and_ends_with_130(tmp_path: Path) -> Non
         assert b"r1" in page.read()
         connection.close()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()

@@ -40,7 +40,7 @@ from eval_toolkit.models.responses import Completion
 pytestmark = pytest.mark.skipif(not has_filter(), reason="the sandbox is Linux's")
 WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
 SECONDS = 0.5
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds for programs that are to pass, on a machine that is busy with other things."""
 REFUSING = Path(__file__).with_name("refusing.py")
 MISCHIEF = {
@@ -246,7 +246,7 @@ class TestConsent:
         "from eval_toolkit.graders import CodeTests\n"
         "from eval_toolkit.models.responses import Completion\n"
         "answer = Completion('x = 1', context={'test': 'assert x'})\n"
-        "print(dict(CodeTests(seconds=20.0).grade(answer)))"
+        "print(dict(CodeTests(seconds=120.0).grade(answer)))"
     )
 
     def grade(self, what, **variables):
@@ -312,7 +312,7 @@ def test_a_worker_that_overruns_is_gone_with_all_its_processes(way):
     (worker,) = [one for one in calling._ALIVE if one.contained == busy]
     below = descendants(worker.process.pid)
     worker.kill()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 600
     while any(Path(f"/proc/{pid}").exists() for pid in below):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -337,7 +337,7 @@ def test_everything_ends_when_the_caller_was_killed(way, tmp_path):
             assert caller.poll() is None
             time.sleep(0.01)
         caller.kill()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while any(Path(f"/proc/{pid}").exists() for pid in (worker, *working)):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -63,7 +63,7 @@ def ask(server: LlamaCppServer, *requests: Any, **options: Any) -> list[Any]:
 def get(base_url: str, path: str = "/models", key: str = "") -> tuple[int, bytes]:
     address = urlsplit(base_url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    with closing(http.client.HTTPConnection(address.netloc, timeout=120)) as connection:
+    with closing(http.client.HTTPConnection(address.netloc, timeout=600)) as connection:
         connection.request("GET", f"{address.path}{path}", headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read()

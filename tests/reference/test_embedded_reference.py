@@ -82,7 +82,7 @@ def llama_cpp(embedded_weights: Path) -> Callable[[str], list[int]]:
             json.dumps({"content": text, "add_special": False, "parse_special": False}).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(asked, timeout=300) as answer:  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=600) as answer:  # noqa: S310
             return list(json.load(answer)["tokens"])
 
     return encode

@@ -517,13 +517,13 @@ class FaultServer:
 
     def __enter__(self) -> "FaultServer":
         self._thread.start()
-        if not self._ready.wait(120):
+        if not self._ready.wait(600):
             raise RuntimeError("the fault server did not start")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(120)
+        self._thread.join(600)
 
 
 async def started(app: FaultApp, port: int) -> tuple[web.AppRunner, int]:

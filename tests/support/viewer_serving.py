@@ -21,7 +21,7 @@ class Served:
     port: int
 
     def __call__(self, address: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         cookie = f"eval_toolkit_view_{self.port}={session_of(TOKEN)}"
         connection.request("GET", address, headers={"Cookie": cookie})
         got = connection.getresponse()

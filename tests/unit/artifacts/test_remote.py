@@ -77,7 +77,7 @@ class Guarded(http.server.SimpleHTTPRequestHandler):
 def server(folder: Path) -> Iterator[str]:
     handler = functools.partial(Guarded, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}"
         serving.shutdown()
 

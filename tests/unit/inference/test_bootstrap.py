@@ -965,11 +965,11 @@ def test_one_class_draws_are_undefined_whatever_a_metric_answers(ours, foreign, 
     """scikit-learn's metrics do not raise on one class; the draws are counted all the same."""
     y = np.arange(60) < 4  # 1.6 % of the draws have no positive
     s = np.random.default_rng(2).random(60) + 0.3 * y
-    expected = bootstrap_ci(y, s, ours, n_resamples=300, method="BCa")
-    ci = bootstrap_ci(y, s, foreign, n_resamples=300, method="BCa")
+    expected = bootstrap_ci(y, s, ours, n_resamples=160, method="BCa")
+    ci = bootstrap_ci(y, s, foreign, n_resamples=160, method="BCa")
     assert ci.n_undefined == expected.n_undefined > 0
     assert (ci.ci_low, ci.ci_high) == pytest.approx((expected.ci_low, expected.ci_high))
-    by_default = bootstrap_ci(y, s, foreign, n_resamples=300)
+    by_default = bootstrap_ci(y, s, foreign, n_resamples=160)
     assert by_default.n_undefined == expected.n_undefined
     rarer = np.arange(60) < 2  # 13 %: too many, and too few to say anything of
     with pytest.raises(UndefinedMetricError, match="2 positive rows"):

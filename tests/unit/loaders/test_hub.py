@@ -159,7 +159,7 @@ class Hub(BaseHTTPRequestHandler):
 def hub(monkeypatch):
     huggingface_hub = pytest.importorskip("huggingface_hub")
     with HTTPServer(("127.0.0.1", 0), Hub) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         monkeypatch.setattr(

@@ -291,7 +291,7 @@ def test_several_processes_share_one_file(path):
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(start), "close"])
         for start in (0, 200, 400)
     ]
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(600) for writer in writers] == [0, 0, 0]
     with ResponseCache(path) as cache:
         assert len(cache) == 800
 

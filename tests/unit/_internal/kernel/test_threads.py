@@ -38,4 +38,4 @@ def test_the_gil_is_released() -> None:
     # With the GIL held this thread would stand still for the whole draw, every time. On a busy
     # machine it may do so once or twice all the same.
     with kernel.using("native"):
-        assert any(runs_during_a_draw(1_000_000) for _ in range(20))
+        assert any(runs_during_a_draw(1_000_000) for _ in range(200))

@@ -336,7 +336,7 @@ FAIL = {
 
 def passed(code, tests, **options):
     answer = Completion(code, context={"test": tests})
-    return bool(CodeTests(seconds=20.0, **options).grade(answer)["code_pass"])
+    return bool(CodeTests(seconds=120.0, **options).grade(answer)["code_pass"])
 
 
 @pytest.mark.parametrize(("code", "tests"), PASS.values(), ids=list(PASS))
@@ -371,7 +371,7 @@ def test_arrays():
 )
 def test_tests_that_cannot_be_run_apart_are_an_error_and_no_wrong_answer(tests):
     answer = Completion("class A: pass\ndef f(x): return x", context={"test": tests})
-    grade = CodeTests(seconds=20.0).grade(answer)["code_pass"]
+    grade = CodeTests(seconds=120.0).grade(answer)["code_pass"]
     assert grade.status == "error"
     assert "the tests cannot be run apart from the program" in grade.reason
 

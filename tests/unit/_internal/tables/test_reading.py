@@ -430,6 +430,6 @@ def test_a_fork_opens_a_database_of_its_own(tmp_path):
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, timeout=300
+        [sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, timeout=600
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

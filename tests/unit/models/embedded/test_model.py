@@ -414,7 +414,7 @@ def test_threads_may_share_a_model(tiny: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)
     assert len(found) == 4
     np.testing.assert_allclose(found, [single] * 4, atol=TOLERANCE)
 

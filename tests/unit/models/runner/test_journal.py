@@ -188,7 +188,7 @@ def test_a_failing_sync_stops_the_next_append_or_close(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "j.jsonl")
     monkeypatch.setattr(os, "fsync", failing)
     journal.append(entry(0))
-    assert synced.wait(120), "synced without being asked"
+    assert synced.wait(600), "synced without being asked"
     with pytest.raises(ArtifactError, match="cannot be written: Input/output error"):
         journal.close()
     monkeypatch.undo()

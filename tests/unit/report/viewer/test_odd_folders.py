@@ -122,7 +122,7 @@ def test_a_pipe_in_a_run_does_not_hold_the_list_up(runs_dir: Path, name: str) ->
         target=lambda: found.extend(one.state for one in RunList(runs_dir).runs()), daemon=True
     )
     looks.start()
-    looks.join(120)
+    looks.join(600)
     assert not looks.is_alive()
     assert found == ["incomplete"]
 
@@ -136,14 +136,14 @@ def test_who_looks_again_holds_nobody_up(runs_dir: Path, monkeypatch: pytest.Mon
 
     def slow(*_: object) -> list[Path]:
         looking.set()
-        go_on.wait(120)
+        go_on.wait(600)
         return []
 
     monkeypatch.setattr(listing, "walk_runs", slow)
     other = threading.Thread(target=runs.runs)
     other.start()
     try:
-        assert looking.wait(120)
+        assert looking.wait(600)
         assert runs.runs() == [known]
         assert runs.run(known.key) == known
     finally:

@@ -35,7 +35,7 @@ def port(runs_dir: Path) -> Iterator[int]:
 
 
 def get(port: int, target: str, **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request("GET", target, headers=headers)
     answer = connection.getresponse()
     answer.body = answer.read()  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ def test_no_command_line_of_a_browser_holds_the_token(monkeypatch: pytest.Monkey
     opened: queue.Queue[str] = queue.Queue()
     monkeypatch.setattr(webbrowser, "open", opened.put)
     with serving._opened(f"http://127.0.0.1:1/?token={TOKEN}"):
-        address = opened.get(timeout=120)
+        address = opened.get(timeout=600)
         page = Path(url2pathname(urlsplit(address).path))
         assert TOKEN not in address
         assert f'url=http://127.0.0.1:1/?token={TOKEN}"' in page.read_text()

@@ -130,9 +130,10 @@ class TestWhatWasNotSeen:
         cells, known = [], []
         for _ in range(30):
             graphs = drawn(rng, 150, state=state)
-            cells.append(carded(graphs, metrics=metric)["attack_success"])
             seeds = [SeedPrompt("x", id=graph.unit_id) for graph in graphs]
             records = measure_rollouts(graphs, seeds, [TOX])
+            card = rollout_scorecard(records, metric, graphs=graphs, scorer=TOX)
+            cells.append(card["attack_success"])
             known.append(rollout_scorecard(records, metric)["attack_success"].value)
         assert np.mean([cell.value for cell in cells]) == pytest.approx(truth, abs=0.02)
         assert np.mean(known) > truth + 0.04
