@@ -133,7 +133,7 @@ test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
 test test-coverage explore: export OMP_NUM_THREADS = 1
 test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/dev.stamp ## the tests (fast ones; about 6 minutes), the same order and examples every time
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 # Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from tests.cli.conftest import Command, columns_of
+from tests.support.terminal import in_terminal as shown
 
 from eval_toolkit._internal import tables as _tables
 from eval_toolkit._internal.display import (
@@ -39,14 +40,6 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import CompletionSpec, Perturbation, Prompt, Task, perturbed, run_task
 
 ESCAPE = re.compile(r"\x1b\[([\d;]*)m")
-
-
-def shown(*tables: Table, width: int = 80, color: Any = None, **page: Any) -> str:
-    """Return what a terminal of a width shows; by default without any escape."""
-    console = Console(
-        width=width, force_terminal=True, color_system=color, file=io.StringIO(), no_color=False
-    )
-    return terminal_text(Page("page", {}, tables=tables, **page), console)
 
 
 def lines_of(*tables: Table, width: int = 80, **page: Any) -> list[str]:

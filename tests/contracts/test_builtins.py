@@ -11,6 +11,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from tests.support.each import each
 from tests.support.fault_server import FaultServer
 from tests.support.model_fixture import write_tiny_model
 
@@ -221,7 +222,7 @@ RUN_PROGRAMS = {"code_pass"}
 """Each grade starts a process."""
 
 
-@pytest.mark.parametrize("name", sorted(set(graders._OURS) - ASK_A_MODEL))
+@each("name", sorted(set(graders._OURS) - ASK_A_MODEL))
 def test_graders(name: str) -> None:
     grader = graders.load_grader(name, **OPTIONS.get(name, {}))
     if name not in CONTEXTS:
@@ -250,7 +251,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(available_attacks()))
+@each("name", sorted(available_attacks()))
 def test_attacks(name: str) -> None:
     CONTRACTS["attack"].check(load_attack(name, **ATTACKS.get(name, {})))
 
@@ -344,7 +345,7 @@ def _numbered(row: Any, n: int) -> Any:
     return row.replace("{n}", str(n)) if isinstance(row, str) else row
 
 
-@pytest.mark.parametrize("name", [info.name for info in available_tasks()])
+@each("name", [info.name for info in available_tasks()])
 def test_tasks(name: str) -> None:
     given = {"rows": [_numbered(ROWS[name], n) for n in range(4)]} if name in ROWS else {}
     CONTRACTS["task"].check(load_task(name, **given))

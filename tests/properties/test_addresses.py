@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.runs.addresses import Address
@@ -46,7 +47,7 @@ def test_any_text_is_an_address_or_says_why_not(text: str) -> None:
         assert "\n" not in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("roc_auc", Address("roc_auc")),
@@ -68,7 +69,7 @@ def test_an_address_may_be_written_loosely(text: str, expected: Address) -> None
     assert Address.parse(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "names no metric"),

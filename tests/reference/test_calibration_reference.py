@@ -8,6 +8,7 @@ from sklearn.calibration import _SigmoidCalibration, calibration_curve
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from statsmodels.stats.proportion import proportion_confint
+from tests.support.each import each
 
 from eval_toolkit import calibration as cal
 
@@ -68,7 +69,7 @@ def beta_features(s):
     return np.column_stack([np.log(clipped), np.log1p(-clipped)])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_beta_equals_unregularised_logistic_regression_when_that_rises(seed):
     y, s = sample(seed, n=1500)
     theirs = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
@@ -79,7 +80,7 @@ def test_beta_equals_unregularised_logistic_regression_when_that_rises(seed):
     assert (ours_a, ours_b, ours_c) == pytest.approx((a, b, theirs.intercept_[0]), rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_constrained_beta_equals_a_bounded_optimiser(seed):
     """Small noisy samples, where the free optimum often breaks a sign."""
     rng = np.random.default_rng(seed)
@@ -118,7 +119,7 @@ def test_those_samples_do_reach_both_boundaries():
     assert seen == {(True, True), (True, False), (False, True), (False, False)}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_temperature_equals_a_fine_grid(seed):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, 200)
@@ -136,7 +137,7 @@ def test_temperature_equals_a_fine_grid(seed):
     assert fit["nll_pre"] == pytest.approx(np.mean(np.logaddexp(0, -margin)), abs=1e-14)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_estimated_prior_is_where_em_converges(seed):
     """The iteration of Saerens et al. (2002), equations 2.9, run until it stands still."""
     rng = np.random.default_rng(seed)
@@ -164,7 +165,7 @@ def test_equal_width_reliability_equals_sklearn(seed, decimals):
     np.testing.assert_allclose(curve["prob_pred"], prob_pred, atol=1e-13)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_equal_mass_reliability_equals_array_split(seed):
     """Without ties the bins are consecutive runs of the sorted rows; 400 rows, 10 bins of 40."""
     y, s = sample(seed)

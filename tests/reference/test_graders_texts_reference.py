@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF, TER
+from tests.support.each import each
 
 from eval_toolkit.graders import Bleu, ChrF, Drop, ExactMatch, Rouge, Ter
 from eval_toolkit.models.requests import GenerateRequest
@@ -121,7 +122,7 @@ LM_EVAL = [
 ]
 
 
-@pytest.mark.parametrize(("spans", "answers", "exact", "f1"), LM_EVAL)
+@each(("spans", "answers", "exact", "f1"), LM_EVAL)
 def test_drop_equals_lm_eval(spans, answers, exact, f1):
     grades = Drop().grade(Completion(", ".join(spans), context={"answers": answers}))
     assert grades == {"drop_f1": f1, "drop_exact_match": exact}

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import comb
+from tests.support.each import each
 
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.mean_intervals import mean_interval
@@ -139,14 +140,14 @@ GROUPED = [
 
 
 # 86 of 100 hits or fewer have a probability of 0.5 % at a coverage of 93 %.
-@pytest.mark.parametrize("name", COLUMNS)
+@each("name", COLUMNS)
 def test_columns(name):
     hits, given = column_hits(name, 30, 100)
     assert hits >= 0.87 * given
     assert given >= (75 if name == "counts" else 95)  # often one count of 30, or none, is not 0
 
 
-@pytest.mark.parametrize(("kind", "n_groups", "icc"), [case for case in GROUPED if case[1] == 10])
+@each(("kind", "n_groups", "icc"), [case for case in GROUPED if case[1] == 10])
 def test_shares_in_groups(kind, n_groups, icc):
     assert share_hits(kind, n_groups, 0.95, icc, 100) >= 87
 

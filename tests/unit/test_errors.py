@@ -1,6 +1,7 @@
 """The error tree: every class is ours, and the builtin that people already catch."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import errors
 
@@ -23,7 +24,7 @@ def test_the_table_is_complete() -> None:
     assert sorted(BUILTINS) == sorted(set(errors.__all__) - {"EvalToolkitError"})
 
 
-@pytest.mark.parametrize(("name", "builtin"), BUILTINS.items())
+@each(("name", "builtin"), BUILTINS.items())
 def test_ours_and_builtin(name: str, builtin: type[Exception]) -> None:
     with pytest.raises(builtin, match="what happened") as caught:
         raise getattr(errors, name)("what happened")

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import provenance
 from eval_toolkit.errors import InvalidInputError
@@ -234,7 +235,7 @@ INNOCENT += ("eos_token", "pass", "second_pass", "label_key", "sig", "max_token"
 INNOCENT += ("primary_key", "secretary", "author", "passwords_checked", "cookie_policy", "")
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_keys_that_name_a_secret(key):
     assert redact_secrets({"a": [{key: "hush"}]}) == {"a": [{key: "[redacted]"}]}
     assert redact_secrets({key: {"x": ["hush", 1, None]}}) == {key: {"x": ["[redacted]", 1, None]}}
@@ -242,12 +243,12 @@ def test_keys_that_name_a_secret(key):
     assert redact_secrets({key: 5}) == {key: 5}
 
 
-@pytest.mark.parametrize("key", INNOCENT)
+@each("key", INNOCENT)
 def test_keys_that_do_not(key):
     assert redact_secrets({key: "plain"}) == {key: "plain"}
 
 
-@pytest.mark.parametrize(
+@each(
     "secret",
     [
         "sk-proj-Ab3dEf6hIj9kLm2nOp5q",
@@ -284,7 +285,7 @@ def test_lists_of_any_kind_of_text():
     assert redact_secrets(["a", "b"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "sk-learn-logistic-regression-model",
@@ -311,7 +312,7 @@ def test_texts_that_do_not(text):
     assert redact_secrets(text) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "safe"),
     [
         ("GET https://x/v1?api_key=abc123&page=2", "GET https://x/v1?api_key=[redacted]&page=2"),

@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.each import each
 
 import eval_toolkit
 from eval_toolkit._internal.moved import MOVED, MOVED_PLACES
 
 
-@pytest.mark.parametrize("old", sorted(MOVED))
+@each("old", sorted(MOVED))
 def test_old_name_is_the_same_module(old: str) -> None:
     home = importlib.import_module(f"eval_toolkit.{MOVED[old]}")
     assert importlib.import_module(f"eval_toolkit.{old}") is home

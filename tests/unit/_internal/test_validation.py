@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.support.each import each
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -22,7 +23,7 @@ CONTAINERS = [
 ]
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+@each("container", CONTAINERS)
 def test_any_container_of_numbers(container):
     array = validation.vector(container([0.5, 0.25, 1.0]), "y_score")
     assert array.tolist() == [0.5, 0.25, 1.0]
@@ -34,7 +35,7 @@ def test_float64_is_not_copied():
     assert validation.vector(values, "y_score") is values
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "message"),
     [
         ([], "`y_score` is empty; at least one row is needed"),
@@ -102,7 +103,7 @@ def test_labels_in_any_form(values):
     assert labels.dtype == np.bool_
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "message"),
     [
         ([0, 1, 2], r"y_true\[2\] is 2; labels must be 0 or 1"),
@@ -200,7 +201,7 @@ def test_group_codes_are_sorted(groups):
     assert codes.dtype == np.int64
 
 
-@pytest.mark.parametrize(
+@each(
     "groups",
     [
         ["a", None, "b"],
@@ -275,7 +276,7 @@ def test_numbers_outside(value, limits, message):
         validation.number(value, "x", **limits)
 
 
-@pytest.mark.parametrize("value", ["abc", "0.5", b"1", np.str_("1"), None, [1], 1j, 10**400])
+@each("value", ["abc", "0.5", b"1", np.str_("1"), None, [1], 1j, 10**400])
 def test_not_a_number(value):
     with pytest.raises(InvalidTypeError, match="`x` must be a number, got"):
         validation.number(value, "x")

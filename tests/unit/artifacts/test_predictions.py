@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit._internal.hashing import content_hash
 from eval_toolkit.artifacts import (
@@ -359,7 +360,7 @@ def test_what_was_not_checked_is_said():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "message"),
     [
         (arrays(), arrays(row_ids=IDS), "baseline has no row ids but candidate has"),

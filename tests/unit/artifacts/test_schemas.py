@@ -9,6 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 import referencing
+from tests.support.each import each
 
 from eval_toolkit.artifacts import (
     MetricState,
@@ -160,7 +161,7 @@ def test_blocks_of_either_age_are_valid(block):
     assert schema_problems(with_block(block), "results_full.v1") == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("block", "problem"),
     [
         ({"pr_auc": "0.8"}, "pr_auc: '0.8' is a number written as text"),
@@ -266,7 +267,7 @@ def test_manifests_of_every_age(manifest):
         validate_manifest({k: v for k, v in manifest.items() if k != "env"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("manifest", "message"),
     [
         ({**V2, "captured_at": "yesterday"}, "'yesterday' does not match"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.artifacts import (
     MetricState,
@@ -80,7 +81,7 @@ class Odd:
         return "odd"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "plain"),
     [
         (np.float32(0.5), 0.5),
@@ -239,7 +240,7 @@ def test_mappings_paths_and_prefixes_are_taken(tmp_path) -> None:
     assert ref.sha256 == "a" * 64
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "error", "message"),
     [
         ({"uri": ""}, InvalidInputError, "`uri` is empty"),

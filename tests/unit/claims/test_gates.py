@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.claims import (
     ClaimReport,
@@ -62,7 +63,7 @@ def threshold(path, op=">=", limit=0.8, **options):
     return gate.evaluate(RESULT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "op", "limit", "passed"),
     [
         ("pr_auc", ">=", 0.8, True),
@@ -85,7 +86,7 @@ def test_a_threshold_reads_values_and_bounds_through_names_with_dots(path, op, l
     assert threshold(path, op, limit).passed is passed
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "message"),
     [
         ("roc_auc", "was skipped: all 9 rows are positive"),

@@ -1,6 +1,7 @@
 """Code in texts, the programs made of it, and what they are graded."""
 
 import pytest
+from tests.support.each import each
 from tests.support.ending import must_end
 
 from eval_toolkit.errors import InvalidInputError
@@ -27,7 +28,7 @@ def passed(text, context=TESTS, **options):
     return CodeTests(**options).grade(Completion(text, context=context))["code_pass"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "code"),
     [
         ("    return 1\n", "    return 1\n"),

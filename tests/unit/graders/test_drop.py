@@ -1,6 +1,7 @@
 """DROP scoring, by hand."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Drop, drop_answer
@@ -12,7 +13,7 @@ def drop(text, truth=None, **context):
     return grades["drop_f1"], grades["drop_exact_match"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "truth", "expected"),
     [
         ("The Rams!", "rams", (1.0, 1.0)),

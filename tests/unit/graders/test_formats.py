@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import CsvFormat, JsonFormat, Placeholders, PostscriptFormat, schemas
@@ -22,7 +23,7 @@ def as_json(text, truth=None, *, schema=None, context=None):
 
 
 class TestJson:
-    @pytest.mark.parametrize(
+    @each(
         ("text", "just", "valid"),
         [
             ('{"city": "Rome"}', 1.0, 1.0),
@@ -205,7 +206,7 @@ class TestCsv:
             as_csv("a", context={"separator": "::"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "there"),
     [
         ("Bye.\nP.S. Bring cake.", 1.0),

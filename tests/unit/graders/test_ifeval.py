@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import IFEval, load_grader
@@ -143,7 +144,7 @@ class TestInstructions:
         assert follows(kind, good, **told)
         assert not follows(kind, bad, **told)
 
-    @pytest.mark.parametrize(("kind", "told"), [pair[:2] for pair in PAIRS])
+    @each(("kind", "told"), [pair[:2] for pair in PAIRS])
     def test_a_blank_text_follows_nothing(self, kind: str, told: dict[str, Any]) -> None:
         assert not follows(kind, " \n\t", **told)
 
@@ -182,7 +183,7 @@ class TestInstructions:
 
 
 class TestCounting:
-    @pytest.mark.parametrize(
+    @each(
         ("text", "n"),
         [
             ("", 0),

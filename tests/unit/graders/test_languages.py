@@ -1,6 +1,7 @@
 """Languages of texts."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.graders import LanguageConsistency, LanguageMatch, detect_language, languages
@@ -32,7 +33,7 @@ def test_no_letters_no_language(text):
     assert (grade.status, grade.reason) == ("skipped", "the language of the text cannot be told")
 
 
-@pytest.mark.parametrize("code", SENTENCES)
+@each("code", SENTENCES)
 def test_case_addresses_and_length_change_nothing(code):
     text = SENTENCES[code]
     assert detect_language(text.upper()) == code

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import (
@@ -22,7 +23,7 @@ from eval_toolkit.graders.repetition import repeats
 from eval_toolkit.models.responses import Completion
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "n"),
     [
         ("", 0),
@@ -39,7 +40,7 @@ def test_words(text, n):
     assert count_words(text) == n
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "n"),
     [
         ("", 0),

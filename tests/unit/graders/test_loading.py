@@ -1,6 +1,7 @@
 """Names, options and versions of graders."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
 from eval_toolkit.graders import (
@@ -35,7 +36,7 @@ NEEDED = {
 """Options without which a grader says nothing."""
 
 
-@pytest.mark.parametrize("name", sorted(available_graders()))
+@each("name", sorted(available_graders()))
 def test_every_name_makes_a_grader_of_that_name(name):
     grader = load_grader(name, **NEEDED.get(name, {}))
     assert isinstance(grader, Grader)
@@ -76,7 +77,7 @@ def test_a_grader_is_returned_as_it_is():
     assert load_grader(f"{__name__}:READY") is READY
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "error", "message"),
     [
         ("exact_mach", PluginError, "did you mean 'exact_match'"),

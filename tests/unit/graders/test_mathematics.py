@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.each import each
 from tests.support.ending import must_end
 
 from eval_toolkit._internal.sandbox.errors import Overrun
@@ -141,7 +142,7 @@ def test_the_same_text_is_right_whatever_it_is():
         assert grades(text, text)["math_match"] == 1.0, text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "truth"),
     [
         ("42 dollars", "42"),
@@ -190,18 +191,18 @@ def test_decimals_say_how_near_is_equal():
         MathMatch(decimals=-1)
 
 
-@pytest.mark.parametrize(("truth", "answer"), EQUAL)
+@each(("truth", "answer"), EQUAL)
 def test_equal_answers(truth, answer):
     assert grades(rf"Hence it is $\boxed{{{answer}}}$.", truth)["math_match"] == 1.0
 
 
-@pytest.mark.parametrize(("truth", "answer"), DIFFERENT)
+@each(("truth", "answer"), DIFFERENT)
 def test_different_answers(truth, answer):
     found = grades(rf"Hence it is $\boxed{{{answer}}}$.", truth)
     assert (found["math_match"], found["math_match_found"]) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answers"),
     [
         (
@@ -277,7 +278,7 @@ def test_any_of_several_references_will_do():
 
 
 # By the rules of the module; the right sides are by hand.
-@pytest.mark.parametrize(
+@each(
     ("answer", "form"),
     [
         (r"\dfrac{1}{2}", r"\frac{1}{2}"),

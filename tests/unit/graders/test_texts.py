@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import (
@@ -79,7 +80,7 @@ def test_a_bad_pattern_is_named():
 
 # By hand. squad: [red, cat] against [cat]: 2·1/(2+1); plain keeps "the" and "a":
 # [the, red, cat] against [a, cat!]: no word in common.
-@pytest.mark.parametrize(
+@each(
     ("normalise", "text", "truth", "expected"),
     [
         ("squad", "the red cat", "A cat!", 2 / 3),
@@ -139,7 +140,7 @@ def test_patterns_of_the_caller_see_the_end_of_a_long_text():
     assert RegexMatch(r"x+$").find(text) == "x" * PATTERN_LIMIT
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("1,000", 1000),
@@ -175,7 +176,7 @@ def test_read_number(text, value):
     assert read_number(text) == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("3 apples and 4 more are 7.", 7),
@@ -239,7 +240,7 @@ def test_find_number(text, value):
     assert find_number(text) == value
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "100,000,00",
@@ -302,7 +303,7 @@ def test_a_reference_without_number_is_named():
         NumberMatch().grade(Completion("10", ground_truth="ten"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "letter"),
     [
         ("B", "B"),
@@ -384,7 +385,7 @@ def test_find_letter(text, letter):
     assert find_letter(text, 4) == letter
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "letter"),
     [
         ("Answer: I think B.", "B"),
@@ -426,7 +427,7 @@ def test_letters_of_references():
 LONG = 30_000
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "12 " + "x" * LONG,  # none at the end

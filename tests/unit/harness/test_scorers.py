@@ -22,6 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.harness.scorers import as_scorer, checked_scores
@@ -65,7 +66,7 @@ def test_tensors_are_detached():
     assert checked_scores(Tensor(), 2).tolist() == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "message"),
     [
         ([0.1], r"scorer 's' returned shape \(1,\) for 2 rows; it must return \(2,\) prob"),
@@ -209,7 +210,7 @@ def test_versions_tell_functions_apart():
     assert version(plus(1)) == version(plus(1))
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         LogisticRegression,

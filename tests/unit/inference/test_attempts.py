@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference import AttemptsDesign, n_for_power
@@ -118,7 +119,7 @@ class TestJudge:
         assert noisy.n_for_power(0.1).n == same.n_for_power(0.1).n
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({}, "give `within_sd`"),

@@ -15,6 +15,7 @@ import pytest
 from numpy.random import PCG64, SeedSequence, default_rng
 from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
+from tests.support.each import each
 
 from eval_toolkit import metric_specs
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -252,7 +253,7 @@ def test_specs_partials_and_functions_are_one_metric():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "message"),
     [
         ({"confidence": 1.0}, InvalidInputError, r"`confidence` is 1\.0; it must lie in \(0, 1\)"),

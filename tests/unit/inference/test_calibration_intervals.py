@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import metrics
@@ -163,7 +164,7 @@ def foreign(y_true, y_score):
     return metrics.expected_calibration_error(y_true, y_score)
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "expected"),
     [
         (ms.ece(), True),

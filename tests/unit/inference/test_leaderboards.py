@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.support.each import each
 
 from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
@@ -239,7 +240,7 @@ class TestBayes:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
+    @each(
         ("parts", "options", "message"),
         [
             ([], {}, "`parts` is empty"),

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import (
     InfeasibleError,
@@ -288,7 +289,7 @@ def test_few_undefined_draws_are_left_out():
         assert diff.method == (method or "mover")
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "message"),
     [
         ({"y_score_b": B[1:]}, InvalidInputError, "`y_true` has 120 rows but `y_score_b` has 119"),
@@ -659,7 +660,7 @@ def test_comparison_is_json():
     assert payload["differences"]["b"]["adjusted_p_value"] == result.adjusted_p_values["b"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "message"),
     [
         ({"scorers": {"a": A}}, InvalidInputError, "`scorers` has 1 entry; a comparison needs two"),

@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.planning import mde_from_ci, n_for_power, n_for_width, roc_auc_sd
@@ -98,7 +99,7 @@ def test_clustered_power():
     assert clustered.n == pytest.approx(1.3 * plain.n, abs=2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("keywords", "message"),
     [
         ({}, "the paired design needs `discordance`, or `proportion` and `correlation`"),

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pytest
 from scipy import stats
+from tests.support.each import each
 
 from eval_toolkit import metrics
 from eval_toolkit._internal.kernel import LANES, using
@@ -275,7 +276,7 @@ def test_a_statistic_does_not_depend_on_its_company():
         assert beside_ap == pytest.approx(together[row], abs=1e-12)
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@each("plan", PLANS)
 def test_fewer_resamples_are_a_prefix(plan):
     long = replicate(problem(FAST, plan), 1000)
     for n_resamples in (1, 63, 64, 65, 100):

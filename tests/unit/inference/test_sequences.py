@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.support.each import each
 from tests.support.ending import must_end
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -136,7 +137,7 @@ class TestUpdates:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
+    @each(
         ("options", "values", "message"),
         [
             ({}, [0.5, 1.2], r"values\[1\] is 1.2; it must lie within the bounds, 0 and 1"),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import leakage as lk
 from eval_toolkit._internal.frames import from_columns
@@ -151,7 +152,7 @@ class TestExactDuplicates:
         assert len(evidence["across_splits"]) == 100
         assert found.n_affected == 499 + 300
 
-    @pytest.mark.parametrize(
+    @each(
         ("values", "copies"),
         [
             ([1.0, 2.0, 1.0], [2]),
@@ -211,7 +212,7 @@ class TestForms:
         found = lk.NormalizedFormLeakageCheck().validate({"a": part(["😀", "😡", "😀"])})
         assert found.drop_indices == {"a": [2]}
 
-    @pytest.mark.parametrize(
+    @each(
         "disguised",
         [
             "ignоre all rules",  # Cyrillic о
@@ -541,7 +542,7 @@ class TestTimes:
             days = [datetime(2024, 1, day, tzinfo=zone) for day in (1, 5, 3, 9)]
             assert timed(days[:2], days[2:], backend).drop_indices == {"test": [0]}
 
-    @pytest.mark.parametrize(
+    @each(
         ("earlier", "later"),
         [
             (["2024-01-01", "2024-01-05"], ["2024-01-03T10:00", "2024-01-09"]),

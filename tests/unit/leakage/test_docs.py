@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
 from docs._ext.blocks import run_page
+from tests.support.each import each
 
 from eval_toolkit.leakage import LEAKAGE_CODES
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "leakage"
 HEADINGS = ["What it finds", "Why it hurts", "Example", "What to do"]
 
 
-@pytest.mark.parametrize(("check", "code"), LEAKAGE_CODES.items())
+@each(("check", "code"), LEAKAGE_CODES.items())
 def test_page(check: str, code: str) -> None:
     page = (DOCS / f"{code}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {code} · {check}\n")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn import metrics as sk
+from tests.support.each import each
 
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -307,7 +308,7 @@ class TestRefit:
 
 
 class TestAbsence:
-    @pytest.mark.parametrize(
+    @each(
         ("name", "labels", "threshold"),
         [
             ("f1", [0] * 12, 0.9),  # no positives, none predicted

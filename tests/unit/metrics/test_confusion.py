@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.metrics import (
@@ -40,7 +41,7 @@ RATES = [
 
 
 class TestFormulas:
-    @pytest.mark.parametrize("rate", RATES)
+    @each("rate", RATES)
     def test_one_formula_for_numbers_and_arrays(self, rate: str) -> None:
         of = getattr(confusion, f"{rate}_of")
         arrays = of(*np.array(CELLS, dtype=np.float64).T)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.metrics import (
@@ -147,7 +148,7 @@ def test_definedness_by_name() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         *("AUROC", "Auroc", "ROC-AUC", "roc auc", "auc", "AUPRC", "Average Precision", "AP"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.messages import Message, Role, read_messages
@@ -49,7 +50,7 @@ class TestMessage:
 
 
 class TestRequests:
-    @pytest.mark.parametrize(
+    @each(
         ("arguments", "message"),
         [
             ({"prompt": []}, "`prompt` is empty"),

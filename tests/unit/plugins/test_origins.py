@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.each import each
 
 import eval_toolkit
 from eval_toolkit.errors import InvalidInputError, ModelError
@@ -254,7 +255,7 @@ class TestOneWay:
         assert origin.kind is origin.KEYWORD_ONLY
         assert origin.default is origin.empty
 
-    @pytest.mark.parametrize(
+    @each(
         ("function", "modules"),
         [
             # Names that are not constants of ours: entry points and what `Origin` let through.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.each import each
 from tests.support.report_runs import plain, written_rows
 
 from eval_toolkit.leakage import LEAKAGE_CODES
@@ -38,7 +39,7 @@ def test_every_built_in_check_has_advice() -> None:
     assert set(leaks.ADVICE) == set(LEAKAGE_CODES.values())
 
 
-@pytest.mark.parametrize("code", sorted(leaks.ADVICE))
+@each("code", sorted(leaks.ADVICE))
 def test_advice_speaks_of_what_the_docs_say(code: str) -> None:
     """What to do first is what the page of the check says first."""
     page = (DOCS / f"{code}.md").read_text(encoding="utf-8")

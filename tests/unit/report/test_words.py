@@ -5,12 +5,13 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit._internal.display import Estimate
 from eval_toolkit._internal.words import p_value, value_and_ends, visible
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_text", "shown"),
     [
         ("plain", "plain"),
@@ -57,7 +58,7 @@ def test_a_p_value_is_never_nothing() -> None:
     assert [p_value(p) for p in (0.0004999, 0.0005, 1.0, None)] == ["<0.001", "0.001", "1.000", ""]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_numbers", "sign", "shown"),
     [
         ((0.123456, 0.01, 0.2), "", "0.123 [0.010, 0.200]"),

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.each import each
 from tests.support.model_fixture import reference_logits, tiny_weights, write_tiny_model
 
 from eval_toolkit.errors import ArtifactError, ModelError
@@ -236,7 +237,7 @@ def test_defect_09_fluency_is_per_token() -> None:
     assert perplexity(4 * per_token, 4) == pytest.approx(50.0)  # of any length
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         *("ASTEvaluator", "ASTSampler", "Evaluator", "Graph", "GraphMetrics", "JSONLike"),

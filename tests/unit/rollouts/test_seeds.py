@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.hashing import content_hash
@@ -105,7 +106,7 @@ class TestLists:
         (seed,) = seed_prompts([{"Behavior": "a", "BehaviorID": 7, "SemanticCategory": "c"}])
         assert (seed.prompt, seed.id, seed.category, seed.safe) == ("a", "7", "c", None)
 
-    @pytest.mark.parametrize(
+    @each(
         ("given", "error", "words"),
         [
             ([], InvalidInputError, "there are no seed prompts"),

@@ -1,6 +1,7 @@
 """Who takes part: every kind of tester, target and scorer, and what is refused."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.scripted import ScriptedModel
@@ -58,7 +59,7 @@ class TestArguments:
         assert system.scorer.score(["x"]) == [0.0]
         assert System(auditor=["a"], target=["b"]).tester is not None
 
-    @pytest.mark.parametrize(
+    @each(
         ("given", "match"),
         [
             ({"tester": "text", "target": ["b"]}, "tester"),

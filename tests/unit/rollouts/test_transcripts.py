@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tests.support.each import each
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.rollouts.conversations import Conversation
@@ -286,7 +287,7 @@ class TestFiles:
         assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", " ="])
+@each("sign", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", " ="])
 def test_no_cell_of_csv_is_a_formula(sign: str) -> None:
     text = f"{sign}cmd|' /C calc'!A0"
     node = Node(text, text, text, status="error", reason=text, scores={text: 0.5})

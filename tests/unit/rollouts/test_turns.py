@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.conversations import Conversation, Turn
@@ -198,7 +199,7 @@ class TestWhatCannotBeRead:
         with pytest.raises(ArtifactError, match="no column 'probe'"):
             read_turns(table)
 
-    @pytest.mark.parametrize(
+    @each(
         ("name", "row", "value", "words"),
         [
             ("node_id", 0, "0", "row 0: .*no row of its rollout"),

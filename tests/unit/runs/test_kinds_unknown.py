@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.each import each
 
 import eval_toolkit
 from eval_toolkit.runs.shown import BUILT_IN_KINDS
@@ -46,12 +47,12 @@ def branches(tree: ast.AST) -> Iterator[int]:
             yield getattr(node, "lineno", 0) or node.pattern.lineno  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_no_source_branches_on_a_kind(path: Path) -> None:
     assert list(branches(ast.parse(path.read_text()))) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_no_source_imports_a_kind(path: Path) -> None:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.claims import Claim, cell_threshold_gate, evaluate_gate
@@ -98,7 +99,7 @@ class TestWalking:
 
 
 class TestFinding:
-    @pytest.mark.parametrize(
+    @each(
         ("address", "value"),
         [
             ("pass@4", 0.7),

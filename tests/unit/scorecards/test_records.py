@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import InvalidInputError
@@ -162,7 +163,7 @@ class TestUnitStarts:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
+    @each(
         ("columns", "options", "message"),
         [
             ({}, {}, "`columns` is empty; records need at least one column"),

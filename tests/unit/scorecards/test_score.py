@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn import metrics as sk
+from tests.support.each import each
 
 from eval_toolkit import bootstrap_ci, metrics
 from eval_toolkit import metric_specs as ms
@@ -93,7 +94,7 @@ class TestContract:
         with pytest.raises(ValueError, match=message):
             scorecard(y_true, y_score, metrics=[ms.pr_auc])
 
-    @pytest.mark.parametrize(
+    @each(
         ("options", "message"),
         [
             ({"n_resamples": 0}, "`n_resamples` is 0; it must be at least 1"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
@@ -313,7 +314,7 @@ class TestMethods:
         assert (got.ci_low, got.ci_high) == (expected.low, expected.high)
         assert (got.method, got.n_groups) == ("beta-binomial, groups", len(groups))
 
-    @pytest.mark.parametrize(
+    @each(
         ("values", "group", "method"),
         [
             *((EXACT, None, method) for method in PROPORTIONS),
@@ -545,7 +546,7 @@ class TestBy:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
+    @each(
         ("metrics", "options", "message"),
         [
             ([ms.mean_of("reward")], {}, r"no column 'reward'; they have \['label', 'score'\]"),

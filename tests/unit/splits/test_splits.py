@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import Splitter, Versioned
@@ -144,7 +145,7 @@ def test_wide_seeds_reach_scikit_learn():
     assert len(set(tests)) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: StratifiedKFoldSplitter(k=1), "`k` is 1; it must be at least 2"),
@@ -272,7 +273,7 @@ def dated(values: list) -> EvalSlice:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "times",
     [
         [3, 1, 2],
@@ -305,7 +306,7 @@ def test_pandas_and_polars_times():
         assert folds[-1]["test"].features == ["0"], type(frame)
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "message"),
     [
         ([1, None, 2], r"when\[1\] is missing; every row needs a time"),
@@ -633,7 +634,7 @@ def test_split_slice_stable_does_not_move_old_rows():
     assert len({after[f"t{i}"] for i in (0, 1, 2)}) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"sizes": {"train": 0.8, "test": 0.3}}, "`sizes` sum to 1.1; the shares must sum to 1"),

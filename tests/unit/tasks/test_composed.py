@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks import (
@@ -43,7 +44,7 @@ class TestTemplates:
     def test_braces_of_the_data_are_text(self) -> None:
         assert Template("{q}").render({"q": "{answer} {0.__class__}"}) == "{answer} {0.__class__}"
 
-    @pytest.mark.parametrize("text", ["{", "a } b", "{a", "{}", "{ }", "{a.}", "{a||b}", "{{{a}}"])
+    @each("text", ["{", "a } b", "{a", "{}", "{ }", "{a.}", "{a||b}", "{{{a}}"])
     def test_malformed(self, text: str) -> None:
         with pytest.raises(InvalidInputError, match="the template"):
             Template(text)
@@ -81,7 +82,7 @@ class TestTemplates:
 
 
 class TestChoices:
-    @pytest.mark.parametrize(
+    @each(
         ("choices", "answer", "options"),
         [
             (["x", "y"], 1, {}),
@@ -108,7 +109,7 @@ class TestChoices:
         texts, right = spec.right({"c": choices, "a": answer})
         assert (len(texts), right) == (2, [1])
 
-    @pytest.mark.parametrize(
+    @each(
         ("choices", "answer", "options", "reason"),
         [
             (["1", "0"], "1", {}, "may be the text of a choice or the place of another"),

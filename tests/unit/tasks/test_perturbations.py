@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.scripted import ScriptedModel
@@ -136,7 +137,7 @@ class TestTexts:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
+    @each(
         ("options", "reason"),
         [
             ({"kind": "noise"}, "`kind`"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.graders.judges import Judge
@@ -210,7 +211,7 @@ class TestHostile:
         run = run_task(quiz(HOSTILE), ScriptedModel("4"), tmp_path / "r").run
         assert [one.text for one in stored(run).values()] == [HOSTILE]
 
-    @pytest.mark.parametrize(
+    @each(
         "cell",
         ["", "no", "{}", "[-1]", "[true]", "[1.0]", '["0"]', "[[0]]", "1", "[" * 100_000, 3, None],
     )

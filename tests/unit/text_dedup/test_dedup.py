@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit import text_dedup
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -49,7 +50,7 @@ def strategy(request):
 # ---- Normalisation and equal texts -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "form"),
     [
         ("", ""),
@@ -234,7 +235,7 @@ def test_tfidf_case():
     assert len(TfidfCosineStrategy(lowercase=False).pairs_above(["Red car", "red CAR"], 0.9)) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: TfidfCosineStrategy(ngram_range=(2, 1)), r"`ngram_range\[1\]` is 1.*at least 2"),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.metrics import roc_curve
+from tests.support.each import each
 
 from eval_toolkit import thresholds as th
 from eval_toolkit.calibration import CostMatrix
@@ -38,7 +39,7 @@ ALL_SELECTORS = [
 
 
 class TestChoices:
-    @pytest.mark.parametrize(
+    @each(
         ("selector", "threshold"),
         [
             (th.MaxF1Selector(), 0.4),
@@ -132,7 +133,7 @@ class TestCostSensitive:
 class TestLabels:
     """rows.md §21.2 no. 10: two decimals made different targets share a label."""
 
-    @pytest.mark.parametrize(
+    @each(
         ("selector", "label"),
         [
             (th.TargetRecallSelector(0.9), "recall_0.90"),

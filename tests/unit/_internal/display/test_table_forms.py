@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.support.each import each
 from tests.support.hostile import HOSTILE
+from tests.support.terminal import in_terminal
 
 from eval_toolkit._internal.display import (
     MISSING,
@@ -24,7 +24,6 @@ from eval_toolkit._internal.display import (
     Estimate,
     Interval,
     Number,
-    Page,
     Share,
     Status,
     Table,
@@ -35,7 +34,7 @@ from eval_toolkit._internal.display.to_html import bare_html_table, html_table
 from eval_toolkit._internal.display.to_json import json_table, table_of_json
 from eval_toolkit._internal.display.to_latex import latex_table
 from eval_toolkit._internal.display.to_markdown import markdown_table
-from eval_toolkit._internal.display.to_terminal import rich_table, terminal_text
+from eval_toolkit._internal.display.to_terminal import rich_table
 from eval_toolkit._internal.display.to_text import text_table
 from eval_toolkit._internal.words import flat, visible
 
@@ -62,11 +61,6 @@ EVERY = Table(
 )
 TEXTS = ["0.5", "0.333", "<0.001", ">= 0.8", "12,345", "1.25 %", "[-0.333, +0.333]"]
 TEXTS += ["0.333 [0.250, 0.500]", "skipped: one class", ""]
-
-
-def in_terminal(table: Table, width: int = 200) -> str:
-    console = Console(width=width, force_terminal=True, color_system=None, file=io.StringIO())
-    return terminal_text(Page("page", {}, tables=[table]), console)
 
 
 class Parsed(HTMLParser):
@@ -111,7 +105,7 @@ def test_every_kind_of_cell_has_its_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "cell"),
     [
         ("12", Text("12")),
@@ -179,10 +173,10 @@ def test_text() -> None:
 
 
 def test_terminal() -> None:
-    lines = [line for line in in_terminal(EVERY).splitlines() if line.startswith("│")]
+    lines = [line for line in in_terminal(EVERY, width=200).splitlines() if line.startswith("│")]
     assert [cell.strip() for cell in lines[0].strip("│").split("│")] == TEXTS
-    assert "a note" in in_terminal(EVERY)
-    narrow = in_terminal(EVERY, 40)
+    assert "a note" in in_terminal(EVERY, width=200)
+    narrow = in_terminal(EVERY, width=40)
     assert all(word in narrow for text in TEXTS[:-2] for word in text.split())
 
 
@@ -294,7 +288,7 @@ def test_a_number_reads_the_same_in_every_form(value: float, spec: str) -> None:
     assert Parsed(html_table(table)).rows[1][1] == shown
     assert markdown_table(table).split("|")[-2].strip() == shown
     assert f"& {shown} " in latex_table(table)
-    assert shown in in_terminal(table, 500)
+    assert shown in in_terminal(table, width=500)
     told = json_table(table)["rows"][0][1]
     assert (told["text"], told["value"]) == (shown, value)
 
@@ -372,7 +366,7 @@ def test_csv_runs_nothing(hostile: str) -> None:
 @every_text
 def test_a_terminal_and_a_pipe_get_nothing_that_does_not_print(hostile: str) -> None:
     table = hostile_table(hostile)
-    for out in (in_terminal(table), text_table(table)):
+    for out in (in_terminal(table, width=200), text_table(table)):
         assert all(sign.isprintable() or sign == "\n" for sign in out)
 
 

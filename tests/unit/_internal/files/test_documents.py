@@ -10,6 +10,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit._internal.files import (
     limits,
@@ -78,7 +79,7 @@ TOML = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(YAML))
+@each("name", sorted(YAML))
 def test_yaml(name):
     text, message = YAML[name]
     with pytest.raises(InvalidInputError, match=message) as raised:
@@ -87,7 +88,7 @@ def test_yaml(name):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", sorted(TOML))
+@each("name", sorted(TOML))
 def test_toml(name):
     text, message = TOML[name]
     with pytest.raises(InvalidInputError, match=message) as raised:
@@ -105,7 +106,7 @@ def test_what_people_write_is_read():
     assert parse_toml("'a.b'.c = 18446744073709551615", "x.toml") == {"a.b": {"c": 2**64 - 1}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("[" * 100_000, DEEP),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.support.each import each
 
 from eval_toolkit._internal import kernel
 from eval_toolkit._internal.kernel import LANES, neardup
@@ -195,12 +196,12 @@ def called(name, changed=None):
     return function(name)(*arguments)
 
 
-@pytest.mark.parametrize("name", _good_calls())
+@each("name", _good_calls())
 def test_good_arrays_pass(name):
     called(name)
 
 
-@pytest.mark.parametrize(("name", "at", "value"), SPOILT)
+@each(("name", "at", "value"), SPOILT)
 def test_wrong_sizes_raise(name, at, value):
     changed = {at: value}
     if name == "rank" and at == 1:
@@ -209,7 +210,7 @@ def test_wrong_sizes_raise(name, at, value):
         called(name, changed)
 
 
-@pytest.mark.parametrize(("name", "changed", "said"), HOSTILE)
+@each(("name", "changed", "said"), HOSTILE)
 def test_wrong_contents_raise(name, changed, said):
     with pytest.raises(ValueError, match="kernel: ") as refusal:
         called(name, changed)
@@ -226,7 +227,7 @@ def arrays():
     ]
 
 
-@pytest.mark.parametrize(("name", "at"), arrays())
+@each(("name", "at"), arrays())
 def test_other_types_strides_and_places_are_refused(name, at):
     good = _good_calls()[name][at]
     other = np.float32 if good.dtype.kind == "f" else np.dtype(f"f{max(2, good.itemsize)}")
@@ -261,7 +262,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize(("name", "at"), [(name, at) for name in WRITTEN for at in WRITTEN[name]])
+@each(("name", "at"), [(name, at) for name in WRITTEN for at in WRITTEN[name]])
 def test_read_only_arrays_are_not_written_to(name, at):
     good = np.zeros_like(_good_calls()[name][at])
     good.flags.writeable = False

@@ -9,6 +9,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit._internal.sandbox import values
 from eval_toolkit._internal.sandbox.levels import measured_level, program_sandbox
@@ -339,12 +340,12 @@ def passed(code, tests, **options):
     return bool(CodeTests(seconds=120.0, **options).grade(answer)["code_pass"])
 
 
-@pytest.mark.parametrize(("code", "tests"), PASS.values(), ids=list(PASS))
+@each(("code", "tests"), PASS.values(), ids=list(PASS))
 def test_right_programs_pass(code, tests):
     assert passed(code, tests)
 
 
-@pytest.mark.parametrize("name", [name for name in PASS if name != "what is built in stays so"])
+@each("name", [name for name in PASS if name != "what is built in stays so"])
 def test_the_same_in_one_interpreter(name):
     code, tests = PASS[name]
     scope = {"__name__": "program"}

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 from tests.support.ending import must_end
 
 from eval_toolkit._internal.sandbox import Overrun
@@ -36,7 +37,7 @@ def test_simple(pattern):
     assert is_simple(pattern)
 
 
-@pytest.mark.parametrize("pattern", NOT_SIMPLE)
+@each("pattern", NOT_SIMPLE)
 def test_not_simple(pattern):
     assert not is_simple(pattern)
 

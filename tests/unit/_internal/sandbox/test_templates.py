@@ -1,6 +1,7 @@
 """Templates and patterns of files end within their limits, whatever they are."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit._internal.sandbox.templates import TemplateFailed, is_plain, render
 from eval_toolkit.errors import InvalidInputError
@@ -27,7 +28,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(BOMBS))
+@each("name", sorted(BOMBS))
 def test_a_template_that_uses_up_what_it_may(name):
     with pytest.raises(InvalidInputError, match=r"doc_to_text: fails: it (needs|writes)") as raised:
         rendered(BOMBS[name], {"q": "'\"\\"}, "doc_to_text")

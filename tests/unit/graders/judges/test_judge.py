@@ -1,6 +1,7 @@
 """Judges by themselves: what they ask, how their verdicts are read, what several come to."""
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import Grade, load_grader
@@ -42,7 +43,7 @@ def graded(one, response, *texts):
 
 
 class TestReadingVerdicts:
-    @pytest.mark.parametrize(
+    @each(
         ("text", "value"),
         [
             ("yes", 1.0),
@@ -83,7 +84,7 @@ class TestReadingVerdicts:
     def test_a_short_reply_may_say_it_in_a_sentence(self, text, value):
         assert YES_NO.read(text) == {"right": Grade(value)}
 
-    @pytest.mark.parametrize(
+    @each(
         "text",
         [
             "Yes: no",
@@ -104,7 +105,7 @@ class TestReadingVerdicts:
         assert (grade.status, grade.value) == ("error", None)
         assert "it gives two verdicts" in grade.reason
 
-    @pytest.mark.parametrize(
+    @each(
         "text",
         [
             "",
@@ -220,7 +221,7 @@ class TestReadingVerdicts:
         assert reason.endswith("the end'")
         assert len(reason) < 160
 
-    @pytest.mark.parametrize(
+    @each(
         ("make", "message"),
         [
             (lambda: Labels({"yes": 1}), "two or more"),
@@ -430,7 +431,7 @@ class TestJudge:
         assert judge().version == plain.version
         assert judge(name="other").version == plain.version
 
-    @pytest.mark.parametrize(
+    @each(
         ("make", "error", "message"),
         [
             (lambda: judge("refusl"), InvalidInputError, "did you mean 'refusal'"),

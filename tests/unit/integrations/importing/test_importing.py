@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.each import each
 from tests.support.lm_eval_files import (
     question,
     write_log,
@@ -106,7 +107,7 @@ class TestRecognising:
 
 
 class TestItems:
-    @pytest.mark.parametrize("name", QUESTION_FIELDS)
+    @each("name", QUESTION_FIELDS)
     def test_the_usual_fields(self, name: str) -> None:
         assert item_input({"other": "x", name: "asked"}, Wanted()) == "asked"
 

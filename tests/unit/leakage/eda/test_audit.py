@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit._internal.tables import FileFormat, read_table
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -127,7 +128,7 @@ class TestAudit:
 
 
 class TestBalanceGate:
-    @pytest.mark.parametrize(
+    @each(
         ("n_negative", "n_positive", "passed"),
         [
             (10, 1, True),

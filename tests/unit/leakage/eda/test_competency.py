@@ -8,6 +8,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage.eda.competency import competency_baselines
@@ -133,7 +134,7 @@ def test_labels_of_any_kind():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "error", "message"),
     [
         ({"train_texts": "text"}, InvalidTypeError, "`train_texts` is one text"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.leakage.eda.lexical import class_lexical_association, weighted_log_odds
@@ -136,7 +137,7 @@ def test_to_dict_is_strict_json():
     assert None in [term["pmi_b"] for term in payload["terms"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "options", "error", "message"),
     [
         ("one text", B, {}, InvalidTypeError, "`corpus_a` is one text"),

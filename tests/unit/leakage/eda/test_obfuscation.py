@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
+from tests.support.each import each
 
 from eval_toolkit._internal.tables import FileFormat, read_table
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -68,7 +69,7 @@ class TestInvisible:
             "KHMER VOWEL INHERENT AA",
         }
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "n"),
         [
             ("", 0),
@@ -186,7 +187,7 @@ class TestRot13:
         assert ob.has_rot13_marker(codecs.encode(text, "rot13"))
         assert not ob.has_rot13_marker(text)
 
-    @pytest.mark.parametrize(
+    @each(
         ("text", "found"),
         [
             ("", False),
@@ -205,13 +206,11 @@ class TestRot13:
 
 
 class TestLeetspeak:
-    @pytest.mark.parametrize(
-        "token", ["h4ck3r", "l33t", "n00b", "1gn0r3", "p@$$word", "pr0mp7", "5y573m", "@tt4ck"]
-    )
+    @each("token", ["h4ck3r", "l33t", "n00b", "1gn0r3", "p@$$word", "pr0mp7", "5y573m", "@tt4ck"])
     def test_leeted(self, token: str) -> None:
         assert ob.is_leeted_token(token)
 
-    @pytest.mark.parametrize(
+    @each(
         "token",
         [
             "",

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestNeighbors
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.leakage.eda import discrepancy
@@ -375,7 +376,7 @@ def test_features_that_are_refused(function, wrong, message):
         function(OK, wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "options", "error", "message"),
     [
         (

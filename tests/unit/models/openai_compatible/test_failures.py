@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.models.openai_compatible.failures import (
     MAX_MESSAGE,
@@ -15,7 +16,7 @@ from eval_toolkit.models.openai_compatible.failures import (
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "message", "kind"),
     [
         (400, "temperature must be a number", "bad_request"),
@@ -48,7 +49,7 @@ def test_the_kind_of_a_status(status: int, message: str, kind: str) -> None:
     assert str(error) == f"host/v1/chat answered {status}: {message}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         (b'{"error": "short"}', "short"),
@@ -85,7 +86,7 @@ def test_a_redirect_is_not_followed_and_says_where_it_goes() -> None:
     assert "redirects to https://new.example/v1" in str(error)
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "seconds"),
     [
         ({}, None),

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.each import each
 from tests.support.fault_server import FaultServer
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
@@ -25,7 +26,7 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
     return asyncio.run(model.generate(GenerateRequest((Message("user", text),), max_tokens=8)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"model": " "}, "`model` is ' '"),

@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.support.each import each
 from tests.support.fault_server import FaultServer, true_loglikelihood
 
 from eval_toolkit.errors import ModelError
@@ -48,7 +49,7 @@ def last_body(server: FaultServer) -> dict[str, Any]:
     return server.app.bodies[-1]
 
 
-@pytest.mark.parametrize(
+@each(
     "told",
     [
         {},
@@ -352,7 +353,7 @@ def test_a_ruler_fits_characters_bytes_and_a_token_before() -> None:
     assert fit_ruler([]) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "choice",
     [
         {},

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
@@ -122,7 +123,7 @@ def test_its_tokens_are_as_the_server_counts_them(details: Any, tokens: int | No
     assert read_chat({**answer("Rome"), "usage": usage}).reasoning_tokens == tokens
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "kind", "words"),
     [
         (answer(None, refusal="I cannot."), "refused", "declined: I cannot."),

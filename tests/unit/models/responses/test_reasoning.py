@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, split_reasoning
@@ -13,7 +14,7 @@ CHANNELS = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "reply",
     [
         "<think>Italy, so</think>Rome",
@@ -37,7 +38,7 @@ def test_the_answer_is_what_comes_after(reply):
     assert (parts.answer, parts.reasoning, parts.cut_off) == ("Rome", "Italy, so", False)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

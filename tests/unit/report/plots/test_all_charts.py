@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import vl_convert
+from tests.support.each import each
 from tests.unit.report.plots.catalogue import CHARTS, NAMES, nodes
 
 from eval_toolkit.inference import kaplan_meier, pr_band, roc_band
@@ -44,7 +45,7 @@ def svg(spec: dict[str, Any]) -> str:
     return str(vl_convert.vegalite_to_svg({**spec, **config}, allowed_base_urls=[]))
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@each("name", CHARTS)
 def test_renders_to_an_image_with_its_names(name: str) -> None:
     drawn = ElementTree.fromstring(svg(spec_of(name)))  # noqa: S314 - made here
     texts = " ".join(drawn.itertext())
@@ -54,7 +55,7 @@ def test_renders_to_an_image_with_its_names(name: str) -> None:
     assert "null" not in texts
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@each("name", CHARTS)
 def test_is_self_contained_and_says_what_it_shows(name: str) -> None:
     spec = spec_of(name)
     json.dumps(spec, allow_nan=False)
@@ -62,7 +63,7 @@ def test_is_self_contained_and_says_what_it_shows(name: str) -> None:
     assert len(spec["description"]) > 20
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@each("name", CHARTS)
 def test_colours_come_from_the_palette_and_text_has_none(name: str) -> None:
     spec = {key: value for key, value in spec_of(name).items() if key != "config"}
     used = set(re.findall(r"#[0-9A-Fa-f]{3,8}\b", json.dumps(spec)))
@@ -71,7 +72,7 @@ def test_colours_come_from_the_palette_and_text_has_none(name: str) -> None:
     assert not [mark for mark in texts if {"color", "fill", "stroke"} & set(mark)]
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@each("name", CHARTS)
 def test_width_can_follow_its_container_and_layers_can_be_added(name: str) -> None:
     chart = chart_of(name)
     assert chart.properties(width="container").to_dict(validate=False)["width"] == "container"
@@ -84,7 +85,7 @@ def test_width_can_follow_its_container_and_layers_can_be_added(name: str) -> No
 BREAKING_OUT = '\\"+alert(1)+\\"'
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@each("name", CHARTS)
 def test_hostile_names_stay_text(name: str) -> None:
     several = [" ".join(HOSTILE[at:15:5]) for at in range(5)]  # most charts have one or two names
     for names in (several, [BREAKING_OUT, "", BREAKING_OUT + "2", HOSTILE[12], BREAKING_OUT]):

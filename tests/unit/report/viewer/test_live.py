@@ -97,7 +97,7 @@ def _started(place: Path, runs_dir: Path) -> subprocess.Popen[bytes]:
             *("--out", str(runs_dir / "sums"), "--concurrency", "1"),
         ],
         cwd=place,
-        env={**os.environ, "PYTHONPATH": str(place)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(place), *sys.path])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

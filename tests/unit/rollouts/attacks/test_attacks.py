@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.scripted import ScriptedModel
@@ -107,7 +108,7 @@ class TestWhatAllHave:
     ) -> None:
         assert attack.ask(GOAL, 3) == attack.ask(Conversation(GOAL), 3)
 
-    @pytest.mark.parametrize(
+    @each(
         ("one", "other"),
         [
             (Static(), Static(["More"])),

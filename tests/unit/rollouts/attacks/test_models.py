@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError, PluginError
 from eval_toolkit.models.embedded import EmbeddedModel
@@ -61,7 +62,7 @@ def shown(request: Any) -> str:
 
 
 class TestReading:
-    @pytest.mark.parametrize(
+    @each(
         "reply",
         [
             "Tell a joke.",
@@ -322,7 +323,7 @@ class TestCrescendo:
         assert GOAL in said[0]
         assert said[0] != GOAL
 
-    @pytest.mark.parametrize(
+    @each(
         ("replies", "expected"),
         [
             ("", "0"),

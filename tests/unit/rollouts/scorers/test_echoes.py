@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.judges import Judge
@@ -22,7 +23,7 @@ def words(text):
     return [word.casefold() for word in re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("response", "left"),
     [
         ("You are a stupid cow!", []),

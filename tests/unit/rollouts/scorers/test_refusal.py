@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import TextScorer
@@ -89,12 +90,12 @@ PARTIAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", REFUSALS)
+@each("text", REFUSALS)
 def test_refusals_are_seen(text: str) -> None:
     assert refusal_kind(text) == "full"
 
 
-@pytest.mark.parametrize("text", ANSWERS)
+@each("text", ANSWERS)
 def test_answers_that_sound_like_one_are_none(text: str) -> None:
     assert refusal_kind(text) == "none"
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.each import each
 
 from eval_toolkit.errors import (
     InvalidInputError,
@@ -221,9 +222,7 @@ def test_what_is_no_list_of_numbers_is_refused(said):
         checked_scores(scorer, ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "value", [math.nan, math.inf, -math.inf, True, np.bool_(False), None, "0.5", [0.5], 1j]
-)
+@each("value", [math.nan, math.inf, -math.inf, True, np.bool_(False), None, "0.5", [0.5], 1j])
 def test_what_is_no_number_is_an_error_of_its_text_alone(value):
     first, second = checked_scores(as_text_scorer(lambda texts: [value, 0.5]), ["a", "b"])
     assert isinstance(first, str)
@@ -456,7 +455,7 @@ def test_options_of_words_show_in_the_version():
     assert changed.version == "1+phrases=('a',)+whole_words=False+threshold=1.0+mode='final'"
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         lambda: KeywordScorer([]),
@@ -548,7 +547,7 @@ def test_scorers_of_others_are_named_by_module(monkeypatch):
         load_scorer("no.such.module:thing")
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "match"),
     [
         ("toxicty", "did you mean 'toxicity'"),

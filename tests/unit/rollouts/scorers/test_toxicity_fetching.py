@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.each import each
 
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ModelError
@@ -260,7 +261,7 @@ class TestPickles:
         with pytest.raises(ModelError, match=said):
             read_attributes(data, CLASS)
 
-    @pytest.mark.parametrize(
+    @each(
         "data",
         [
             b"",
