@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
+from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes, number
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
@@ -32,6 +32,7 @@ __all__ = [
     "EqualMassError",
     "EqualWidthError",
     "MetricFn",
+    "PartialRocAuc",
     "RecallAtFpr",
     "RocAuc",
     "statistic_for",
@@ -148,6 +149,36 @@ class RocAuc(_RankStatistic):
             (wins - won_by_positive) / ((n_positive - 1) * n_negative),
             (wins - lost_by_negative) / (n_positive * (n_negative - 1)),
         )
+
+
+@dataclass(frozen=True)
+class PartialRocAuc(CallableStatistic):
+    """`metrics.roc_auc` up to a false-positive rate.
+
+    It rests on the positives and on the negatives that score highest, ``max_fpr`` of all: 30
+    negatives up to a rate of 0.1 are three.
+    """
+
+    max_fpr: float = 1.0
+
+    @classmethod
+    def up_to(cls, max_fpr: float) -> "PartialRocAuc":
+        """Return the statistic of the area up to this rate."""
+        function = functools.partial(metrics.roc_auc, max_fpr=max_fpr)
+        least = 0.5 - 0.5 * max_fpr / (2.0 - max_fpr)  # of no area at all
+        return cls(function, (least, 1.0), label=f"roc_auc_max_fpr_{max_fpr:g}", max_fpr=max_fpr)
+
+    @property
+    def among(self) -> str:
+        """Which rows of a class count, for messages."""
+        return f" up to a false-positive rate of {self.max_fpr:g}"
+
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
+        """Return the positives, and the negatives up to the rate."""
+        negatives = data.order[~data.labels[data.order]]  # from the top
+        inside = np.zeros(data.n, dtype=np.bool_)
+        inside[negatives[: math.floor(self.max_fpr * len(negatives) + 1e-9)]] = True
+        return data.labels, inside
 
 
 @dataclass(frozen=True)
@@ -368,9 +399,16 @@ def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
     return over(n_bins, "max")
 
 
+def _roc_area(*, max_fpr: float | None = None) -> Statistic:
+    if max_fpr is None or max_fpr == 1.0:
+        return RocAuc()
+    number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+    return PartialRocAuc.up_to(max_fpr)
+
+
 _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.pr_auc: AveragePrecision,
-    metrics.roc_auc: RocAuc,
+    metrics.roc_auc: _roc_area,
     metrics.brier_score: lambda: BRIER,
     metrics.log_loss: lambda: LOG_LOSS,
     metrics.expected_calibration_error: EqualWidthError,

@@ -15,9 +15,16 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
-from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.prepared import SCORED
-from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
+from eval_toolkit.inference.statistics import (
+    BRIER,
+    LOG_LOSS,
+    AveragePrecision,
+    PartialRocAuc,
+    RecallAtFpr,
+    RocAuc,
+)
 
 __all__ = [
     "SCORED",
@@ -178,7 +185,7 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     limit = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
     name = make_spec_name("roc_auc", max_fpr=_shortest(limit))
-    return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))
+    return ScoreSpec(name, function, PartialRocAuc.up_to(limit) if limit < 1.0 else RocAuc())
 
 
 def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = None) -> ScoreSpec:
