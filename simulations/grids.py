@@ -8,6 +8,7 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
+from eval_toolkit.analysis import compare_records
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.metrics import confusion
@@ -20,6 +21,8 @@ from simulations.processes import (
     VALUE_SHAPES,
     Binormal,
     Grouped,
+    OnTop,
+    RareLosses,
 )
 
 SIZES = (30, 100, 300, 1000)
@@ -96,6 +99,10 @@ def _row_jobs() -> Iterator[Job]:
                         "ties": ties,
                     }
                     yield Job("rows", process, _Rows(**process))
+    for n, prevalence, max_fpr in ((60, 0.5, 0.1), (100, 0.1, 0.1), (300, 0.1, 0.05)):
+        process = {"n": n, "prevalence": prevalence, "separation": "3 % of the negatives on top"}
+        job = _PartialArea(process, max_fpr)
+        yield Job("rows", process, job, share=0.2)  # Python calls: a hundred times as slow
     for spread in (0.5, 2.0):
         process = {"n": 300, "prevalence": 0.1, "separation": "normal", "spread": spread}
         yield Job("rows", process, _Rows(**process))
@@ -139,6 +146,22 @@ class _Rows:
         return [Cell.of("rows", name, process, tally) for name, tally in tallies.items() if tally.n]
 
 
+@dataclass(frozen=True)
+class _PartialArea:
+    process: dict[str, Any]
+    max_fpr: float
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        spec, made, tally = ms.partial_roc_auc(self.max_fpr), OnTop(), Tally()
+        truth = spec.compute(*made.draw(np.random.default_rng(0), 400_000, 0.5))
+        for _ in range(n_draws):
+            y, score = made.draw(rng, self.process["n"], self.process["prevalence"])
+            card = scorecard(y, score, metrics=[spec], n_resamples=128)
+            if card[spec.name].value is not None:
+                tally.add(truth, _ends(card[spec.name].ci))
+        return [Cell.of("rows", "roc_auc_max_fpr", self.process, tally)]
+
+
 def _truths(made: Binormal, specs: list[Any], threshold: float) -> dict[str, float]:
     """Return the true metrics of a population whose prevalence is the threshold."""
     y, score, weights = made.population(threshold)
@@ -171,15 +194,24 @@ def _group_jobs() -> Iterator[Job]:
                     process = {"sizes": sizes, "groups": n_groups, "rate": rate, "icc": icc}
                     made = Grouped(sizes, n_groups, rate, icc)
                     yield Job("groups", process, _Groups(made, process))
+    for n_groups in (10, 20, 100):
+        for slope in (-1.0, 1.0):  # large groups fail more, or less
+            process = {"sizes": "telling", "groups": n_groups, "rate": 0.8, "slope": slope}
+            made = Grouped("unequal", n_groups, 0.8, 0.05, slope)
+            yield Job("groups", process, _Groups(made, process, numbers=False))
 
 
 @dataclass(frozen=True)
 class _Groups:
     made: Grouped
     process: dict[str, Any]
+    numbers: bool = True
 
     def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
-        tallies = {"share": Tally(), "number": Tally()}
+        truth = self.made.truth
+        tallies = {"share": Tally()}
+        if self.numbers:
+            tallies["number"] = Tally()
         for _ in range(n_draws):
             values, groups = self.made.draw(rng)
             ids = [str(i) for i in range(len(values))]
@@ -190,8 +222,9 @@ class _Groups:
             card = summarise(
                 records, [ms.mean_of("correct", bounds=(0.0, 1.0)), ms.mean_of("number")]
             )
-            for name, column in (("share", "correct"), ("number", "number")):
-                tallies[name].add(self.made.rate, _ends(card[column].ci))
+            for name, tally in tallies.items():
+                column = "correct" if name == "share" else name
+                tally.add(truth, _ends(card[column].ci))
         return [Cell.of("groups", name, self.process, tally) for name, tally in tallies.items()]
 
 
@@ -401,6 +434,10 @@ def _gate_jobs() -> Iterator[Job]:
                     "correlation": shared,
                 }
                 yield Job("gates", process, _Gate(metric, process), share=0.5)
+    for n in (30, 100, 300, 1000):
+        for margin in (0.01, 0.03):
+            process = {"n": n, "margin": margin}
+            yield Job("gates of numbers", process, _NumberGate(process))
 
 
 @dataclass(frozen=True)
@@ -433,3 +470,28 @@ class _Gate:
             passed = diff.ci_low > -(a - b)
             tally.add(0.0, (-1.0, 1.0) if passed else (1.0, 2.0))
         return [Cell.of("gates", self.metric, p, tally)]
+
+
+@dataclass(frozen=True)
+class _NumberGate:
+    """B, which agrees with A but for a few lost units, is worse by exactly the margin."""
+
+    process: dict[str, Any]
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        n, margin = self.process["n"], self.process["margin"]
+        spec = ms.mean_of("reward", higher_is_better=True)
+        ids = [str(i) for i in range(n)]
+        tally = Tally()
+        for _ in range(n_draws):
+            a, b = (
+                {"all": Records.from_columns({"reward": values}, unit_id=ids)}
+                for values in RareLosses(margin).draw(rng, n)
+            )
+            cell = compare_records(a, b, [spec]).cells[0]
+            if cell.ci_low is None or cell.delta is None or cell.unseen is None:
+                tally.add(0.0, None)
+                continue
+            passed = min(cell.ci_low, cell.delta - cell.unseen) > -margin  # as claims have it
+            tally.add(0.0, (-1.0, 1.0) if passed else (1.0, 2.0))
+        return [Cell.of("gates of numbers", "reward", self.process, tally)]

@@ -1,7 +1,7 @@
 """Data-generating processes: labelled scores whose true metrics are known."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +61,47 @@ class Binormal:
 
 
 @dataclass(frozen=True)
+class OnTop:
+    """Two normal classes; a small part of the negatives is above nearly all positives."""
+
+    part: float = 0.03
+
+    def draw(
+        self, rng: np.random.Generator, n: int, prevalence: float
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Return labels and scores of n rows."""
+        y = (rng.random(n) < prevalence).astype(np.int64)
+        negative = np.where(rng.random(n) < self.part, 4.0, -3.0)
+        return y, np.where(y == 1, 2.0, negative) + rng.normal(size=n)
+
+
+@dataclass(frozen=True)
+class RareLosses:
+    """A column of two systems that agree but for units on which B loses everything."""
+
+    margin: float
+    """By how much B is worse: units are lost as often as it takes."""
+    noise: float = 0.05
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """Return the values of A and of B."""
+        a = rng.beta(6.0, 2.0, n)
+        near = a + self.noise * (rng.random(n) - 0.5)
+        return a, np.where(rng.random(n) < self.margin / 0.75, 0.0, near)
+
+
+@dataclass(frozen=True)
 class Grouped:
-    """0/1 values in groups: rates of groups vary around the mean with a given correlation."""
+    """0/1 values in groups: rates of groups vary around the mean with a given correlation.
+
+    With ``slope`` the logit of a group's rate also changes with the log of its size.
+    """
 
     sizes: str
     n_groups: int
     rate: float
     icc: float
+    slope: float = 0.0
 
     def group_sizes(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the number of rows of each group."""
@@ -84,13 +118,29 @@ class Grouped:
     def draw(self, rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
         """Return values and groups."""
         sizes = self.group_sizes(rng)
+        rates = self._rates(rng, sizes)
+        groups = np.repeat(np.arange(self.n_groups), sizes)
+        return (rng.random(len(groups)) < rates[groups]).astype(np.float64), groups
+
+    @property
+    def truth(self) -> float:
+        """The share of all rows of a population of groups."""
+        if not self.slope:
+            return self.rate
+        rng = np.random.default_rng(0)
+        many = replace(self, n_groups=400_000)
+        sizes = many.group_sizes(rng)
+        return float((sizes * many._rates(rng, sizes)).sum() / sizes.sum())
+
+    def _rates(self, rng: np.random.Generator, sizes: NDArray[np.int64]) -> Array:
+        rates = np.full(self.n_groups, self.rate)
         if self.icc:
             worth = 1.0 / self.icc - 1.0
             rates = rng.beta(self.rate * worth, (1.0 - self.rate) * worth, self.n_groups)
-        else:
-            rates = np.full(self.n_groups, self.rate)
-        groups = np.repeat(np.arange(self.n_groups), sizes)
-        return (rng.random(len(groups)) < rates[groups]).astype(np.float64), groups
+        if not self.slope:
+            return rates
+        rates = np.clip(rates, 1e-9, 1.0 - 1e-9)
+        return sigmoid(np.log(rates / (1.0 - rates)) + self.slope * (np.log(sizes) - 2.0))
 
 
 Shape = Callable[[np.random.Generator, int], Array]

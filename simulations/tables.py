@@ -24,7 +24,7 @@ def failures(cells: Cells) -> list[str]:
         if cell["grid"] == "paired null":
             if cell["rate"] > MAX_TYPE_I + slack:
                 lines.append(f"{where}: type I error {shown}")
-        elif cell["grid"] == "gates":
+        elif cell["grid"] in ("gates", "gates of numbers"):
             if cell["rate"] > MAX_FALSE_PASSES + slack:
                 lines.append(f"{where}: false passes {shown}")
         elif cell["rate"] < MIN_COVERAGE - slack:
@@ -52,6 +52,7 @@ def _tables(cells: Cells, draws: int) -> str:
         _rates("paired null", by_grid, ("n", "prevalence"), "type I error"),
         _coverage("paired alternative", by_grid, ("n", "prevalence"), "metric"),
         _rates("gates", by_grid, ("n", "prevalence"), "false passes"),
+        _rates("gates of numbers", by_grid, ("n", "margin"), "false passes of a column of numbers"),
         _widths(by_grid.get("rows", []) + by_grid.get("means", [])),
     ]
     return "\n\n".join(filter(None, parts))

@@ -14,6 +14,7 @@ from eval_toolkit.analysis.units import CommonUnits, right_or_wrong
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
+from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
@@ -139,6 +140,8 @@ class RunDifference(Interval[float | None]):
     """Folds whose differences were averaged; 0 where units were compared."""
     n_folds_failed: int = 0
     """Folds without a value on one side."""
+    unseen: float | None = field(default=None, compare=False, repr=False)
+    """How far units of a kind that was not drawn may move a mean of numbers without known bounds."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -161,7 +164,8 @@ class RunDifference(Interval[float | None]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        names = [name for name in self.__dataclass_fields__ if name != "samples"]
+        left_out = ("samples", "unseen")
+        names = [name for name in self.__dataclass_fields__ if name not in left_out]
         return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
 
 
@@ -202,7 +206,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
         if isinstance(spec, ColumnSpec):
             if task.macro_by is not None:
                 return _macro_difference(cell, values, draws)
-            return _mean_difference(cell, values, draws)
+            return _mean_difference(cell, values, spec.bounds, draws)
         if isinstance(spec, (SumsSpec, StatisticSpec)) or columns != SCORED:
             return _redrawn_difference(cell, spec, values, draws)
         return _scored_difference(cell, task, spec, values, draws)
@@ -356,8 +360,10 @@ def _bootstrapped(
     )
 
 
-def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
-    """Return the difference of means: of shares by Tango's interval, of numbers by Student's."""
+def _mean_difference(
+    cell: RunDifference, values: _Values, bounds: tuple[float, float], draws: Draws
+) -> RunDifference:
+    """Return the difference of means: of shares by Tango's interval, of others by `mean_interval`."""
     (a,), (b,), groups = values.a, values.b, values.groups
     value_a, value_b = float(a.mean()), float(b.mean())
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
@@ -365,7 +371,11 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
         return replace(cell, reason="no interval: a standard error needs two units or groups")
     if values.right_or_wrong:
         return _shares(cell, a, b, groups, draws)
-    bounds = (0.0, 1.0) if values.rates else (-math.inf, math.inf)
+    bounds = (0.0, 1.0) if values.rates else bounds
+    known = all(map(math.isfinite, bounds))
+    if not known:
+        bounds = (-math.inf, math.inf)
+        cell = replace(cell, unseen=_reach_of_unseen(a, b, cell.n_groups, draws.confidence))
     mean = paired_mean_diff(
         a, b, groups=groups, bounds=bounds, share=False, confidence=draws.confidence
     )
@@ -380,6 +390,16 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
         test=mean.method,
         reason=mean.reason,
     )
+
+
+def _reach_of_unseen(a: FloatArray, b: FloatArray, n: int, confidence: float) -> float:
+    """Return how far units that fail, of which none was drawn, may move a mean difference.
+
+    Of n units or groups without a failure up to z²/(n + z²) of all may fail (the upper end of the
+    score interval at 0 of n), each by as much as the values of both systems range.
+    """
+    square = critical_value(confidence) ** 2
+    return square / (n + square) * float(max(a.max(), b.max()) - min(a.min(), b.min()))
 
 
 def _shares(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eval_toolkit import metrics
+from eval_toolkit._internal.validation import number
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
@@ -12,6 +13,7 @@ from eval_toolkit.inference.calibration_statistics import (
     SmoothError,
 )
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.partial_area import PartialRocAuc
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
@@ -28,9 +30,16 @@ def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
     return over(n_bins, "max")
 
 
+def _roc_area(*, max_fpr: float | None = None) -> Statistic:
+    if max_fpr is None or max_fpr == 1.0:
+        return RocAuc()
+    number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+    return PartialRocAuc.up_to(max_fpr)
+
+
 _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.pr_auc: AveragePrecision,
-    metrics.roc_auc: RocAuc,
+    metrics.roc_auc: _roc_area,
     metrics.brier_score: lambda: BRIER,
     metrics.log_loss: lambda: LOG_LOSS,
     metrics.expected_calibration_error: EqualWidthError,

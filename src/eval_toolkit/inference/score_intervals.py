@@ -104,12 +104,13 @@ def check_classes(
     fewest = int(np.argmin(counts))
     if counts[fewest] >= MIN_CLASS - 1e-9:
         return
-    which = "positive" if data.labels[support[fewest]].all() else "negative"
+    which = "positive" if data.labels[support[fewest]].any() else "negative"
     what = "rows" if plan.is_independent else "groups (effective number)"
     if counts[fewest] == 1.0 and plan.is_independent:
         what = "row"
+    among = getattr(statistic, "among", "") if which == "negative" else ""
     raise UndefinedMetricError(
-        f"{counts[fewest]:.3g} {which} {what}; an interval of {statistic.name} needs at least "
+        f"{counts[fewest]:.3g} {which} {what}{among}; an interval of {statistic.name} needs at least "
         f"{MIN_CLASS} of each class"
     )
 

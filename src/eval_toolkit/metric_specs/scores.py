@@ -13,7 +13,13 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.prepared import SCORED
-from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
+from eval_toolkit.inference.statistics import (
+    BRIER,
+    LOG_LOSS,
+    AveragePrecision,
+    RecallAtFpr,
+    RocAuc,
+)
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
@@ -130,12 +136,12 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     >>> partial_roc_auc(0.1).name
     'roc_auc_max_fpr_0.1'
     """
-    from eval_toolkit.inference.column_statistics import CallableStatistic
+    from eval_toolkit.inference.partial_area import PartialRocAuc
 
     limit = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
     name = make_spec_name("roc_auc", max_fpr=_shortest(limit))
-    return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))
+    return ScoreSpec(name, function, PartialRocAuc.up_to(limit) if limit < 1.0 else RocAuc())
 
 
 def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = None) -> ScoreSpec:

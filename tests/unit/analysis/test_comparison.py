@@ -195,6 +195,24 @@ def test_shares_get_the_score_test_and_means_that_of_their_interval():
     assert down.cells[0].higher_is_better is False
 
 
+def test_declared_bounds_are_those_of_the_difference():
+    rng = np.random.default_rng(5)
+    sides = [rng.beta(8.0, 1.0, N) for _ in "ab"]
+    held = [{"t": Records.from_columns({"bleu": side}, unit_id=IDS)} for side in sides]
+    bounded = ms.mean_of("bleu", bounds=(0.0, 1.0))
+    cell = compare_records(*held, [bounded]).cells[0]
+    mean = paired_mean_diff(*sides, bounds=(0.0, 1.0))
+    assert (cell.ci_low, cell.ci_high, cell.p_value) == (mean.ci_low, mean.ci_high, mean.p_value)
+    assert cell.method == "paired gaffke"
+    assert cell.unseen is None
+    half_known = ms.mean_of("bleu", bounds=(0.0, float("inf")))
+    cell = compare_records(*held, [half_known]).cells[0]
+    assert cell.method == "paired skewness-corrected t"
+    assert "unseen" not in cell.to_dict()
+    spread = max(map(np.max, sides)) - min(map(np.min, sides))
+    assert cell.unseen == pytest.approx(1.96**2 / (N + 1.96**2) * spread, rel=1e-4)
+
+
 def test_groups_are_kept_together_and_attempts_averaged():
     groups = [f"g{i // 6}" for i in range(N)]
     a, b = columns(1, groups, attempts=3), columns(2, None, attempts=3)

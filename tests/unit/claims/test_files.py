@@ -288,6 +288,25 @@ def varied(labels):
     return 0.5 + 0.1 * labels + 0.02 * (np.arange(len(labels)) % 11)
 
 
+def test_agreement_of_few_units_does_not_show_that_none_fails(tmp_path):
+    """Units differ by little, and a failure would cost far more: 30 of them may hide it."""
+
+    def similar(seed):
+        return lambda y: (
+            np.linspace(0.3, 1.0, len(y)) + 0.01 * np.random.default_rng(seed).random(len(y))
+        )
+
+    cell = CELL.replace("pr_auc", "toxicity") + "non_inferior_by = 0.02\n"
+    claim = load_claims_text(tmp_path, HEAD + cell)
+    for n, passed in ((30, False), (300, True)):
+        old = make_run(tmp_path, f"old{n}", noise=0.1, n=n, column=similar(1))
+        new = make_run(tmp_path, f"new{n}", noise=0.1, n=n, column=similar(2))
+        found = evaluate_gate(new, claim, old).claims[0]
+        assert found.evidence["non_inferior:test:guard:toxicity"]["ci_high"] < 0.01
+        assert found.passed is passed, found.message
+        assert f"failures that {n} units need not show" in found.message
+
+
 def test_the_direction_of_a_column_is_said_by_claim_or_run(tmp_path):
     old = make_run(tmp_path, "old", noise=0.1, column=lambda y: 0.2 + 0.1 * y)
     new = make_run(tmp_path, "new", noise=0.1, column=varied)

@@ -583,7 +583,9 @@ def test_recognised_metrics():
     assert five == EqualWidthError(5)
     partial_auc = statistic_for(functools.partial(metrics.roc_auc, max_fpr=0.1))
     assert partial_auc.needs.rows
-    assert partial_auc.bounds == (0.0, 1.0)
+    least = metrics.roc_auc([1, 0, 0], [0.0, 1.0, 1.0], max_fpr=0.1)  # no area at all
+    assert partial_auc.bounds == (pytest.approx(least), 1.0)
+    assert statistic_for(functools.partial(metrics.roc_auc, max_fpr=1.0)) == RocAuc()
     assert statistic_for(RecallAtFpr(0.1)) == RecallAtFpr(0.1)
     assert statistic_for(metrics.maximum_calibration_error) == EqualMassError(10, "max")
     uniform = functools.partial(metrics.maximum_calibration_error, strategy="uniform", n_bins=4)

@@ -140,6 +140,35 @@ class TestRecallAtFpr:
         assert cell.ci.ci_high > held.high
 
 
+class TestPartialAuc:
+    def test_too_few_negatives_up_to_the_rate(self) -> None:
+        y, scores = _rows(30, 29, 2.0)
+        cell = scorecard(y, scores, metrics=[ms.partial_roc_auc(0.1)])["roc_auc_max_fpr_0.1"]
+        assert cell.status == "ok"
+        assert cell.ci is None
+        assert cell.reason == (
+            "no interval: 2 negative rows up to a false-positive rate of 0.1; an interval of "
+            "roc_auc_max_fpr_0.1 needs at least 3 of each class"
+        )
+        y, scores = _rows(30, 9, 2.0)
+        cell = scorecard(y, scores, metrics=[ms.partial_roc_auc(0.1)])["roc_auc_max_fpr_0.1"]
+        assert cell.reason.startswith("no interval: 0 negative rows up to")
+
+    def test_three_negatives_tell_little(self) -> None:
+        """Of 30 negatives three lie up to a rate of 0.1: one of them on top is half of the area."""
+        y = np.repeat([1, 0], [30, 30])
+        card = scorecard(y, y * 0.8 + 0.1, metrics=[ms.partial_roc_auc(0.1), ms.roc_auc])
+        assert card["roc_auc_max_fpr_0.1"].value == 1.0
+        assert card["roc_auc_max_fpr_0.1"].ci.ci_low < 0.75
+        assert card["roc_auc"].ci.ci_low > 0.85
+
+    def test_up_to_a_rate_of_one_it_is_the_whole_area(self) -> None:
+        y, scores = _rows(20, 60, 1.0)
+        part, whole = ms.partial_roc_auc(1.0), ms.roc_auc
+        card = scorecard(y, scores, metrics=[part, whole])
+        assert card[part.name].ci == card[whole.name].ci
+
+
 class TestAuc:
     def test_trials_of_normal_classes_equal_the_bivariate_normal_integral(self) -> None:
         from scipy.stats import multivariate_normal, norm
