@@ -40,7 +40,7 @@ def test_says_what_the_library_says(as_json: Json, runs: list[str]) -> None:
 def test_prints_ranks_pairs_and_how_they_were_made(command: Command, runs: list[str]) -> None:
     code, out, _ = command("leaderboard", *runs, "--draws", 500)
     assert code == 0
-    assert "no other is shown to beat: says x" in out
+    assert "not significantly worse than any other: says x" in out
     assert "says x − says z" in out
     assert "share of 500 resamples" in out
     assert "p-values corrected for the number of pairs (holm) decide which is better" in out
@@ -115,7 +115,7 @@ def test_a_majority_is_ranked_and_a_corpus_score_is_not(
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["a=RUN0", "RUN1"], "name every run (NAME=RUN), or none"),
+        (["a=RUN0", "RUN1"], "give a name to every run (NAME=RUN), or to none"),
         (["RUN0"], "a leaderboard needs two systems"),
         (["RUN0", "RUN1", "--metric", "f1"], "has no column 'f1'; all have exact_match"),
         (["RUN0", "nowhere"], "nowhere"),

@@ -128,7 +128,7 @@ class TestPilot:
 
     def test_groups_are_the_unit(self, command: Command, preds: Path) -> None:
         _, out, _ = command("plan", "pilot", preds, "--width", 0.02, "--group", "author")
-        assert "groups of rows like these 40, which give roc_auc" in out
+        assert "groups of rows like these 40, which have roc_auc" in out
 
     def test_one_score(self, command: Command, preds: Path) -> None:
         scores = ("--score", "score", "--score", "better")
@@ -330,7 +330,7 @@ class TestVariance:
 def test_words(command: Command) -> None:
     code, out, err = command("plan", "rate", "--width", 0.1, "--expected", 0.9)
     assert (code, err) == (0, "")
-    assert out.startswith("141 rows to know a rate near 0.9 to a 95 % interval of width 0.1.\n")
+    assert out.startswith("141 rows to estimate a rate near 0.9 to a 95 % interval of width 0.1.\n")
 
 
 def test_help_shows_examples(command: Command) -> None:

@@ -119,7 +119,7 @@ class TestLevels:
     def test_what_each_way_amounts_to(self, way):
         held = levels._tried(way)
         broken = [name for name, holds in held.items() if not holds]
-        assert broken == (["be among other processes"] if way == LANDLOCK else [])
+        assert broken == (["see other processes"] if way == LANDLOCK else [])
 
     @each("code", ESCAPES.values(), ids=list(ESCAPES))
     def test_there_is_no_way_out(self, way, outside, code):

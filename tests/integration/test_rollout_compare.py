@@ -285,7 +285,7 @@ class TestMadeDifferently:
         assert found.version_changes == {}
         assert found["seeds", "m", "attack_success"].delta == -1.0
         assert found.notes == (
-            "target: m in both, set up differently",
+            "target: m in both, with different settings",
             "system prompt: none in A, Be kind. in B",
             "rollouts per seed: 1 in A, 2 in B",
             "scored in A alone: refusal",

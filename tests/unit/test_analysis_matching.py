@@ -87,9 +87,7 @@ class TestTwoTools:
             by_id.ci_high,
             by_id.p_value,
         )
-        assert result.notes == (
-            "sums: 30 units were paired by their input and target, as ids differ",
-        )
+        assert result.notes == ("sums: 30 units were paired by input and target, since ids differ",)
 
     def test_units_are_paired_by_input_where_targets_are_written_differently(
         self, tmp_path: Path
@@ -189,7 +187,7 @@ class TestTwoTools:
         relabelled = ["7 or so", *TARGETS[1:]]
         b = stored(tmp_path, "b", ids=TARGETS, values=GOOD, targets=relabelled)
         notes = compare_runs(a, b, match=MatchSpec(units="input")).notes
-        assert "1 of these 30 have another target in B" in notes[-1]
+        assert "1 of these 30 have a different target in B" in notes[-1]
 
     @pytest.mark.parametrize(
         ("pair", "run"), [({"exact_match": "nope"}, "b"), ({"nope": "exact_match"}, "a")]

@@ -172,7 +172,9 @@ class TestFitting:
         assert SEEN["fit"] == []
 
     def test_bad_fit(self) -> None:
-        with pytest.raises(InvalidTypeError, match="a Fixed without `fit`, and `fit` is True"):
+        with pytest.raises(
+            InvalidTypeError, match="a Fixed without a `fit` method, but `fit` is True"
+        ):
             run(fit=True)
         with pytest.raises(InvalidInputError, match="makes scorers, and `fit` is False"):
             run(Fits, fit=False)

@@ -310,7 +310,7 @@ class TestLeaderboard:
         assert board.ranking.best == ("good",)
         assert board.tasks[0].n_units == 100
         assert board.tasks[0].n_left_out == 1
-        assert board.left_out == ("quiz: 1 units that not every system measured",)
+        assert board.left_out == ("quiz: 1 units not measured by every system",)
         assert board.rows()[0]["quiz"] == pytest.approx(0.8)
         assert board.to_dict()["tasks"][0]["metric"] == "right"
 

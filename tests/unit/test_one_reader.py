@@ -392,7 +392,7 @@ def test_the_first_five_bad_rows_are_listed(written: Any, user: str) -> None:
     ("name", "content", "how", "message"),
     [
         ("p.csv", "", {}, "the file is empty (0 bytes)"),
-        ("p.csv", "id;label\n", {}, "there are no rows below the column names"),
+        ("p.csv", "id;label\n", {}, "the file has no rows below the column names"),
         ("p.csv", "id,label\n1\n", {}, "line 2: Expected Number of Columns: 2 Found: 1"),
         ("p.csv", "id;label\n1;2;3\n", {}, "the columns seem to be separated by semicolons"),
         ("p.csv", "a;b|c;d|e\n1;0|1;0|1\n", {}, "may be separated by semicolons or vertical bars"),

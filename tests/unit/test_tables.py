@@ -69,7 +69,7 @@ def test_a_separator_that_cuts_not_every_row_alike_is_named(tmp_path, name, text
         column_names(tmp_path / name)
     assert str(caught.value) == (
         f"{tmp_path / name}: the columns seem to be separated by {word}: the first line has 2 cells "
-        "then, but row 2 has 1; name the separator with `separator`, or the one column with `header`"
+        "then, but row 2 has 1; specify the separator with `separator`, or a single column with `header`"
     )
     assert column_names(tmp_path / name, FileFormat(header=["all"])) == ["all"]
     usual = "," if name == "x.csv" else "\t"
@@ -84,9 +84,9 @@ def test_one_column_of_texts_is_read_whatever_is_in_them(tmp_path):
 @pytest.mark.parametrize(
     ("begin", "what"),
     [
-        (b"PAR1", "is a Parquet file; name it .parquet"),
-        (b"\x1f\x8b\x08", "is compressed with gzip; let its name end in .gz"),
-        (b"PK\x03\x04", "is a zip archive or an Excel file; name an Excel file .xlsx"),
+        (b"PAR1", "is a Parquet file; rename it to .parquet"),
+        (b"\x1f\x8b\x08", "is compressed with gzip; rename it to end in .gz"),
+        (b"PK\x03\x04", "is a zip archive or an Excel file; rename an Excel file to .xlsx"),
         (b"\xff\xfei\0d\0", "is encoded as UTF-16; save it as UTF-8"),
     ],
 )
@@ -159,7 +159,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
         (
             "a.csv",
             b'x,y\n"1,2\n3,4\n',
-            "a.csv: line 2: Value with unterminated quote found; quoting=False takes quotes as they stand",
+            "a.csv: line 2: Value with unterminated quote found; quoting=False treats quotes as ordinary characters",
         ),
         (
             "a.csv.gz",
@@ -169,7 +169,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
         (
             "a.jsonl",
             b'{"x":1,"X":2}\n',
-            "a.jsonl: the keys 'x' and 'X' differ by case only; rename one",
+            "a.jsonl: the keys 'x' and 'X' differ only by case; rename one",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What has a new home: old names of modules, and of the root, still import the very same things."""
+"""Import hooks and tables for old names of modules and objects."""
 
 import sys
 from importlib import import_module
@@ -23,7 +23,7 @@ MOVED = {
     "scorers": "harness.scorers",
     "viewer": "report.viewer",
 }
-"""Old name in the package, and the new one."""
+"""Old module name and new module name."""
 MOVED_NAMES = {
     "errors": """
         ArtifactError InfeasibleError InvalidTypeError LeakageError MissingColumnError
@@ -166,12 +166,12 @@ MOVED_NAMES = {
     "integrations.sklearn": "sklearn_scorer",
     "integrations.executors": "open_executor",
 }
-"""Module, and the names of it that the root gives but no longer lists."""
+"""Names that the root package still provides but no longer lists, by module."""
 _ROOT = "eval_toolkit."
 
 
 class _Alias:
-    """Loads a module under its old name: the module at its new home, as it is there."""
+    """Loader that returns the module at its new location under its old name."""
 
     def __init__(self, home: str) -> None:
         self._module = import_module(home)
@@ -181,7 +181,7 @@ class _Alias:
         return self._module
 
     def get_code(self, fullname: str) -> Any:
-        """Return what ``python -m`` runs under the old name."""
+        """Return the code that ``python -m`` runs under the old name."""
         return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
 
     def exec_module(self, module: ModuleType) -> None:
@@ -189,7 +189,7 @@ class _Alias:
 
 
 class _OldNames:
-    """Finds modules by their old names."""
+    """Finder for modules by their old names."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith(_ROOT):
@@ -202,7 +202,7 @@ class _OldNames:
 
 
 def find_moved() -> None:
-    """Let the old names of modules be imported.
+    """Install the import hook for old module names.
 
     Examples
     --------

@@ -27,7 +27,7 @@ __all__ = ["check"]
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
 _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
-"""Patterns of the files read from a folder of texts."""
+"""File patterns searched in a folder of texts."""
 
 
 @click.command()
@@ -131,7 +131,7 @@ def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
         there = sorted(one for one in Path(path).rglob("*") if one.is_file() and one.stat().st_size)
         texts = [one for one in there if _TEXTS.search(one.name.lower())]
         if not texts:
-            raise InvalidInputError(f"{path}: there is no txt, CSV, TSV, JSONL or Parquet file")
+            raise InvalidInputError(f"{path}: no txt, CSV, TSV, JSONL or Parquet file")
         files += texts
         if len(there) > len(texts):
             left = next(one for one in there if one not in texts)
@@ -183,7 +183,7 @@ class _Finding:
 
     @property
     def row(self) -> list[CellLike]:
-        """Text of the count; nothing found among zero items is not a pass."""
+        """Return the row of the table; zero findings among zero items is not a pass."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
         return [self.name, Status(state), self.n, self.of, self.words]
 
@@ -201,16 +201,21 @@ class _Found:
         lines = []
         if (corpus := self.corpus) is not None:
             judged = sum(item.n_grams > 0 for item in corpus.items)
-            words = f"at least {corpus.threshold:g} of their runs of {corpus.n} words"
+            words = f"at least {corpus.threshold:g} of their {corpus.n}-word n-grams"
             n = len(corpus.flagged_ids)
             lines.append(_Finding("items in the corpus", "error", n, judged, words))
         if (shots := self.shots) is not None:
             shown, leaked = len(shots.shown_ids), len(shots.leaked_ids)
-            said = f"by chance about {shots.n_answer_in_other_shots:,}"
+            said = f"about {shots.n_answer_in_other_shots:,} expected by chance"
             rows = (
-                ("items that their own prompt asks", "error", shown, "as one of its examples"),
-                ("items that other prompts ask", "warning", leaked - shown, "as an example"),
-                ("answers said by own examples", "info", len(shots.answer_in_shots), said),
+                ("items repeated in their own prompt", "error", shown, "as a few-shot example"),
+                (
+                    "items repeated in other prompts",
+                    "warning",
+                    leaked - shown,
+                    "as a few-shot example",
+                ),
+                ("answers given by their own examples", "info", len(shots.answer_in_shots), said),
             )
             lines += [_Finding(*row[:3], shots.n_items, row[3]) for row in rows]
         return lines
@@ -240,7 +245,7 @@ class _Found:
         if self.shots is not None:
             looked.append(f"{self.shots.n_examples:,} examples")
         n = len(self.corpus.items) if self.corpus is not None else self._n_items()
-        return [f"task {self.task.NAME}: {n:,} items, looked for in {' and '.join(looked)}"]
+        return [f"task {self.task.NAME}: {n:,} items, searched in {' and '.join(looked)}"]
 
     def _n_items(self) -> int:
         return 0 if self.shots is None else self.shots.n_items
@@ -261,7 +266,7 @@ class _Found:
             for item in touched[:_SHOWN]
         ]
         more = f", the first {_SHOWN} of {len(touched):,}" if len(touched) > _SHOWN else ""
-        return Table(["item", "share", "word runs", "verdict"], rows, f"in the corpus{more}")
+        return Table(["item", "share", "n-grams", "verdict"], rows, f"in the corpus{more}")
 
     def _pairs(self) -> Table:
         known = () if self.shots is None else self.shots.shared
@@ -277,7 +282,7 @@ class _Found:
         ]
         more = f", the first {_SHOWN} of {len(known):,}" if len(known) > _SHOWN else ""
         header = ["item", "example", "similarity", "in its own prompt"]
-        return Table(header, rows, f"examples that ask the same{more}")
+        return Table(header, rows, f"examples equal to an item{more}")
 
     def _notes(self) -> list[str]:
         notes = []
@@ -285,17 +290,17 @@ class _Found:
             short = sum(not item.n_grams for item in corpus.items)
             if short:
                 notes.append(
-                    f"not looked for: {short:,} items without a run of {corpus.n} words; a smaller "
-                    "--ngram takes them in"
+                    f"not searched: {short:,} items with fewer than {corpus.n} words; a smaller "
+                    "--ngram includes them"
                 )
             if corpus.flagged_ids:
-                notes.append("wording that all prompts share counts too: read what was found")
+                notes.append("text shared by all prompts counts too: inspect the matches")
             if corpus.rate.ci is not None:
                 notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:
-            notes.append("not checked: a corpus (--corpus)")
+            notes.append("not checked: training corpora (--corpus)")
         if self.shots is None:
-            notes.append("not checked: examples, the task is asked without (--fewshot)")
+            notes.append("not checked: few-shot examples, the prompts have none (--fewshot)")
         return notes
 
 
@@ -310,5 +315,5 @@ def _effect_table(effects: Sequence["ContaminationEffect"]) -> Table:
         ]
         for effect in effects
     ]
-    header = ["metric", "all items", "without those found", "those found alone", "all − without"]
-    return Table(header, rows, "what they did to the run")
+    header = ["metric", "all items", "without flagged items", "flagged items only", "all − without"]
+    return Table(header, rows, "effect on the run")

@@ -37,7 +37,7 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 @click.option(
     "--loader",
     metavar="NAME",
-    help="Loader to use instead of FILES: a name, options in braces, or module:object.",
+    help="Loader to use instead of FILES: a name with optional {options}, or module:object.",
 )
 @click.option(
     "--scorer",
@@ -45,8 +45,10 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
     metavar="[LABEL=]NAME",
     multiple=True,
     required=True,
-    help="Scorer that returns P(positive): a name, options in braces, or module:object. "
-    "Repeatable.",
+    help=(
+        "Scorer that returns P(positive): a name with optional {options}, or module:object. "
+        "Repeatable."
+    ),
 )
 @click.option(
     "--check",
@@ -60,10 +62,10 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
     default="raise",
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
-    help="On leakage errors: stop and exit with 1, continue and keep the report, or drop the rows.",
+    help="On leakage errors: stop and exit with 1, continue and report them, or drop the rows.",
 )
 @click.option(
-    "--splitter", metavar="NAME", help="Splitter of one split: fit and evaluate fold by fold."
+    "--splitter", metavar="NAME", help="Splitter of a single split: fit and evaluate on each fold."
 )
 @click.option(
     "--on",
@@ -76,7 +78,13 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 @click.option(
     "--threshold-on", metavar="SPLIT", help="Split on which --select selects the threshold."
 )
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Repeatable.")
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    help=("Metric to compute: roc_auc, f1=0.5, … Repeatable."),
+)
 @click.option(
     "--save",
     metavar="FOLDER",
@@ -116,7 +124,7 @@ def evaluate(
     if bool(files) == (loader is not None):
         raise click.UsageError("give either FILES or --loader")
     if loader is not None and reading != Reading():
-        raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
+        raise click.UsageError("a loader defines its own columns: --text, --label … apply to FILES")
     if overwrite and save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (select is None) != (threshold_on is None) and splitter is None:
@@ -193,7 +201,7 @@ def _read(files: Sequence[str], reading: Reading) -> dict[str, Data]:
         if one.n_without_text:
             row = int(one.without_text.argmax())
             raise InvalidInputError(
-                f"{one.file}: row {row + 1}: the text is missing; every row needs one to be scored"
+                f"{one.file}: row {row + 1}: the text is missing; every row to be scored needs one"
             )
     return data
 
@@ -280,7 +288,7 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
 
 
 _Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
-"""Slice and scorer, number of rows, cells by metric."""
+"""Slice, scorer, number of rows, and cells by metric."""
 
 
 def _rows(result: RunResult) -> list[_Row]:

@@ -70,7 +70,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 @click.option(
     "--text",
     metavar="COLUMN",
-    help="Column of the text of the rows; --save stores it for reports. Secrets are redacted.",
+    help="Text column; --save stores it for reports, with secrets redacted.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -126,16 +126,16 @@ class _Asked:
         """Raise if an option does not apply to a run, whose columns are fixed."""
         if self.threshold_from is not None:
             raise click.UsageError(
-                "--threshold-from reads files of predictions; a run is scored with --threshold"
+                "--threshold-from applies to files of predictions; for a run, pass --threshold"
             )
         if self.save is not None:
             raise click.UsageError(
-                "--save stores files of predictions; a run is stored already (`rescore --out`)"
+                "--save applies to files of predictions; a run is already stored (`rescore --out`)"
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored alone and stores its own columns: --label, "
-                "--score, --group, --id and the like are for files"
+                f"{paths[0]}: a run is scored by itself and stores its own columns: --label, "
+                "--score, --group, --id and similar options apply to files"
             )
 
 
@@ -231,7 +231,7 @@ class Chosen:
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that shows these rows to be disjoint from the scored ones, or None."""
+    """Column that shows these rows to be disjoint from the scored rows, or None."""
 
 
 def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
@@ -242,8 +242,8 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
     for file in files:
         if file.resolve() in used:
             raise InvalidInputError(
-                f"{file}: --threshold-from is among the files that are scored; a threshold "
-                "must be chosen on other rows"
+                f"{file}: --threshold-from is also a scored file; select the threshold on other "
+                "rows"
             )
     columns = replace(wanted, label=found.label, scores=tuple(found.scores), by=(), group=None)
     names = [tables.column_names(file, wanted.file_format) for file in files]

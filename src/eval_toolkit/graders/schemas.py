@@ -1,4 +1,4 @@
-"""JSON schemas that tasks bring, checked on values that models write.
+"""JSON schemas supplied by tasks, applied to model output.
 
 Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
 on some values, and a schema that refers to itself can take twice as long for every level of them:
@@ -18,16 +18,16 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["SECONDS", "follows", "schema_text"]
 
 SECONDS = 5.0
-"""A check in a worker may take so long; the longest array of numbers that is read takes two."""
+"""Seconds that a check in a worker may take."""
 
 _FEATURE = "a JSON schema"
 _SLOW = ('"pattern', '"uniqueItems"', '"$ref"', '"$dynamicRef"', '"$recursiveRef"')
 _FRAMES = 10_000
-"""Deep enough for any value that is read, a hundred for each of its levels."""
+"""Maximum recursion depth: a hundred per level of a value."""
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a table or as JSON, as the one text that stands for it.
+    """Return a schema, given as a table or as JSON, in a canonical text form.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def schema_text(given: Any) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
-    """Return what checks values against a schema; it fetches nothing from anywhere."""
+    """Return a validator of a schema that never resolves remote references."""
     jsonschema = require("jsonschema", feature=_FEATURE, extra="validation")
     referencing = require("referencing", feature=_FEATURE, extra="validation")
     table = json.loads(schema)
@@ -74,19 +74,19 @@ def _validator(schema: str) -> Any:
     try:
         kind.check_schema(table)
     except jsonschema.SchemaError as error:
-        raise InvalidInputError(f"`schema` is no JSON schema: {error.message[:200]}") from None
+        raise InvalidInputError(f"`schema` is not a JSON schema: {error.message[:200]}") from None
     return kind(table, registry=referencing.Registry())
 
 
 def follows(value: Any, schema: str) -> bool:
-    """Return whether a value follows a schema.
+    """Return whether a value conforms to a schema.
 
     Parameters
     ----------
     value : object
-        Plain JSON types.
+        Value of plain JSON types.
     schema : str
-        What `schema_text` returned.
+        Schema as returned by `schema_text`.
 
     Returns
     -------

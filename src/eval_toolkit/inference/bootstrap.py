@@ -64,7 +64,7 @@ def bootstrap_ci(
         How quantiles of the replicates become an interval. By default the interval that holds with
         few rows of a class and near the ends of the metric's range; see Notes.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     groups : array-like of shape (n,), optional
         Rows that are not independent of each other share a group; whole groups are drawn.
     stratified : bool, default False

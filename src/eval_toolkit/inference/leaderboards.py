@@ -85,7 +85,7 @@ def rank_systems(
         Resamples (at least 100), or draws from the posterior (at least 2000: their quantiles at
         the joint level are the intervals).
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------

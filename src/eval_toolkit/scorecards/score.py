@@ -86,7 +86,7 @@ def scorecard(
     method : {"BCa", "percentile", "basic", "studentized"}, optional
         How every interval is made. By default as in `bootstrap_ci`; see Notes.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     groups : array-like of shape (n,), optional
         Rows that are not independent share a group; whole groups are drawn.
     assumed_prior : float, optional

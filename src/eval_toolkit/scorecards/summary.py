@@ -104,7 +104,7 @@ def summarise(
     n_resamples : int, default 1000
         Bootstrap resamples.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     executor : Executor, optional
         Anything with ``concurrent.futures.Executor.map``; results are the same bits.
 

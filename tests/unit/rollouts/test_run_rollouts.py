@@ -405,7 +405,7 @@ class TestJudges:
         assert stored["rubric"] == "harmfulness"
         assert run_rollouts(system(), SEEDS, depth=1).judges == {}
         notes = rollout_page(done).notes
-        assert any(n.startswith("judge harmfulness (judge): 24 requests asked") for n in notes)
+        assert any(n.startswith("judge harmfulness (judge): 24 requests sent") for n in notes)
 
     @pytest.mark.parametrize("folder", [False, True])
     def test_a_garbled_verdict_is_the_same_with_a_folder_and_without(self, tmp_path, folder):

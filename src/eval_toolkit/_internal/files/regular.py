@@ -1,4 +1,4 @@
-"""Regular files, opened without waiting and read within limits; gzip with its checksum."""
+"""Regular files, opened without blocking and read within limits; gzip with checksums."""
 
 import gzip
 import os
@@ -34,12 +34,12 @@ _KINDS = (
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; anything that could block or never end is refused.
+    """Open a regular file for reading; reject pipes, devices and everything else that could block.
 
     Parameters
     ----------
     path : path
-        A link to a regular file is one.
+        Path of a regular file or of a link to one.
 
     Returns
     -------
@@ -80,16 +80,16 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def open_for_appending(path: str | Path, mode: int) -> int:
-    """Open a regular file to read it and write at its end; it is made where there is none.
+    """Open a regular file for reading and appending; create it if it does not exist.
 
     A link is not followed: a folder that came from somebody else would say which file is changed.
 
     Parameters
     ----------
     path : path
-        The file itself.
+        Path of the file; links are not followed.
     mode : int
-        Permissions of a file that is made.
+        Permissions of a new file.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def open_for_appending(path: str | Path, mode: int) -> int:
 def _kind(mode: int) -> str:
     if stat.S_ISREG(mode):
         return ""
-    return next((word for test, word in _KINDS if test(mode)), "something else")
+    return next((word for test, word in _KINDS if test(mode)), "another type of file")
 
 
 def _kind_at(path: str | Path) -> str:
@@ -136,7 +136,7 @@ def _kind_at(path: str | Path) -> str:
 
 
 def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
-    """Yield the lines that are left in a file, none longer than `limits.LINE_BYTES`.
+    """Yield the remaining lines of a file, none longer than `limits.LINE_BYTES`.
 
     Raises
     ------
@@ -146,13 +146,13 @@ def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     while line := stream.readline(limits.LINE_BYTES + 1):
         if len(line) > limits.LINE_BYTES:
             raise ArtifactError(
-                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, which is the most that is read"
+                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, the maximum"
             )
         yield line
 
 
 def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a regular file of at most so many.
+    """Return the bytes of a regular file, up to a maximum size.
 
     Examples
     --------
@@ -168,14 +168,12 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(data) > most:
-        raise ArtifactError(
-            f"{path}: is longer than {_bytes(most)}, which is the most that is read"
-        )
+        raise ArtifactError(f"{path}: is longer than {_bytes(most)}, the maximum")
     return data
 
 
 def read_up_to(stream: BinaryIO, most: int) -> bytes:
-    """Return what is left in a file, at most so many bytes; room is taken for what is there alone.
+    """Return the rest of a file, up to a maximum size; memory is allocated as needed.
 
     Examples
     --------
@@ -191,12 +189,12 @@ def read_up_to(stream: BinaryIO, most: int) -> bytes:
 
 
 def is_gzip(path: str | Path) -> bool:
-    """Return whether a file's name says that it is compressed with gzip."""
+    """Return whether the name of a file marks it as compressed with gzip."""
     return Path(path).suffix.lower() == ".gz"
 
 
 def pieces_of(path: str | Path) -> Iterator[bytes]:
-    """Yield a regular file's bytes in pieces, unpacked where its name ends in ``.gz``.
+    """Yield the bytes of a regular file in pieces, decompressed if the name ends in ``.gz``.
 
     Lengths and checksums of gzip are verified by the last piece.
 
@@ -226,13 +224,13 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
                 n += len(piece)
                 if n > most:
                     raise ArtifactError(
-                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if this "
-                        "is meant, unpack it with gunzip and read the result"
+                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if "
+                        "this is intended, decompress it with gunzip and read the result"
                     )
                 yield piece
     except EOFError:
         raise ArtifactError(
-            f"{path}: the gzip stream is cut short: it ends at byte {packed}, after {n} unpacked"
+            f"{path}: the gzip stream is truncated: it ends at byte {packed}, after {n} unpacked"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         if n == 0 and "Not a gzipped file" in str(error):
@@ -243,7 +241,7 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 
 
 def check_gzip(path: str | Path) -> None:
-    """Raise `ArtifactError` if a file named ``.gz`` is damaged, cut short or unpacks to too much.
+    """Raise `ArtifactError` if a ``.gz`` file is damaged, truncated or decompresses to too much.
 
     For readers that unpack by themselves and verify nothing. Other files pass.
     """
@@ -253,14 +251,14 @@ def check_gzip(path: str | Path) -> None:
 
 
 def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a file, unpacked where its name ends in ``.gz``; at most so many."""
+    """Return the bytes of a file up to a maximum size, decompressed if its name ends in ``.gz``."""
     parts, n = [], 0
     for piece in pieces_of(path):
         parts.append(piece)
         n += len(piece)
         if n > most:
             raise ArtifactError(
-                f"{path}: holds more than {_bytes(most)}, which is the most that is read at once"
+                f"{path}: contains more than {_bytes(most)}, the maximum that is read at once"
             )
     return b"".join(parts)
 

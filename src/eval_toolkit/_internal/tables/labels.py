@@ -1,4 +1,4 @@
-"""Labels as 0 and 1: one rule for every reader of files and frames, and one message.
+"""Labels as 0 and 1: one rule and one error message for all readers.
 
 A label is 0 or 1 as a number, a truth value, or their text: ``1``, ``1.00``, ``TRUE``, with spaces
 around it. Other words need a `LabelMap`.
@@ -34,25 +34,25 @@ _POSITIVE = (
     "toxic",
     "attack",
 )
-"""Words that are the positive one of two in the advice that a message gives."""
+"""Words suggested as the positive class in messages."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
-"""Where a row is: the file (or what it is in), and the row there."""
+"""Location of a row: the file (or other source), and the row in it."""
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Which labels stand for the classes.
+    """Classes of labels.
 
     Parameters
     ----------
     classes : mapping of str to int
-        0 or 1 by label. Labels are compared as text, without spaces around them, or as numbers.
+        Class (0 or 1) of each label. Labels are compared as stripped text, or as numbers.
     others : int, optional
-        The class of every other label; by default there is no other.
+        Class of all other labels; by default other labels are invalid.
     must_occur : str, optional
-        A label that at least one row must have.
+        Label that at least one row must have.
 
     Examples
     --------
@@ -68,14 +68,13 @@ class LabelMap:
 
     @classmethod
     def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
-        """Read the options ``--positive`` and ``--labels``; None without either."""
+        """Parse the options ``--positive`` and ``--labels``; return None if neither is given."""
         if pair is None:
             return None if positive is None else cls({positive.strip(): 1}, 0, positive)
         names = [name.strip() for name in pair.split(",")]
         if len(names) != 2 or not all(names) or names[0] == names[1]:
             raise InvalidInputError(
-                f"--labels is {pair!r}; it must be the negative and the positive label, "
-                "as in --labels ham,spam"
+                f"--labels is {pair!r}; it must be NEGATIVE,POSITIVE, as in --labels ham,spam"
             )
         if positive is not None and positive != names[1]:
             raise InvalidInputError(
@@ -85,7 +84,7 @@ class LabelMap:
 
     @classmethod
     def of_mapping(cls, label_map: Mapping[Any, int] | None) -> "LabelMap | None":
-        """Return a map of values to 0 and 1, which is checked; None for None."""
+        """Return a checked map of values to 0 and 1; None for None."""
         if label_map is None:
             return None
         if not isinstance(label_map, Mapping) or not label_map:
@@ -98,7 +97,7 @@ class LabelMap:
         return cls({_text(key): int(value) for key, value in label_map.items()})
 
     def class_of(self, value: Any) -> int | None:
-        """Return the class of a label, None where it has none."""
+        """Return the class of a label, or None if it has no class."""
         text = _text(value)
         for spelling in (text, text.strip()):
             if spelling in self.classes:
@@ -112,14 +111,14 @@ class LabelMap:
 
 
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
-    """Return the class of a label: 0, 1, or None for what is missing or no label.
+    """Return the class of a label, 0 or 1; None for missing or invalid labels.
 
     Parameters
     ----------
     value : object
-        A number, a truth value or a text; numpy's and pandas' types, too.
+        Number, boolean or text, including numpy and pandas types.
     labels : LabelMap, optional
-        For labels that are words.
+        Classes of labels that are words.
 
     Examples
     --------
@@ -144,7 +143,7 @@ def _binary(number: Any) -> int | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number in a text; a comma that may stand for thousands is none."""
+    """Return the number in a text; a comma that may separate thousands makes it invalid."""
     mark = decimal_of([text])
     if mark is None:
         return None
@@ -172,13 +171,13 @@ def classes_of(
     Parameters
     ----------
     values : ndarray of shape (n,)
-        As read: numbers, truth values, texts, None.
+        Values as read: numbers, booleans, texts, None.
     place : callable
-        Says where a row is: ``("p.csv", "row 7")``.
+        Returns the location of a row: ``("p.csv", "row 7")``.
     column : str, optional
-        For messages; None where ``place`` names it.
+        Column name for messages; None if ``place`` includes it.
     labels : LabelMap, optional
-        For labels that are words.
+        Classes of labels that are words.
 
     Raises
     ------
@@ -211,7 +210,7 @@ def classes_of(
 
 
 def _coded(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct values and each row's among them; -1 for what has no hash."""
+    """Return the distinct values and each row's index among them; -1 for values without a hash."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):

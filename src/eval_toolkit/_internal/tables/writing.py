@@ -1,4 +1,4 @@
-"""Columns as a file: whole or not at all, equal columns as equal bytes."""
+"""Columns written to a file atomically; equal columns give equal bytes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,11 +34,11 @@ def write_table(
     Parameters
     ----------
     columns : mapping of str to array-like
-        Equal lengths; object columns hold text or None.
+        Columns of equal length; object columns hold text or None.
     path : path
-        Replaced as a whole or not at all.
+        Target path, replaced atomically.
     media_type : str, optional
-        By default what the name says.
+        Media type; by default inferred from the file name.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def write_table(
 
 
 def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Write several tables as `write_table` does; one connection costs less than one each."""
+    """Write several tables like `write_table`, with a single connection."""
     with connection() as con:
         for path, columns in tables.items():
             _write(con, columns, path, format_of(path, None))
@@ -74,7 +74,7 @@ def _write(
     con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
 ) -> None:
     if media not in _COPY:
-        raise InvalidInputError(f"{target}: Excel files are read, not written; name it .csv")
+        raise InvalidInputError(f"{target}: Excel files can only be read; use the suffix .csv")
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")

@@ -104,7 +104,7 @@ def competency_baselines(
     n_resamples, confidence
         As in `bootstrap_ci`.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def median_bandwidth(
     max_samples : int, default 1000
         Maximum number of rows; a larger sample is drawn down to it.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def maximum_mean_discrepancy(
     confidence : float, default 0.95
         Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------

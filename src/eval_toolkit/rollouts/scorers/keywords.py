@@ -66,7 +66,7 @@ class KeywordScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
@@ -121,7 +121,7 @@ class PatternScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:

@@ -235,7 +235,7 @@ class RefusalScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def kinds(self, texts: Sequence[str]) -> list[RefusalKind]:

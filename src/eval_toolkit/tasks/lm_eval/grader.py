@@ -80,11 +80,11 @@ class LmEvalGrader:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return f"1+{self.config.digest[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {
             column: info
             for _, scores in self.scores
