@@ -139,7 +139,7 @@ class TestColumns:
         self, refused: Callable[..., str], tmp_path: Path, option: str
     ) -> None:
         err = refused("score", csv(tmp_path, ROWS), option, "score")
-        assert "p.csv: 'score' is the score, and no slice, group or id too" in err
+        assert "p.csv: 'score' is the score, and cannot also be a slice, group or id" in err
 
     def test_too_many_slices(self, refused: Callable[..., str], tmp_path: Path) -> None:
         rows = "".join(f"{i % 2},0.5,k{i}\n" for i in range(1001))

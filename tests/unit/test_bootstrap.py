@@ -147,7 +147,7 @@ def test_what_a_bootstrap_by_name_says():
     assert ci.ci_low < ci.point_estimate < ci.ci_high
     assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
     assert (ci.n_undefined, ci.n_units, ci.n_groups) == (0, N, N)
-    assert ci.reason == "25 rows of one class: quantiles of a bootstrap cover less than they say"
+    assert ci.reason == "25 rows of one class: bootstrap quantiles undercover"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -502,7 +502,7 @@ def test_perfect_probabilities():
 
 def test_zero_spread_inside_the_range():
     """Equal scores: the ROC area is ½ on every resample, and none shows what others would do."""
-    message = "every resample of roc_auc has the same value: its spread cannot be seen"
+    message = "every resample of roc_auc has the same value, so its spread is unknown"
     for method in ("BCa", "percentile", "basic", "studentized"):
         with pytest.raises(UndefinedMetricError, match=message):
             bootstrap_ci(Y, np.full(N, 0.3), roc_auc, method=method)
@@ -535,9 +535,7 @@ def test_bca_that_does_not_exist_is_percentile_with_a_reason():
     assert ci.method == "percentile"
     assert ci.reason.startswith("BCa does not hold here: nearly all resamples lie on one side")
     assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
-    assert percentile.reason == (
-        "10 rows of one class: quantiles of a bootstrap cover less than they say"
-    )
+    assert percentile.reason == ("10 rows of one class: bootstrap quantiles undercover")
     by_default = bootstrap_ci(y, s, n_distinct, n_resamples=200)
     assert by_default.method == "bootstrap SE, t"  # of ten rows of a class
 
@@ -573,7 +571,7 @@ def test_many_undefined_draws_are_stratified(method):
     y, s = rare(3)
     ci = bootstrap_ci(y, s, distance, method=method, n_resamples=300)
     asked = bootstrap_ci(y, s, distance, method=method, n_resamples=300, stratified=True)
-    note = r"\d+ of 300 draws had no value, so labels are drawn apart"
+    note = r"\d+ of 300 draws had no value, so labels are drawn separately"
     apart = re.match(note, ci.reason)
     assert apart is not None
     assert ci.reason[apart.end() :].removeprefix("; ") == asked.reason
@@ -634,7 +632,7 @@ def test_cluster_interval():
     assert ci.n_undefined == 0
     assert (ci.n_units, ci.n_groups) == (N, 20)  # every group has both labels, and is one group
     assert ci.reason == ""
-    assert cluster(n_resamples=5).reason == "too few resamples to show the tails"
+    assert cluster(n_resamples=5).reason == "too few resamples to estimate the tails"
 
 
 def test_a_caution_about_few_groups_counts_groups():
@@ -727,7 +725,7 @@ def test_bounds_stay_in_the_range_of_the_metric(method):
 def test_one_resample_is_not_a_degenerate_metric():
     ci = bootstrap_ci(Y, S, roc_auc, n_resamples=1, method="percentile", return_samples=True)
     assert ci.method == "percentile"
-    assert ci.reason == "too few resamples to show the tails"
+    assert ci.reason == "too few resamples to estimate the tails"
     assert ci.ci_low == ci.samples[0]
 
 

@@ -175,7 +175,7 @@ class TestRefusals:
             (
                 {"x": [1, 2, 3]},
                 {"unit_id": ["a", "b", "a"], "attempt": [1, 1, 1]},
-                r"unit_id\[2\] is 'a' with attempt 1 again; a unit and attempt may occur once",
+                r"unit_id\[2\] is 'a' with attempt 1 twice; each unit and attempt may occur once",
             ),
             (
                 {"x": [1, 2]},
@@ -295,7 +295,10 @@ class TestForeignTypes:
             ({"c": 5}, "`c` is 5; it must be a sequence, one entry per record"),
             ({"x": [1, 2], "c": 5}, "`c` is 5; it must be a sequence"),
             ({"c": np.array(3.0)}, r"`c` is array\(3\.\); it must be a sequence"),
-            ({"c": ["1", 0]}, r"c\[0\] is '1'; a column must hold numbers or texts alone, or None"),
+            (
+                {"c": ["1", 0]},
+                r"c\[0\] is '1'; a column must contain only numbers or only texts, or None",
+            ),
             ({"c": np.ma.masked_array([1, 2], mask=[False, True])}, r"c\[1\] is masked; a column"),
             ([1, 2], r"`columns` is \[1, 2\]; it must map names to columns"),
         ],
@@ -311,7 +314,7 @@ class TestForeignTypes:
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
             ([0.5], "`rows` must hold positions or be a mask"),
-            ([0, 2, -1], r"rows\[2\] is 2 again; a record may be taken once"),
+            ([0, 2, -1], r"rows\[2\] is 2 twice; each record may be taken once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:

@@ -51,7 +51,7 @@ def test_a_method_that_does_not_apply_is_said() -> None:
     cell = summarise(Records.from_rows(Y, S), [ms.pr_auc], method="wilson")["pr_auc"]
     assert cell.ci is not None
     assert cell.ci.method == "score"
-    assert cell.reason.startswith("wilson is for means of columns")
+    assert cell.reason.startswith("wilson applies to means of columns")
 
 
 def test_an_explicit_method_wins_over_wilson() -> None:

@@ -180,7 +180,7 @@ def test_factors_that_tell_nothing(factors, message) -> None:
 def test_items_tried_once() -> None:
     with pytest.raises(UndefinedMetricError, match="every item has one value"):
         variance_components([1, 2, 3], [0, 1, 2])
-    with pytest.raises(UndefinedMetricError, match="there is one item"):
+    with pytest.raises(UndefinedMetricError, match="there is only one item"):
         variance_components([1, 2, 3], [0, 0, 0])
 
 

@@ -223,7 +223,7 @@ def survival(
     graphs, seeds, scorer, own, policy, depth
         As in `survival_rows`.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def compare_survival(
     at : int
         The turn.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------

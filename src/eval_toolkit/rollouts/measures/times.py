@@ -81,7 +81,7 @@ class SurvivalRows:
         Parameters
         ----------
         confidence : float, default 0.95
-            Nominal coverage.
+            Confidence level.
         only : ndarray of bool, optional
             Which rows; all by default.
         grouped : bool, default False
