@@ -118,7 +118,7 @@ class TestBadInput:
         assert "is no run of rollouts" in err
         code, _, err = command("rescore", stored, *scorer, "--out", tmp_path / "task")
         assert (code, err.count("\n")) == (2, 1)
-        assert "holds a run already; choose another folder" in err
+        assert "already contains a run; choose another folder" in err
         assert "overwrite" not in err
 
     def test_a_rescored_folder_is_not_rolled_out_into(self, command: Command, stored: Path) -> None:

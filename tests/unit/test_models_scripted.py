@@ -44,7 +44,10 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
     assert generate(ScriptedModel({"Capital of Italy?": "Rome"}), TALK).text == "Rome"
     with pytest.raises(ModelError) as caught:
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
-    assert str(caught.value) == "parrot was asked 'Capital of Italy?': it has no answer to that"
+    assert (
+        str(caught.value)
+        == "parrot was asked 'Capital of Italy?': there is no answer for this request"
+    )
     assert not caught.value.fatal
 
 
@@ -86,7 +89,7 @@ def test_numbers_by_place_by_name_and_as_a_whole():
     ("answers", "message"),
     [
         (lambda request: "Rome", "'Rome' are no log-likelihoods"),
-        (lambda request: [-1, -2], r"\[-1, -2\] are no log-likelihoods: .*there are 3 choices"),
+        (lambda request: [-1, -2], r"\[-1, -2\] are not log-likelihoods: .*there are 3 choices"),
         (lambda request: [0.5, -1, -1], r".*: loglikelihoods\[0\] is 0.5; it must be a log-prob"),
         (lambda request: [True, -1, -1], r".*: loglikelihoods\[0\] is True; it must be a number"),
         (lambda request: {" Rome": -1}, "the continuation ' Madrid' has no number"),

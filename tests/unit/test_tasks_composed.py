@@ -113,7 +113,7 @@ class TestChoices:
         [
             (["1", "0"], "1", {}, "may be the text of a choice or the place of another"),
             (["B", "A"], "A", {}, "may be the text of a choice or the place of another"),
-            (["x", "y"], "2", {}, "is none of the choices; say how to read it with answer_is"),
+            (["x", "y"], "2", {}, "is none of the choices; set answer_is"),
             (["x", "y"], -1, {}, "is none of the 2 choices; the label may be hidden"),
             (["x", "y"], 2, {}, "is none of the 2 choices"),
             (["x", "y"], "C", {}, "is none of the 2 choices"),

@@ -62,7 +62,7 @@ def rotation_test(
     n_permutations : int, default 4999
         Number of random permutations.
     seed : int, Generator, …, default 42
-        Seed of the draws.
+        Random seed.
 
     Returns
     -------

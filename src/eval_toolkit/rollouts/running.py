@@ -86,7 +86,7 @@ def run_rollouts(
     concurrency : int, optional
         Requests at once; what suits each model by default. Changes no result.
     cache : ResponseCache or path, optional
-        Answers kept between runs.
+        Cache of answers, shared between runs.
     give_up_after : int or None, default 50
         Failures in a row after which asking stops, of a model or of a function.
     run_id : str, optional

@@ -55,7 +55,7 @@ class ToyTarget(ScriptedModel):
     Parameters
     ----------
     name : str, default "toy_target"
-        What tables call it.
+        Name in tables.
     patience : int, optional
         The same for every goal.
 

@@ -1,4 +1,4 @@
-"""Grading the answers of a task: records, cells and counts."""
+"""Grading of a task's answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """How answers become results."""
+    """Settings of grading and summaries."""
 
     graders: tuple[Grader, ...]
     columns: Mapping[str, ColumnInfo]
@@ -59,7 +59,7 @@ class Measuring:
         summary: SummarySpec,
         attempts: int,
     ) -> "Measuring":
-        """Check everything before anything is asked."""
+        """Validate all settings before any request."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
@@ -85,7 +85,7 @@ class Measuring:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a configuration says about it."""
+        """Return the entries for the configuration."""
         judges = {judge.name: dict(judge.describe()) for judge in self.judges}
         return {
             "graders": _versions(self.graders),
@@ -102,7 +102,7 @@ class Measuring:
         return [f"programs of the model ran {self.sandbox}, not jailed"] if weaker else []
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
-        """Return the metrics; records may have columns that were not announced."""
+        """Return the metrics; records may have unannounced columns."""
         known = dict(self.columns)
         if records is not None:
             other = {True: TEXT, False: ColumnInfo()}
@@ -119,7 +119,7 @@ class Measuring:
         )
 
     def records_of(self, task: BaseTask[Any]) -> Callable[..., Records]:
-        """Return what makes records of some samples and their outcomes."""
+        """Return a function from samples and outcomes to records."""
         return partial(measure, task, graders=self.graders)
 
     def graded(
@@ -130,7 +130,7 @@ class Measuring:
         config: Mapping[str, Any],
         ended: Ended | None = None,
     ) -> Graded:
-        """Return records and cells; of a run that a rule ended, those of the samples that count."""
+        """Return records and cells; with a stopping rule only those of the counted samples."""
         samples = samples if ended is None else ended.samples
         records = measure(task, samples, outcomes, graders=self.graders)
         metrics = self.metrics(records)
@@ -155,7 +155,7 @@ class Measuring:
 
 
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
-    """Raise if a grader cannot grade what the task asks for."""
+    """Raise if a grader does not support the response type of the task."""
     if getattr(grader, "of_pairs", False):
         raise InvalidInputError(
             f"the judge {grader.name!r} compares the answers of two runs; use judge_pairs"
@@ -175,7 +175,7 @@ def _plural(kind: ResponseType | str) -> str:
 
 
 def _versions(graders: Sequence[Grader]) -> dict[str, str]:
-    """Return the version of each grader by its name; by its columns too where several share it."""
+    """Return the version of each grader by name, and by columns if the name is shared."""
     names = [grader.name for grader in graders]
     return {
         name if names.count(name) == 1 else f"{name}({', '.join(columns_of(grader))})": str(
@@ -186,7 +186,7 @@ def _versions(graders: Sequence[Grader]) -> dict[str, str]:
 
 
 def n_failed(records: Records) -> int:
-    """Return how many lines lack a grade in any column because something failed."""
+    """Return the number of rows with a missing grade because of a failure."""
     failed = None
     for status in records.status.values():
         bad = status == "error"

@@ -74,7 +74,7 @@ def run_task(
     Parameters
     ----------
     task : BaseTask
-        What is asked.
+        Task to run.
     model : Model, optional
         Who is asked; not needed with ``replay``.
     out : path, optional
@@ -116,11 +116,11 @@ def run_task(
         model's own batching does: its numbers may then move in the fifth digit. The manifest
         holds both under ``engine``.
     cache : ResponseCache or path, optional
-        Answers kept between runs.
+        Cache of answers, shared between runs.
     replay : path, optional
         Answer from a run, a journal or a cache instead of a model.
     give_up_after : int or None, default 50
-        Failures in a row after which asking stops.
+        Number of consecutive failures after which requests stop.
     run_id : str, optional
         Name of the run; the folder's by default.
     on_progress : callable, optional

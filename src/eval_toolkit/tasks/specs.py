@@ -231,7 +231,7 @@ class ChoicesSpec:
         Parameters
         ----------
         row : mapping
-            An item.
+            Row of the data.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What a journal says, read as it grows: forward from where it was left, or back from its end."""
+"""Incremental reading of a journal, forward or from its end."""
 
 import os
 from collections import Counter
@@ -41,7 +41,7 @@ _Key: TypeAlias = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCounts(Displayed):
-    """How many requests were finished, and what they took.
+    """Numbers of finished requests, and their usage.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class RequestCounts(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One finished request, cut to what is shown.
+    """A finished request, truncated for display.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class Tally:
-    """Requests of one kind, counted as lines come."""
+    """Incremental counts of requests of one kind."""
 
     n_answered: int = 0
     failed: dict[_Key, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Tally:
     completion_tokens: int = 0
 
     def copy(self) -> "Tally":
-        """Return a tally that may go on by itself."""
+        """Return an independent copy."""
         return Tally(self.n_answered, dict(self.failed), self.prompt_tokens, self.completion_tokens)
 
     def add(self, key: _Key, found: Mapping[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Tally:
         self.completion_tokens += _number(usage, response, "completion_tokens")
 
     def counts(self) -> RequestCounts:
-        """Return how many there are by now."""
+        """Return the current counts."""
         reasons = Counter(self.failed.values()).most_common(_N_REASONS) if self.failed else []
         return RequestCounts(
             self.n_answered + len(self.failed),
@@ -133,7 +133,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JournalSoFar:
-    """How far a journal was read, and what was counted up to there."""
+    """Position in a journal, with the counts so far."""
 
     offset: int = 0
     """Where the next line begins."""
@@ -148,7 +148,7 @@ class JournalSoFar:
 
 
 def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
-    """Count the lines behind a position; a last line without its end is left for the next time.
+    """Count the lines after a position; an incomplete last line is left for the next call.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
-    """Return the last finished requests, the latest last, reading no more than they need.
+    """Return the last finished requests, latest last, reading as little as possible.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
 
 
 def check_version(path: Path, version: Any) -> None:
-    """Raise an ArtifactError if a journal is of another version than is read here."""
+    """Raise ArtifactError if a journal has an unsupported version."""
     if version != JOURNAL_VERSION:
         raise ArtifactError(
             f"{path}: the journal is of version {version!r}; this eval-toolkit reads version "
@@ -214,7 +214,7 @@ def check_version(path: Path, version: Any) -> None:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """Open a journal; None where there is none."""
+    """Open a journal, or return None if it does not exist."""
     try:
         return open_regular(path)
     except FileNotFoundError:
@@ -226,13 +226,13 @@ def _opened(path: Path) -> BinaryIO | None:
 
 
 def _is_same(stream: BinaryIO, since: JournalSoFar) -> bool:
-    """Return whether a position is one in this very journal: what stands before it tells."""
+    """Return whether a position belongs to this journal."""
     stream.seek(since.offset - len(since.mark))
     return stream.read(len(since.mark)) == since.mark
 
 
 def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, the last one first, without reading what stands before them."""
+    """Yield complete lines from the end of the file."""
     start = stream.seek(0, os.SEEK_END)
     stop = max(0, start - _TAIL_LIMIT)
     pieces: list[bytes] = []
@@ -253,7 +253,7 @@ def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def parsed_line(line: bytes) -> Any:
-    """Return what a line says, or None where it is no JSON.
+    """Return the content of a line, or None if it is not JSON.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def parsed_line(line: bytes) -> Any:
 
 
 def request_of(found: Any) -> dict[str, Any] | None:
-    """Return a parsed line if it is a finished request: what it was, and an answer or an error.
+    """Return a parsed line if it is a finished request with an answer or an error.
 
     Examples
     --------

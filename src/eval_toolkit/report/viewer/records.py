@@ -120,7 +120,7 @@ def shape_of(store: Store, path: Path) -> Shape:
     store : Store
         Over the folder of runs.
     path : Path
-        The run's folder.
+        Folder of the run.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class CachedScorer(Wrapping):
     Parameters
     ----------
     scorer : TextScorer or what `as_text_scorer` takes
-        Who is asked.
+        Model to query.
     most : int, default 200000
         Texts that are remembered; beyond them the oldest are forgotten.
 

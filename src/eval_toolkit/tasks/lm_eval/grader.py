@@ -1,4 +1,4 @@
-"""The grader of an lm-eval task: its filters, then its metrics, a column for each."""
+"""Grader of an lm-eval task: filters and metrics."""
 
 import math
 import re
@@ -20,14 +20,14 @@ _WORDS = re.compile(r"\s+")
 
 
 def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
-    """Return the one grader of a task.
+    """Return the grader of a task.
 
     Parameters
     ----------
     config : TaskConfig
-        Its filters and metrics.
+        Task with filters and metrics.
     n_classes : int, default 2
-        Choices of the document that has most.
+        Maximum number of choices of a document.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
 
 
 def _from_table(name: str) -> Any:
-    """Return what reads one metric of those that ``process_results`` returned."""
+    """Return a function that reads one metric from the result of ``process_results``."""
 
     def value(table: Mapping[str, Any]) -> Any:
         if name not in table:
@@ -74,7 +74,7 @@ class LmEvalGrader:
 
     @property
     def response_types(self) -> tuple[ResponseType, ...]:
-        """Texts, or numbers of choices."""
+        """Response types: texts, or log-likelihoods of choices."""
         texts = self.config.output_type == "generate_until"
         return COMPLETIONS if texts else LOGLIKELIHOODS
 
@@ -93,7 +93,7 @@ class LmEvalGrader:
         }
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metrics that are no means of a column."""
+        """Return the metrics that are not means of a column."""
         return [spec for _, scores in self.scores for score in scores for spec in score.metrics()]
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
@@ -109,7 +109,7 @@ class LmEvalGrader:
         return grades
 
     def _facts(self, response: Any, pipeline: Pipeline) -> Any:
-        """Return what the scores of this kind of task read."""
+        """Return the facts used by the scores of this kind of task."""
         known = response.context
         if not isinstance(known, Mapping) or "doc" not in known:
             raise InvalidInputError("the sample has no document of an lm-eval task")

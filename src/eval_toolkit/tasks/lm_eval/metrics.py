@@ -1,4 +1,4 @@
-"""The metrics an lm-eval task names, checked against those that can be had."""
+"""Metrics of an lm-eval task, with a check that they are supported."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,16 +55,16 @@ class MetricConfig:
 def read_metrics(
     config: Mapping[str, Any], output_type: str, problems: list[str]
 ) -> tuple[MetricConfig, ...]:
-    """Return the metrics of a task; what cannot be had is added to the problems.
+    """Return the metrics of a task; unsupported ones are added to the problems.
 
     Parameters
     ----------
     config : mapping
-        The task's keys.
+        Keys of the task.
     output_type : str
-        Which decides what metrics there are.
+        Output type, which determines the available metrics.
     problems : list of str
-        Told what is wrong.
+        List to which problems are appended.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def _metric(given: Mapping[str, Any]) -> MetricConfig:
 
 
 def _own_problem(given: Mapping[str, Any]) -> str:
-    """Return what is wrong with a metric whose values a function of the task makes."""
+    """Return the problem with a metric computed by a function of the task."""
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""

@@ -1,4 +1,4 @@
-"""Which examples stand before a question: drawn for each item alone, or as lm-eval draws them."""
+"""Few-shot examples, drawn per item or in lm-eval's order."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -23,22 +23,22 @@ def drawn_for(
     in_order: bool,
     written: Callable[[Item], str],
 ) -> list[Item]:
-    """Return examples for one item: never itself or its double, whatever else is asked.
+    """Return examples for one item, excluding itself and its duplicates.
 
     Parameters
     ----------
     item : Item
-        What is asked about.
+        Item to find examples for.
     pool : sequence of Item
-        What examples are taken from; for a draw in an order that no file decides.
+        Pool of examples; its order must not depend on files.
     n : int
-        How many.
+        Number of examples.
     seed : int
-        Seed of the task; the draw is the item's own.
+        Random seed of the task; the draw is specific to the item.
     in_order : bool
-        Take the first ones instead.
+        Whether to take the first examples instead.
     written : callable
-        Question and answer of an item as they would stand in a prompt.
+        Returns the question and answer of an item as written in a prompt.
 
     Returns
     -------
@@ -71,21 +71,21 @@ def drawn_for(
 def drawn_in_turn(
     items: Sequence[Item], pool: Sequence[Item], n: int, *, in_order: bool, without_itself: bool
 ) -> list[list[Item]]:
-    """Return the examples of every item as lm-eval draws them, one item after the other.
+    """Return the examples of all items as drawn by lm-eval, in sequence.
 
     Parameters
     ----------
     items : sequence of Item
-        All that is asked about, in the order of the data.
+        All evaluated items, in data order.
     pool : sequence of Item
-        What examples are taken from.
+        Pool of examples.
     n : int
-        How many each.
+        Number of examples per item.
     in_order : bool
         Whether the sampler is "first_n".
     without_itself : bool
-        Whether the examples come from the split that is asked about, by its name. Only then does
-        lm-eval keep an item out of its own examples.
+        Whether the examples come from the evaluated split; only then lm-eval excludes an item from
+        its own examples.
 
     Returns
     -------
