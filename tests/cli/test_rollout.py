@@ -522,7 +522,7 @@ class TestSaidBeforehand:
         assert rollout("--target", REFUSES, "--out", folder)[0] == 0
         code, _, err = rollout("--target", GIVES_IN, "--out", folder)
         assert code == 2
-        assert err.startswith(f"error: {folder}: the run there has another target (")
+        assert err.startswith(f"error: {folder}: the stored run has another target (")
         code, _, err = rollout("--target", REFUSES, "--out", folder, tester="base64")
         assert code == 2
         assert "the run there has another tester ('static', here 'base64')" in err

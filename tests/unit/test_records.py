@@ -207,9 +207,9 @@ class TestRefusals:
             (
                 {"x": [1]},
                 {"status": {"X": ["error"]}},
-                r"`status` names the column 'X'; the columns are \['x'\]",
+                r"`status` has the unknown column 'X'; the columns are \['x'\]",
             ),
-            ({"x": [1]}, {"reason": {"z": ["?"]}}, "`reason` names the column 'z'"),
+            ({"x": [1]}, {"reason": {"z": ["?"]}}, "`reason` has the unknown column 'z'"),
             ({"x": [1]}, {"reason": {"x": []}}, r"`reason\['x'\]` has 0 entries"),
         ],
     )

@@ -1,4 +1,4 @@
-"""B minus A as a page: the answer first, then every difference with its interval."""
+"""Comparison page: a summary, then all differences B − A with intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -33,14 +33,15 @@ def compared_runs(
     match: MatchSpec | None = None,
     executor: Executor | None = None,
 ) -> RunComparison:
-    """Compare two runs by the metrics that were asked for, else by those that matter.
+    """Compare two runs by the requested or the main metrics.
 
     Parameters
     ----------
     runs : sequence of Run
         A and B.
     metrics : sequence of MetricSpec or str, optional
-        By default the main ones of rollouts and every stored one of other runs; empty: every one.
+        Metrics to compare; by default the main ones for rollouts and all stored ones otherwise;
+        empty for all.
     by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match
         As in `compare_runs`.
     higher_is_better, executor
@@ -83,7 +84,7 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
     result : RunComparison
         From `compared_runs`.
     drawn : str
-        How the intervals were made, in words.
+        Description of the method of the intervals.
 
     Returns
     -------
@@ -127,14 +128,14 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
-    """Return in one sentence who is better: by the first metric of the first slice, and by others.
+    """Return in one sentence which system is better, by the first metric and others.
 
     Parameters
     ----------
     cells : sequence of RunDifference
         Cells of a comparison of A with B.
     a, b : str
-        What the two are called.
+        Display names of the two runs.
 
     Returns
     -------

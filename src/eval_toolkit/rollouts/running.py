@@ -1,4 +1,4 @@
-"""Running rollouts: ask what is not answered yet, score, measure, summarise, store."""
+"""Execution of rollouts: request missing answers, score, measure, summarise, store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,42 +49,43 @@ def run_rollouts(
     run_id: str | None = None,
     on_progress: Callable[[Progress], object] | None = None,
 ) -> Outcome:
-    """Roll out seed prompts: a tester talks to a target, scorers look on, every number has its n.
+    """Run red-team rollouts from seed prompts, score the replies, and summarise.
 
     Parameters
     ----------
     system : System
-        Who takes part.
+        Tester, target and scorers.
     seeds : sequence of str, SeedPrompt or mapping
-        What each rollout begins with: the units. Those of one topic are resampled together.
+        Seed prompts, one unit each. Those of one topic are resampled together.
     out : path, optional
-        The run's folder. A run that was interrupted there is resumed; in a finished one what
-        failed is asked again, and more seeds, rollouts or turns add to it. Without a folder nothing
-        is written. States, probes and responses are stored as texts or plain JSON.
+        Folder of the run. An interrupted run is resumed; in a finished one failed requests are
+        retried, and more seeds, rollouts or turns are added. By default nothing is written. States,
+        probes and responses are stored as texts or plain JSON.
     name : str, default "seeds"
         Name of the set of seed prompts.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`.
     rollouts_per_seed : int, default 1
-        Attempts at each seed prompt; they differ where tester or target draw.
+        Number of rollouts per seed prompt; they differ if tester or target are random.
     seed : int, default 42
         Seed of the run: everything drawn is derived from it.
     asr_at : sequence of int
         Report the chance that at least one of k rollouts of a seed succeeds, for these k.
     policy : str, optional
-        What a rollout that branches comes to, as in `measure_rollouts`; "expectation" by default,
-        and "best" where ``keep`` leaves branches behind, of which there is no expectation.
+        How branches are combined, see `measure_rollouts`; by default "expectation", and "best" if
+        ``keep`` drops branches.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a rollout that broke counts as; "as_zero" counts it as the worst for the target.
+        How failed rollouts count; "as_zero" counts them as the worst outcome for the target.
     max_error_rate : float, default 0.0
         Above this, ``too_many_errors`` is set.
     confidence : float, default 0.95
         Confidence level of the intervals.
     budget : Budget, optional
-        How many calls and tokens testers and targets may take; what it does not allow is skipped
-        and counted.
+        Limits on calls and tokens of testers and targets; rollouts beyond them are skipped and
+        counted.
     concurrency : int, optional
-        Requests at once; what suits each model by default. Changes no result.
+        Maximum number of concurrent requests; by default set by each model. Does not change
+        results.
     cache : ResponseCache or path, optional
         Cache of answers, shared between runs.
     give_up_after : int or None, default 50
@@ -133,7 +134,7 @@ def run_rollouts(
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidTypeError(f"`seeds` must be a list of seed prompts, got {seeds!r:.60}")
     if not seeds:
-        raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
+        raise InvalidInputError("`seeds` is empty; at least one is needed")
     prompts = seed_prompts(seeds)
     sampler: TreeSampler[Any, Any] = TreeSampler(
         system, depth=depth, width=width, keep=keep, stop_on_success=stop_on_success, seed=seed

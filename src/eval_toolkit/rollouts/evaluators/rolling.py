@@ -1,4 +1,4 @@
-"""Rollouts one by one or all at once, from any sampler; what fails is kept as such."""
+"""Rollouts from any sampler, individually or in lockstep, with failures recorded."""
 
 import dataclasses
 import inspect
@@ -110,7 +110,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    """Return what an exception says, for a reason."""
+    """Return the message of an exception on one line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
     return str(redact_secrets(text[:_LONGEST_REASON]))
 
@@ -121,7 +121,7 @@ def goal_of(graph: Graph[Any, Any]) -> Any:
 
 
 def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
-    """Return the rollout with the status that its turns give it; raise if it is no tree."""
+    """Return the rollout with the status implied by its turns; raise if it is not a tree."""
     graph: Any = rollout.graph
     try:
         if not isinstance(graph, Graph):
