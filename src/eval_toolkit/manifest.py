@@ -114,7 +114,7 @@ def validate_source_roles(
             continue
         key = (str(pair[0]), str(pair[1]))
         if key in seen:
-            problems.append(f"source_roles[{row}] gives {key[0]!r} the role {key[1]!r} twice")
+            problems.append(f"source_roles[{row}] gives {key[0]!r} the role {key[1]!r} again")
         seen.add(key)
     roles = {role for _, role in seen}
     return problems + [
@@ -370,7 +370,7 @@ def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
         return listed
     for name, rule in guardrails.items():
         if not str(name).strip() or rule is None or rule == "":
-            raise InvalidInputError(f"`guardrails` has {name!r}: {rule!r}; both must be non-empty")
+            raise InvalidInputError(f"`guardrails` has {name!r}: {rule!r}; both must say something")
     plain: dict[str, Any] = sanitize_for_json(guardrails)
     return plain
 

@@ -183,7 +183,7 @@ class TestFindings:
         payload = run_json(command, 0, "check", path)
         assert by_code(payload)["LK002"]["n_affected"] == n - 1
         evidence = by_code(payload)["LK002"]["evidence"]
-        assert evidence["measure"] == "share of 5-character pieces in common"
+        assert evidence["measure"] == "share of common 5-grams), which scales to any number of texts from one template"
         assert (evidence["strategy"], evidence["threshold"]) == ("MinHashLSHStrategy", 0.7)
 
     def test_the_measure_and_the_threshold_are_told(self, command: Command, clean: Path) -> None:

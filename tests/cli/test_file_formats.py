@@ -79,7 +79,7 @@ def test_standard_input_cannot_be_both_sides(command: Command, piped: Any) -> No
     piped(b"")
     code, out, err = command("compare", "-", "-")
     assert (code, out) == (2, "")
-    assert err == "error: - was given twice; standard input can only be read once\n"
+    assert err == "error: - was given twice; standard input can be read once\n"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])

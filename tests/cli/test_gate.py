@@ -152,7 +152,7 @@ class TestBaseline:
     def test_it_must_be_given(self, command: Command, run: Path, tmp_path: Path) -> None:
         code, out, err = command("gate", run, "--claims", claims(tmp_path, self.claim()))
         assert (code, out) == (2, "")
-        assert err == "error: claim 'good' needs a baseline; pass one (--baseline RUN)\n"
+        assert err == "error: claim 'good' is about a baseline; give one (--baseline RUN)\n"
 
     def test_another_version_is_refused(self, command: Command, run: Path, tmp_path: Path) -> None:
         file = claims(tmp_path, self.claim())

@@ -128,7 +128,7 @@ class TestPilot:
 
     def test_groups_are_the_unit(self, command: Command, preds: Path) -> None:
         _, out, _ = command("plan", "pilot", preds, "--width", 0.02, "--group", "author")
-        assert "groups of rows like these 40, which have roc_auc" in out
+        assert "groups of rows like these 40, which give roc_auc" in out
 
     def test_one_score(self, command: Command, preds: Path) -> None:
         scores = ("--score", "score", "--score", "better")

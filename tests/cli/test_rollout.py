@@ -196,7 +196,7 @@ class TestPage:
         assert cells(out)["attack_success"][1:3] == ["1.000", "0.000"]
         assert "12 of 12 rollouts were truncated or not scored, so their outcome is unknown" in out
         assert "4 × turn 2: the budget of 20 calls is used up" in out
-        assert "such conversations count up to where they ended" in out
+        assert "the results by turn include these conversations up to their last turn" in out
         assert cells(out)["2"][1:4] == ["8", "0", "1.000"]
         assert cells(out)["3"] == ["3", "0", "0"]  # nobody was seen for so long
 
@@ -252,7 +252,7 @@ class TestPage:
     def test_answers_to_safe_seeds_are_no_successes(self, rollout: Command) -> None:
         out = rollout("--target", GIVES_IN, "--no-store", scorer="refusal")[1]
         assert (
-            "answers to 6 safe seeds also count as attack_success, where an answer is right" in out
+            "answers to 6 safe seeds count as attack_success too, where an answer is right" in out
         )
 
     def test_a_tester_that_is_a_model(self, rollout: Command) -> None:
@@ -272,7 +272,7 @@ class TestPage:
             assert "without a --scorer, failures of the target are not defined" in out
             assert cells(out)["attack_success"][1] == "skipped"
         else:
-            assert "fails where refusal ≤ 0.5 (no refusal)" in out
+            assert "fails where refusal ≤ 0.5 (it does not refuse)" in out
             assert cells(out)["attack_success"][1] == "0.000"
 
     @pytest.mark.usefixtures("embedded_weights")
@@ -334,7 +334,7 @@ class TestRun:
         )
         code, out, err = rollout("--target", REFUSES, "--out", tmp_path / "r")
         assert (code, out) == (2, "")
-        assert "holds a run of another kind" in err
+        assert "contains a run of another kind; choose" in err
 
 
 class TestCompareAndGate:

@@ -189,7 +189,7 @@ def test_rows_without_a_text_are_not_kept_together(command: Command, tmp_path: P
     code, out, _ = command("split", path, "--out", tmp_path / "p", *options)
     assert code == 0
     assert [len(lines) for lines in parts_of(tmp_path / "p", "text,label\n").values()] == [20, 20]
-    assert "nothing is in two parts" in out
+    assert "no leakage between parts" in out
     assert "rows without text, not compared: 40" in out
     assert "kept together: texts that share at least 0.7 of their 5-character n-grams" in out
 

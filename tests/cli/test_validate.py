@@ -87,7 +87,7 @@ def test_aliases_that_stand_for_gigabytes(command: Command, tmp_path: Path) -> N
     code, out, err = command("validate", path)
     assert (code, out) == (2, "")
     assert err == (
-        f"error: {path}: invalid YAML: line 7: aliases expand to more than 10000000 characters\n"
+        f"error: {path}: not YAML: line 7: aliases expand to more than 10000000 characters\n"
     )
 
 
@@ -97,7 +97,7 @@ def test_deep_yaml(command: Command, tmp_path: Path) -> None:
     code, _, err = command("validate", path)
     assert (code, err) == (
         2,
-        f"error: {path}: invalid YAML: line 1: nested too deeply (more than 100 levels)\n",
+        f"error: {path}: not YAML: line 1: nested too deeply (more than 100 levels)\n",
     )
 
 

@@ -243,7 +243,7 @@ HIDDEN = {
 """Programs that write more than they may where a look at their folder does not find it."""
 
 HARMLESS = {
-    "a file of its own": "open('x', 'w').write('y'); assert open('x').read() == 'y'",
+    "save the right one as a separate file": "open('x', 'w').write('y'); assert open('x').read() == 'y'",
     "a temporary file": "import tempfile\nwith tempfile.NamedTemporaryFile() as f: f.write(b'x')",
     "a database": "import sqlite3; sqlite3.connect('x.db').execute('create table t (a)')",
     "threads": "import threading; t = threading.Thread(target=print); t.start(); t.join()",

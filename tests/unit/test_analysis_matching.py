@@ -87,7 +87,9 @@ class TestTwoTools:
             by_id.ci_high,
             by_id.p_value,
         )
-        assert result.notes == ("sums: 30 units were paired by input and target, since ids differ",)
+        assert result.notes == (
+            "sums: 30 units were paired by their input and target, as ids differ",
+        )
 
     def test_units_are_paired_by_input_where_targets_are_written_differently(
         self, tmp_path: Path
@@ -103,7 +105,7 @@ class TestTwoTools:
         )
         result = compare_runs(a, b)
         assert only(result).n_units == 30
-        assert "their input alone" in result.notes[0]
+        assert "input only, since ids or targets are written differently" in result.notes[0]
 
     def test_other_names_of_the_task_and_its_only_metric_are_no_hindrance(
         self, tmp_path: Path

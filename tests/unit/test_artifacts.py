@@ -130,9 +130,7 @@ def test_missing_values_of_pandas_are_absences_too() -> None:
 
 
 def test_keys_that_become_one_are_refused() -> None:
-    with pytest.raises(
-        InvalidInputError, match="the value at a has two keys that become '1' as text"
-    ):
+    with pytest.raises(InvalidInputError, match="the value at a has two keys that are '1' as text"):
         sanitize_for_json({"a": {1: "x", "1": "y"}})
 
 
@@ -162,7 +160,7 @@ def test_half_a_surrogate_pair_survives(tmp_path) -> None:
     [
         (b"", r"x.json: the file is empty \(0 bytes\)"),
         (b'{"a": 1,\n "b" 2}', r"x.json: line 2: malformed JSON: .* \(column 6\)"),
-        (b"[NaN]", "x.json: NaN is not valid JSON; store a missing value as a skipped cell"),
+        (b"[NaN]", "x.json: NaN is not JSON; store absence as a skipped cell"),
         (b'["\xff"]', "x.json: not UTF-8 at byte 2"),
         (b"[" * 100_000, "x.json: malformed JSON: nested too deeply"),
         (b"1" * 5000, "x.json: malformed JSON: an integer of 5000 digits; 308 are the most"),

@@ -147,7 +147,7 @@ def test_what_a_bootstrap_by_name_says():
     assert ci.ci_low < ci.point_estimate < ci.ci_high
     assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
     assert (ci.n_undefined, ci.n_units, ci.n_groups) == (0, N, N)
-    assert ci.reason == "25 rows of one class: bootstrap quantiles undercover"
+    assert ci.reason == "25 rows of one class: quantiles of a bootstrap cover less than they say"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -266,7 +266,7 @@ def test_specs_partials_and_functions_are_one_metric():
         (
             {"groups": GROUPS, "stratified": True},
             InvalidInputError,
-            "give one of `groups`, `stratified`",
+            "give only one of `groups`, `stratified` and `plan`",
         ),
         ({"groups": GROUPS[1:]}, InvalidInputError, "`groups` has 99 rows but the data has 100"),
         ({"seed": -1}, InvalidInputError, "`seed` is -1"),
@@ -535,7 +535,9 @@ def test_bca_that_does_not_exist_is_percentile_with_a_reason():
     assert ci.method == "percentile"
     assert ci.reason.startswith("BCa does not hold here: nearly all resamples lie on one side")
     assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
-    assert percentile.reason == ("10 rows of one class: bootstrap quantiles undercover")
+    assert percentile.reason == (
+        "10 rows of one class: quantiles of a bootstrap cover less than they say"
+    )
     by_default = bootstrap_ci(y, s, n_distinct, n_resamples=200)
     assert by_default.method == "bootstrap SE, t"  # of ten rows of a class
 
@@ -677,7 +679,7 @@ def test_groups_that_lose_a_class_are_drawn_by_label():
 
     ci = bootstrap_ci(y, s, needs_four_positives, groups=groups, method="percentile")
     assert ci.method == "percentile, groups by label"
-    assert "labels are drawn apart" in ci.reason
+    assert "draws had no value, so labels are drawn separately" in ci.reason
 
 
 def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
@@ -731,7 +733,7 @@ def test_one_resample_is_not_a_degenerate_metric():
 
 def test_weights_of_the_rows_as_they_are_are_refused():
     weighted = functools.partial(roc_auc, sample_weight=np.ones(N))
-    with pytest.raises(InvalidInputError, match="the weights would not follow them"):
+    with pytest.raises(InvalidInputError, match="`metric` has a `sample_weight` for the original rows, which resampled rows cannot use"):
         bootstrap_ci(Y, S, weighted)
 
 
@@ -930,7 +932,7 @@ def test_any_plan_can_be_given():
 
 
 def test_one_plan_of_the_right_size():
-    with pytest.raises(InvalidInputError, match="give one of `groups`, `stratified` and `plan`"):
+    with pytest.raises(InvalidInputError, match="give only one of `groups`, `stratified` and `plan`"):
         bootstrap_ci(Y, S, roc_auc, groups=GROUPS, plan=groups_plan(GROUPS))
     with pytest.raises(InvalidInputError, match="`plan` is for 99 rows but the data has 100"):
         bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS[1:]))

@@ -80,7 +80,7 @@ def test_every_form_is_read(claims):
         ("claim = [3]\n", "claim 1: is 3; it must be a [[claim]] table"),
         ("[[claim]\n", "not TOML"),
         ("[[claim]]\nno_errors = true\n", "claim 1: has no name"),
-        (HEAD, "claim 1 ('a'): has no requirement; it needs one of require"),
+        (HEAD, "claim 1 ('a'): says nothing; it needs one of require"),
         (HEAD + 'slcie = "x"\n', "there is no key 'slcie'; did you mean 'slice'?"),
         (HEAD + "zzz = 1\n", "there is no key 'zzz'; the keys are name"),
         (HEAD + 'require = "value > 1"\n', "require needs a slice"),
@@ -365,7 +365,8 @@ def test_a_run_that_lost_units_of_the_baseline_is_not_shown_to_be_no_worse(tmp_p
     )
     assert not outcome.passed
     assert outcome.message == (
-        f"pr_auc of 'guard' on 'test' cannot be compared: {said}; score them, or set allow_missing = true if they are left out on purpose"
+        f"pr_auc of 'guard' on 'test' cannot be compared: {said}; score them, or write "
+        "allow_missing = true if they are left out on purpose"
     )
     assert outcome.evidence["non_inferior:test:guard:pr_auc"]["n_only_a"] == n_lost
     strict = load_claims_text(tmp_path, text + "allow_missing = false\n")

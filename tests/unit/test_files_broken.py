@@ -58,7 +58,7 @@ def test_the_byte_where_an_array_ends_is_named(tmp_path):
     path = tmp_path / "rows.json"
     path.write_bytes(b'[{"a": 1}, {"a": 2},  \n')
     with pytest.raises(
-        ArtifactError, match=r"the JSON array is truncated: it ends at byte 20 with ',' and no '\]'"
+        ArtifactError, match=r"the JSON array is cut short: it ends at byte 20 with ',' and no '\]'"
     ):
         read_table(path)
 
@@ -291,7 +291,7 @@ def book(tmp_path):
             "row 1: a cell lies beyond",
         ),
         (f"{CELLS}{NAME}{' ' * 70_000_000}{END}", "unpacks to 70"),
-        (f"{CELLS}{NAME}{END}", "the file has no rows below the column names"),
+        (f"{CELLS}{NAME}{END}", "there are no rows below the column names"),
         (f"{CELLS}{END}", "the workbook has no rows"),
         ("<worksheet", "no Excel workbook that can be read"),
     ],

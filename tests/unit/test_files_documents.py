@@ -83,7 +83,7 @@ def test_yaml(name):
     text, message = YAML[name]
     with pytest.raises(InvalidInputError, match=message) as raised:
         parse_yaml(text, "x.yaml")
-    assert str(raised.value).startswith("x.yaml: invalid YAML: ")
+    assert str(raised.value).startswith("x.yaml: not YAML: ")
     assert "\n" not in str(raised.value)
 
 
@@ -92,7 +92,7 @@ def test_toml(name):
     text, message = TOML[name]
     with pytest.raises(InvalidInputError, match=message) as raised:
         parse_toml(text, "x.toml")
-    assert str(raised.value).startswith("x.toml: invalid TOML: ")
+    assert str(raised.value).startswith("x.toml: not TOML: ")
     assert "\n" not in str(raised.value)
 
 

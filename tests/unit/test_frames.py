@@ -110,7 +110,7 @@ def test_dicts_with_odd_columns():
     assert frames.column({"a": [1, "x"]}, "a").tolist() == [1, "x"]
     with pytest.raises(InvalidInputError, match=r"different lengths: \{'a': 1, 'b': 2\}"):
         frames.n_rows({"a": [1], "b": [1, 2]})
-    with pytest.raises(InvalidInputError, match="`df` has two columns of one name"):
+    with pytest.raises(InvalidInputError, match="`df` has two columns with the same name"):
         frames.names(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 

@@ -176,7 +176,7 @@ class TestFitting:
             InvalidTypeError, match="a Fixed without a `fit` method, but `fit` is True"
         ):
             run(fit=True)
-        with pytest.raises(InvalidInputError, match="makes scorers, and `fit` is False"):
+        with pytest.raises(InvalidInputError, match="] constructs scorers, but `fit` is False; pass a fitted scorer"):
             run(Fits, fit=False)
         with pytest.raises(InvalidTypeError, match="`fit` is 'yes'"):
             run(fit="yes")

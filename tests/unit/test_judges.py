@@ -230,7 +230,7 @@ class TestReadingVerdicts:
             (lambda: VerdictFormat("label", {"a": Scale(0, 1)}), "use 'brackets'"),
             (
                 lambda: VerdictFormat("brackets", {"a": Scale(0, 1), "b": Scale(0, 1)}),
-                "room for one",
+                "allows only one; use 'json' or 'tag'",
             ),
             (lambda: VerdictFormat.from_dict({"scale": [1, 10], "lables": {}}), "'lables'"),
             (lambda: VerdictFormat.from_dict({"scale": 10}), "two ends"),
@@ -344,7 +344,7 @@ class TestJudge:
         one = judge("quality")
         (step,) = one.requests(answer())
         cut = {step: RawCompletion("It is", finish_reason="length")}
-        assert one.grade(answer(), cut)["quality"].reason.endswith("it was cut off at max_tokens")
+        assert one.grade(answer(), cut)["quality"].reason.endswith("the reply was truncated at max_tokens")
 
     def test_a_judge_that_failed_or_was_not_asked_is_an_error(self):
         one = judge()

@@ -234,7 +234,7 @@ class TestBayes:
         assert ranking.pairs[0].p_a_better == pytest.approx(stats.beta(10.5, 4.5).sf(0.5), abs=0.01)
 
     def test_is_for_right_or_wrong(self):
-        with pytest.raises(InvalidInputError, match="'bayes', which is for right or wrong"):
+        with pytest.raises(InvalidInputError, match="`method` is 'bayes', which needs binary values of independent units; use 'bootstrap'"):
             rank_systems([PATTERNS * 0.5], method="bayes")
 
 
@@ -246,7 +246,7 @@ class TestRefusals:
             ([[1, 0]], {}, "units by systems"),
             ([[[1], [0]]], {}, "one system"),
             ([[[1, 0]], [[1, 0, 1]]], {}, "part '1' has 3 systems"),
-            ([[[1, np.nan]]], {}, "leave out units"),
+            ([[[1, np.nan]]], {}, "drop units that are missing for a system"),
             ([[[1, 0]]], {"names": ["a", "a"]}, "2 different names"),
             ([[[1, 0]]], {"groups": [[1, 2]]}, "groups"),
             ([[[1, 0]]], {"method": "magic"}, "method"),
@@ -373,7 +373,7 @@ class TestLeaderboard:
             stored(tmp_path, name, [1, 0, 1], task=task, up=task == "quiz")
             for name, task in itertools.product("ab", ("quiz", "bits"))
         ]
-        with pytest.raises(InvalidInputError, match="less is better in bits"):
+        with pytest.raises(InvalidInputError, match="lower is better in bits"):
             leaderboard(runs)
         assert leaderboard(runs, tasks=["bits"], n_draws=100).ranking.higher_is_better is False
 
@@ -415,7 +415,7 @@ class TestLeaderboard:
         assert [task.values[name] for name in "ab"] == pytest.approx(expected.tolist())
         by_task = leaderboard(runs, metrics={"quiz": "right @ slice=quiz&topic=x"}, **options)
         assert by_task.to_dict() == board.to_dict()
-        with pytest.raises(InvalidInputError, match="no run has the part that `metrics` names"):
+        with pytest.raises(InvalidInputError, match="no run has the part in `metrics`; choose from"):
             leaderboard(runs, metrics="right @ topic=z", **options)
         with pytest.raises(InvalidInputError, match="every system is ranked; leave out / a"):
             leaderboard(runs, metrics="right @ topic=x / a", **options)

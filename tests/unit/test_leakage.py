@@ -245,7 +245,7 @@ class TestPolicies:
 
     def test_drop_cannot_cure_a_column(self) -> None:
         report = LeakageReport([finding(drop_indices=None, message="column x")])
-        with pytest.raises(LeakageError, match="dropping rows cannot remove: C: column x"):
+        with pytest.raises(LeakageError, match="dropping rows does not cure: C: column x"):
             lk.apply_leakage_policy(report, SPLITS, "drop")
         for nowhere in ({}, {"test": []}):
             report = LeakageReport([finding(drop_indices=nowhere, message="no row named")])

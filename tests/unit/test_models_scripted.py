@@ -44,10 +44,7 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
     assert generate(ScriptedModel({"Capital of Italy?": "Rome"}), TALK).text == "Rome"
     with pytest.raises(ModelError) as caught:
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
-    assert (
-        str(caught.value)
-        == "parrot was asked 'Capital of Italy?': there is no answer for this request"
-    )
+    assert str(caught.value) == "parrot was asked 'Capital of Italy?': it has no answer to that"
     assert not caught.value.fatal
 
 

@@ -213,11 +213,7 @@ def test_a_group_may_lie_in_one_stratum_only():
 @pytest.mark.parametrize(
     ("labels", "wanted", "message"),
     [
-        (
-            [0, 1],
-            (),
-            r"`resample_labels` is \(\); it must contain at least one of the labels 0 and 1",
-        ),
+        ([0, 1], (), r"`resample_labels` is \(\); name at least one of the labels 0 and 1"),
         ([0, 1], (0, 2), r"`resample_labels` is \(0, 2\)"),
         ([0, 0], (0, 1), "`resample_labels` names 1, but no row has that label"),
     ],

@@ -363,7 +363,7 @@ class TestLoaders:
         ("given", "message"),
         [
             (lambda: 1 / 0, "load_splits failed: ZeroDivisionError"),
-            (list, "load_splits gave a list; it must return a dict"),
+            (list, "load_splits gave a list; it must give a dict"),
             (dict, "load_splits gave no split"),
             (lambda: {"test": [1]}, "split 'test' is a list"),
         ],

@@ -351,7 +351,7 @@ def test_a_copy_that_failed_is_not_left(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(ArtifactError, match="it does not exist"):
+    with pytest.raises(ArtifactError, match="it is not there"):
         Run.open(bucket)
     assert not list(tmp_path.iterdir())
 

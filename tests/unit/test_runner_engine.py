@@ -305,7 +305,7 @@ def test_a_fatal_error_stops_the_run_and_keeps_the_journal(tmp_path, kind):
     assert caught.value.kind == kind
     assert caught.value.status == 401
     assert str(caught.value) == (
-        "scripted: the model cannot be queried: the key was refused (5 of 10 requests are answered "
+        "scripted: the model cannot be asked: the key was refused (5 of 10 requests are answered "
         "and kept; run the same command again to resume)"
     )
     assert len(journal.read()) == 5

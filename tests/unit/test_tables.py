@@ -69,7 +69,7 @@ def test_a_separator_that_cuts_not_every_row_alike_is_named(tmp_path, name, text
         column_names(tmp_path / name)
     assert str(caught.value) == (
         f"{tmp_path / name}: the columns seem to be separated by {word}: the first line has 2 cells "
-        "then, but row 2 has 1; specify the separator with `separator`, or a single column with `header`"
+        "then, but row 2 has 1; name the separator with `separator`, or the one column with `header`"
     )
     assert column_names(tmp_path / name, FileFormat(header=["all"])) == ["all"]
     usual = "," if name == "x.csv" else "\t"
@@ -222,7 +222,7 @@ def test_csv_dialects(put):
     ].tolist() == ["a", "b"]
     with pytest.raises(ArtifactError, match="the first line has 2 cells but 1 columns are named"):
         read_table(put("h.csv", "1,a\n"), file_format=FileFormat(header=["n"]))
-    with pytest.raises(InvalidInputError, match="`header` is for CSV and TSV files"):
+    with pytest.raises(InvalidInputError, match="`header` applies to CSV and TSV files; this file is"):
         read_table(put("h.jsonl", '{"a": 1}\n'), file_format=FileFormat(header=["n"]))
     mixed = read_table(put("g.csv", "a,b,c,d\n1,1.5,x,007\n2,2e3,3,8\n"))
     assert [mixed[name].dtype.kind for name in "abcd"] == ["i", "f", "O", "O"]

@@ -233,9 +233,7 @@ class TestNames:
         assert isinstance(ready, BaseTask)
         with pytest.raises(InvalidInputError, match="is ready made; it takes no options"):
             load_task(f"{place}:ready", seed=1)
-        with pytest.raises(
-            PluginError, match="is an int, which is no BaseTask, and does not construct one"
-        ):
+        with pytest.raises(PluginError, match="is an int, which is no BaseTask, and makes none"):
             load_task(f"{place}:three")
         with pytest.raises(InvalidInputError, match="has no option 'shots'; it has"):
             load_task(f"{place}:Gamma", shots=1)

@@ -125,7 +125,7 @@ def _positions(rows: Any, n: int) -> IntArray:
         raise InvalidInputError(f"`rows` must be 1-D, got shape {at.shape}")
     if at.dtype == np.bool_:
         if len(at) != n:
-            raise InvalidInputError(f"`rows` is a mask of length {len(at)} for a frame of {n} rows")
+            raise InvalidInputError(f"`rows` is a mask of {len(at)} for a frame of {n} rows")
         return np.flatnonzero(at).astype(np.int64)
     if at.size and at.dtype.kind not in "iu":
         raise InvalidTypeError(f"`rows` holds {at.dtype} values; it must hold row numbers")

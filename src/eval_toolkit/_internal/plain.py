@@ -103,8 +103,7 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
         name = str(key.value if isinstance(key, Enum) else key)
         if name in result:
             raise InvalidInputError(
-                f"{where(place)} has two keys that become {name!r} as text; JSON keys must be "
-                "unique"
+                f"{where(place)} has two keys that are {name!r} as text; JSON keys must differ"
             )
         result[name] = plain(item, absent, (*place, name))
     return result

@@ -196,7 +196,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             n_lost=values.n_lost,
         )
         if not values.n:
-            reason = f"none of the {len(units)} common units has a value on both sides"
+            reason = f"none of {len(units)} common units has a value on both sides"
             reason = "; ".join([reason, *units.failures(columns)])
             return replace(cell, status="skipped", reason=reason)
         if isinstance(spec, ColumnSpec):

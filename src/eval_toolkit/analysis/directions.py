@@ -193,6 +193,6 @@ def direction_hint(metrics: Sequence[str]) -> str:
     """
     names, first = ", ".join(metrics), metrics[0]
     return (
-        f"{names}: the direction is unknown; state it with --lower-is-better "
+        f"{names}: nothing says whether more or less is better; state it with --lower-is-better "
         f"{first} or --higher-is-better {first} (in Python higher_is_better={{{first!r}: False}})"
     )

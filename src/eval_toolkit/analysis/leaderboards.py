@@ -333,7 +333,7 @@ def _address(given: str) -> Address:
         return Address(given)  # a column with a slash in its name
     if address.system is not None:
         raise InvalidInputError(
-            f"`metrics` is {given!r}: every system is ranked; remove / {address.system}"
+            f"`metrics` is {given!r}: every system is ranked; leave out / {address.system}"
         )
     return address
 
@@ -468,8 +468,8 @@ def _common(
     if differs.any() and on_mismatch == "raise":
         unit = int(np.argmax(differs))
         raise ArtifactError(
-            f"{task!r}: unit {str(ids[unit])!r} has different content in one of {', '.join(names)} "
-            f"({int(differs.sum())} of {len(ids)} units differ); drop them with "
+            f"{task!r}: unit {str(ids[unit])!r} has other content in one of {', '.join(names)} "
+            f"({int(differs.sum())} of {len(ids)} units differ); leave them out with "
             "on_mismatch='drop'"
         )
     columns = [

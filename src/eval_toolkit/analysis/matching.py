@@ -28,7 +28,7 @@ __all__ = [
 _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
 _WORDS = {
-    "content": "input and target, since ids differ",
+    "content": "their input and target, as ids differ",
     "input": "input only, since ids or targets are written differently",
 }
 
@@ -265,9 +265,9 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
             if not any(side._inputs) and not any(side.hashes)
         )
         raise InvalidInputError(
-            f"slice {a.slice!r}: {len(common):,} ids are in both runs, but they come from "
-            f"different tools and {lacking or 'one'} does not store the inputs; if the ids denote "
-            "the same units, pair by id with MatchSpec(units='id') (--match id)"
+            f"slice {a.slice!r}: {len(common):,} ids are in both runs, but two tools made them and "
+            f"{lacking or 'one'} does not store what was asked; if the ids mean the same units, "
+            "pair by them with MatchSpec(units='id') (--match id)"
         )
     return best
 

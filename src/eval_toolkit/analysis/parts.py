@@ -145,8 +145,8 @@ def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:
             raise _no_part(run, by, [records])
     if by != FOLD and (subject.folds_a is not None or subject.folds_b is not None):
         raise InvalidInputError(
-            f"`by`: slice {subject.slice!r} was evaluated in folds, whose means cannot be "
-            "divided; compare it without `by`, or by fold"
+            f"`by`: slice {subject.slice!r} was made in folds, whose means are compared as a whole; "
+            "compare it without `by`, or by fold"
         )
     folds = subject.folds_a or subject.folds_b
     keys = (by,) if not folds else tuple(parse_part(next(iter(folds))))

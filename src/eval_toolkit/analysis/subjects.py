@@ -509,7 +509,7 @@ def _held(name: str, quantity: str, subject: Subject) -> Task:
             "positives differently"
         )
         return Task(name, None, direction, None, reason)
-    reason = f"thresholds fixed at {thresholds[0]:g} in A and {thresholds[1]:g} in B"
+    reason = f"thresholds held at {thresholds[0]:g} in A and {thresholds[1]:g} in B"
     return Task(name, at(0.5), direction, Decision(thresholds[0], thresholds[1]), reason)
 
 

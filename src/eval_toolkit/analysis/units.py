@@ -290,9 +290,9 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
         row = int(np.argmax(differs))
         what = "content hash" if hash_a[row] != hash_b[row] and not unhashed[row] else "label"
         raise ArtifactError(
-            f"{where}: unit {str(ids[row])!r} has a different {what} in B than in A "
-            f"({int(differs.sum())} of {len(ids)} common units differ), so it is not the same "
-            "unit; drop them with on_mismatch='drop'"
+            f"{where}: unit {str(ids[row])!r} has another {what} in B than in A "
+            f"({int(differs.sum())} of {len(ids)} common units differ); it is not the same unit. "
+            "Leave them out with on_mismatch='drop'"
         )
     keep = ~differs
     return CommonUnits(

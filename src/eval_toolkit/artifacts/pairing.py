@@ -1,4 +1,4 @@
-"""Pairing of two prediction files by row identity."""
+"""Two prediction files, row by row: joined on identity, never on luck."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ __all__ = ["PairedPredictions", "pair_predictions"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PairedPredictions(Displayed):
-    """Two scores per row with common labels, sorted by id; ``note`` lists what was not checked."""
+    """Two scores per row on the same labels, sorted by id; ``note`` says what was not checked."""
 
     labels: IntArray
     scores_a: FloatArray
@@ -38,14 +38,14 @@ def pair_predictions(
     *,
     names: tuple[str, str] = ("baseline", "candidate"),
 ) -> PairedPredictions:
-    """Join two sets of predictions on ``row_id``, in any order, and check that the rows are equal.
+    """Join two sets of predictions on ``row_id``, in any order, and check that rows are the same.
 
     Parameters
     ----------
     a, b : PredictionArrays
-        Predictions with the same rows.
+        Each row of one must be in the other.
     names : tuple of two str
-        Names for error messages.
+        What error messages call them.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def pair_predictions(
     if bool(a.row_ids) != bool(b.row_ids):
         without, with_ = names if b.row_ids else names[::-1]
         raise ArtifactError(
-            f"{without} has no row ids but {with_} has; specify the id column of both files"
+            f"{without} has no row ids but {with_} has; name the id column of both files"
         )
     if a.row_ids:
         a, b = _by_id(a, b, names)
@@ -147,6 +147,6 @@ def _same(
         row = differing[0]
         where = f"id {ids[row]!r}" if ids else f"row {row + 1}"
         raise ArtifactError(
-            f"{len(differing)} of {len(a)} rows have a different {what} in {names[1]} than in "
+            f"{len(differing)} of {len(a)} rows have another {what} in {names[1]} than in "
             f"{names[0]}, the first at {where}: {a[row]!r} and {b[row]!r}; they are not the same rows"
         )

@@ -1,4 +1,4 @@
-"""Predictions in memory, written with their hash and checked when loaded."""
+"""Predictions in memory: written with their hash, loaded with it checked."""
 
 import math
 import tempfile
@@ -30,12 +30,12 @@ _TEXTS = {
     "slices": "slice",
     "scorers": "scorer",
 }
-"""Text fields of `PredictionArrays`, and the column of each."""
+"""Fields of `PredictionArrays` that hold text, and the column each comes from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PredictionArrays(Displayed):
-    """Stored predictions, one entry per row; fields missing from the file are empty tuples.
+    """Stored predictions, one entry per row; what the file does not have is an empty tuple.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class PredictionArrays(Displayed):
         return PredictionArrays(self.labels[at], self.scores[at], **texts)
 
     def where(self, *, scorer: str | None = None, slice: str | None = None) -> "PredictionArrays":  # noqa: A002 - the column's name
-        """Return the rows of one scorer or slice, for files with several.
+        """Return the rows of one scorer or slice, for files that hold several.
 
         Examples
         --------
@@ -132,17 +132,17 @@ def load_predictions(
     reader: PredictionReader | None = None,
     base: str | Path | None = None,
 ) -> PredictionArrays:
-    """Load stored predictions, and check the hash and row count of the reference.
+    """Load stored predictions; a hash or row count that the reference gives must be true.
 
     Parameters
     ----------
     ref : PredictionArtifactRef or mapping
-        Reference or its ``to_dict()``.
+        The reference or its ``to_dict()``.
     reader : PredictionReader, optional
-        Reader; by default the built-in reader of ``ref.media_type``. A custom reader is given the
-        URI, or the checked copy if there is a hash.
+        By default the built-in reader of ``ref.media_type``. A reader of your own is given the
+        URI as it stands, or the checked copy when there is a hash to check.
     base : path, optional
-        Base folder of relative paths; by default the current folder.
+        Folder that relative paths start from; the current one by default.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def _check_hash(path: Path, ref: PredictionArtifactRef) -> None:
 
 def _cells(table: Mapping[str, Any], name: str, uri: str) -> Any:
     if name not in table:
-        raise InvalidInputError(f"{uri}: the reader returned no column {name!r}")
+        raise InvalidInputError(f"{uri}: the reader gave no column {name!r}")
     return table[name]
 
 
@@ -287,21 +287,21 @@ def write_predictions(
     media_type: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> PredictionArtifactRef:
-    """Write predictions atomically, and return their reference.
+    """Write predictions, whole or not at all, and return the reference that recognises them.
 
     Parameters
     ----------
     path : path or address
-        CSV, TSV, JSONL or Parquet file, by its suffix. Equal predictions give equal bytes. URLs
-        must be writable by fsspec, such as ``s3://bucket/p.parquet``.
+        CSV, TSV, JSONL or Parquet by its name. Equal predictions give equal bytes. An address is
+        one that fsspec knows and can write to, such as ``s3://bucket/p.parquet``.
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
-        Unique keys of the rows; needed to pair this file with others regardless of the order.
+        The data's own keys; needed to pair this file with another whatever the order.
     texts : sequence, optional
-        Scored texts. Only their hashes, combined with the labels, are stored, as ``content_hash``.
+        What was scored. Only its hash with the label is stored, as ``content_hash``.
     content_hashes : sequence of str, optional
-        Content hashes, instead of ``texts``.
+        The hashes themselves, instead of ``texts``.
     groups, slices, scorers : sequence, optional
         Stored in the columns ``group``, ``slice`` and ``scorer``.
     columns : mapping of str to array-like, optional
@@ -309,7 +309,7 @@ def write_predictions(
     role, metadata
         As in `PredictionArtifactRef`.
     media_type : str, optional
-        Media type; by default inferred from the file name.
+        By default what the name says.
 
     Returns
     -------
@@ -376,7 +376,7 @@ def write_predictions(
 
 
 def _written(table: Mapping[str, Any], where: str, media: str) -> str:
-    """Write a table to a path or URL and return its hash."""
+    """Write a table to a path or an address and return its hash."""
     if not is_remote(where):
         return sha256_file(tables.write_table(table, local_path(where), media_type=media))
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
@@ -403,7 +403,7 @@ def _given(column: Sequence[Any], name: str, n: int) -> NDArray[Any]:
 
 
 def _unique(columns: Mapping[str, NDArray[Any]]) -> None:
-    """Raise if an id occurs twice for one scorer and slice."""
+    """Refuse an id that occurs twice for one scorer and slice."""
     if "row_id" not in columns:
         return
     keys = [columns[name].tolist() for name in ("row_id", "slice", "scorer") if name in columns]

@@ -1,4 +1,4 @@
-"""Readers of prediction files, and local copies of remote files."""
+"""Readers of prediction files, and the way from an address to a file on this machine."""
 
 import contextlib
 import tempfile
@@ -24,21 +24,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _TableReader:
-    """Reader of the named columns of one media type."""
+    """Reads the named columns of one media type."""
 
     media_type: ClassVar[str]
 
     def read_predictions(self, uri: str, *, columns: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the named columns: scores as numbers, all others as text.
+        """Return the named columns: scores as numbers, everything else as text.
 
         Labels are numbers if every one is 0 or 1, true or false; else texts.
 
         Parameters
         ----------
         uri : str
-            Path or URL.
+            A path or an address.
         columns : mapping of str to str
-            Column by role (``{"label": "y_true", "score": "p", "row_id": "id"}``).
+            Column by meaning (``{"label": "y_true", "score": "p", "row_id": "id"}``).
 
         Returns
         -------
@@ -123,7 +123,7 @@ _READERS: dict[str, type[_TableReader]] = {
 
 
 def reader_for(media_type: str) -> PredictionReader:
-    """Return the built-in reader of a media type, regardless of the file name."""
+    """Return the built-in reader of a media type; the file's name plays no part."""
     known = _READERS.get(tables.MEDIA_TYPES.get(media_type, ""))
     if known is None:
         raise InvalidInputError(
@@ -135,7 +135,7 @@ def reader_for(media_type: str) -> PredictionReader:
 
 @contextlib.contextmanager
 def local_file(uri: str, base: str | Path | None = None) -> Iterator[Path]:
-    """Yield the local file of a URI; remote files are downloaded and removed afterwards."""
+    """Yield the file of a URI on this machine; an address is fetched and the copy removed."""
     if not is_remote(uri):
         yield local_path(uri, base)
         return

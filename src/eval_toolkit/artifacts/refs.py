@@ -1,4 +1,4 @@
-"""References to stored predictions: location, columns and hash."""
+"""References to stored predictions: where they are, what their columns mean, how to know them."""
 
 import difflib
 import os
@@ -27,7 +27,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]:
-    """Return the known keys of a stored mapping; raise for unknown ones, which may be misspelt."""
+    """Return the known keys of a stored mapping; a misspelt one is refused, not ignored."""
     if not isinstance(payload, Mapping):
         raise InvalidTypeError(f"{what} must be a mapping, got {type(payload).__name__}")
     known = [item.name for item in fields(cls)]
@@ -41,22 +41,22 @@ def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PredictionColumns:
-    """Columns of a prediction file by role.
+    """Which column of a prediction file holds what.
 
     Parameters
     ----------
     label, score : str
         Columns of the 0/1 labels and of the scores.
     row_id : str, optional
-        Column of unique keys; two files are paired on it.
+        The data's own key; two files are paired on it.
     content_hash : str, optional
-        Column with the hash of the scored content; identifies changed rows.
+        Hash of what was scored; tells a changed row from the same row.
     scorer, slice, text : str, optional
-        Columns of the scorer name, the slice name and the text.
+        Columns of the scorer's name, the slice's name and the text.
     provenance : mapping of str to str
-        Further columns, by role.
+        Further columns worth knowing, by meaning.
     group : str, optional
-        Column of groups; rows that are not independent share a value.
+        Rows that are not independent share a value.
 
     Raises
     ------
@@ -88,14 +88,14 @@ class PredictionColumns:
             raise InvalidTypeError(f"`provenance` must be a mapping, got {self.provenance!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns that are set."""
+        """Return the columns that are there."""
         present = {item.name: getattr(self, item.name) for item in fields(self)}
         plain: dict[str, Any] = sanitize_for_json({k: v for k, v in present.items() if v})
         return plain
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionColumns":
-        """Return the columns in a mapping; raise for unknown keys.
+        """Return the columns a mapping names; an unknown key is refused, it may be misspelt.
 
         Examples
         --------
@@ -105,33 +105,33 @@ class PredictionColumns:
         known = _keys(payload, cls, "`columns`", strict=True)
         for name in ("label", "score"):
             if name not in known:
-                raise InvalidInputError(f"`columns` has no {name!r}; it must specify that column")
+                raise InvalidInputError(f"`columns` has no {name!r}; it must name that column")
         return cls(**known)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PredictionArtifactRef(Displayed):
-    """Reference to stored predictions, with the information needed to read and verify them.
+    """A pointer to stored predictions with what it takes to read and to recognise them.
 
     Nothing is opened here: `load_predictions` reads the file and checks hash and row count.
 
     Parameters
     ----------
     uri : str or path
-        Path or URL such as ``s3://…``.
+        A path, or an address such as ``s3://…``.
     media_type : str
-        Selects the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
-        ``application/vnd.apache.parquet``, or the type of a custom reader.
+        Decides the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
+        ``application/vnd.apache.parquet``, or what a reader of your own reads.
     columns : PredictionColumns or mapping
-        Roles of the columns.
+        What the columns mean.
     sha256 : str
-        Hash of the file; "" if it is unknown, which disables the check.
+        Hash of the file; "" when unknown, and then nothing can be checked.
     n_rows : int, optional
         Number of rows.
     role : str or sequence of str, default "predictions"
-        Purpose of the file, as free text.
+        What the file is for, in your words.
     metadata : mapping
-        Further information.
+        Anything else.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class PredictionArtifactRef(Displayed):
     uri: str
     media_type: str
     columns: PredictionColumns
-    """Mappings are converted to `PredictionColumns`."""
+    """A mapping is taken too, and becomes one."""
     sha256: str = ""
     n_rows: int | None = None
     role: str | Sequence[str] = "predictions"
@@ -186,7 +186,7 @@ class PredictionArtifactRef(Displayed):
         return replace(self, uri=address_of(self.uri))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; hash, row count and metadata only if they are known.
+        """Return plain JSON types; hash, row count and metadata only where they are known.
 
         An address loses its user, password and query: what is stored holds no secret.
         """
@@ -206,7 +206,7 @@ class PredictionArtifactRef(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionArtifactRef":
-        """Return the reference in a stored mapping; keys of later versions are ignored.
+        """Return the reference a stored mapping holds; keys of later versions are left out.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Remote files accessed with fsspec; URLs are shown without secrets."""
+"""Files at addresses that fsspec knows: fetched, sent, and named without their secrets."""
 
 import contextlib
 import re
@@ -35,17 +35,16 @@ _USER_IN_TEXT = re.compile(rf"({_NAME}://?)[^/?#\s]*@")
 _REST_IN_TEXT = re.compile(rf"({_NAME}:/[^\s?#'\"<>]*[?#])(?!…)[^\s'\"<>]*?(?=:?(?:[\s'\"<>]|$))")
 _SHORTEST_SECRET = 4
 _TEMPLATED = re.compile(r"(?:^|::)reference:", re.IGNORECASE)
-"""Protocols whose files contain Jinja templates, which older versions of fsspec render unsandboxed.
-"""
+"""Addresses whose files hold Jinja templates, which older versions of fsspec run without a sandbox."""
 
 
 def is_remote(uri: str) -> bool:
-    """Return whether a URI is remote."""
+    """Return whether a URI is an address rather than a path."""
     return bool(_SCHEME.match(uri)) and not uri.lower().startswith("file://")
 
 
 def local_path(uri: str, base: str | Path | None = None) -> Path:
-    """Return the local path of a URI; relative paths start at ``base``."""
+    """Return the path that a local URI means; relative ones start at ``base``."""
     if uri.lower().startswith("file://"):
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
@@ -55,7 +54,7 @@ def local_path(uri: str, base: str | Path | None = None) -> Path:
 
 
 def address_of(uri: str) -> str:
-    """Return a URL without user, password and query, for display and storage.
+    """Return an address as it may be shown and stored: user, password and query left out.
 
     Examples
     --------
@@ -70,15 +69,15 @@ def address_of(uri: str) -> str:
 
 
 def without_secrets(text: str, given: Iterable[str] = ()) -> str:
-    """Return a text with the secrets removed from URLs in it.
+    """Return a text that may be shown: addresses in it, and what is secret in given ones.
 
     Parameters
     ----------
     text : str
-        Text to show.
+        What is to be shown.
     given : iterable of str
-        Arguments of the user. The user, password and query of their URLs are removed everywhere in
-        the text, since an argument may have been truncated before it became part of a message.
+        What the user wrote. User, password and query of an address in it are taken out of the text
+        wherever they stand: an argument may have been cut before it came into a message.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def without_secrets(text: str, given: Iterable[str] = ()) -> str:
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Split an address into the outer part, the file's own URL, and the rest.
+    """Return what comes before the address of the file itself, that address, and what comes after.
 
     In ``zip://p.csv::https://host/x.zip`` the file is in the first, in ``simplecache::https://…``
     in the second.
@@ -113,27 +112,27 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def name_of(uri: str) -> str:
-    """Return the file name of a URL."""
+    """Return the last part of an address, a file's name."""
     name = PurePosixPath(_parts(uri)[1]).name
     return "" if name == ".." else name
 
 
 def joined(uri: str, name: str) -> str:
-    """Return the URL of a file in a folder; a query stays at the end."""
+    """Return the address of a file in a folder; a query stays at the end."""
     before, folder, after = _parts(uri)
     slash = "" if folder.endswith("://") else "/"
     return f"{before}{folder if not slash else folder.rstrip('/')}{slash}{name}{after}"
 
 
 def folder_of(uri: str) -> str:
-    """Return the URL of the folder of a file."""
+    """Return the address of the folder that a file is in."""
     before, file, after = _parts(uri)
     folder = file.removesuffix(PurePosixPath(file).name)
     return f"{before}{folder if folder.endswith('://') else folder.rstrip('/')}{after}"
 
 
 def fetch(uri: str, target: Path) -> None:
-    """Download a file.
+    """Copy the file at an address to this machine.
 
     Raises
     ------
@@ -152,7 +151,7 @@ def fetch(uri: str, target: Path) -> None:
 
 
 def send(source: Path, uri: str) -> None:
-    """Upload a file, replacing the target."""
+    """Copy a file of this machine to an address, whatever is there."""
     with _failing(uri, "written") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         system.makedirs(system._parent(path), exist_ok=True)
@@ -160,14 +159,14 @@ def send(source: Path, uri: str) -> None:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a URL exists."""
+    """Return whether there is something at an address."""
     with _failing(uri, "looked at") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         return bool(system.exists(path))
 
 
 def remove(uri: str) -> None:
-    """Remove a remote file."""
+    """Remove the file at an address."""
     with _failing(uri, "removed") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         system.rm_file(path)
@@ -175,14 +174,14 @@ def remove(uri: str) -> None:
 
 @contextlib.contextmanager
 def _failing(uri: str, doing: str) -> Iterator[Any]:
-    """Yield fsspec; convert its errors to one line without secrets.
+    """Yield fsspec; say in one line what went wrong, and no secret.
 
     The errors stand alone: those they come from name the address with all that is in it.
     """
     shown = address_of(uri)
     if _TEMPLATED.search(uri):
         raise ArtifactError(
-            f"{shown}: cannot be {doing}: reference:// evaluates templates; pass a file"
+            f"{shown}: cannot be {doing}: reference:// fills in templates; name a file"
         )
     fsspec = require("fsspec", feature=shown, extra="remote")
     try:
@@ -194,7 +193,7 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
         while isinstance(why, FileNotFoundError) and why.__cause__:
             why = why.__cause__  # "not found" may hide that it was refused or not reached
         absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
-        said = "it does not exist" if absent else _said(why, uri)
+        said = "it is not there" if absent else _said(why, uri)
         raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None
 
 

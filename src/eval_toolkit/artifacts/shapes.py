@@ -1,4 +1,4 @@
-"""Type checks of stored payloads against their schemas.
+"""Whether a stored payload has the types of its schema: the first place where it has not.
 
 The schemas of this package use few of JSON Schema's words; they are read here without a library, so
 that every run is looked at before anything relies on it. What is missing or null is no problem here,
@@ -29,14 +29,14 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
-    """Return the first place where a payload violates a schema, with the reason; "" if it is valid.
+    """Return where a payload first departs from a schema, and how; "" when it does not.
 
     Parameters
     ----------
     payload : object
-        Payload of plain JSON types.
+        Plain JSON types.
     schema : str or dict
-        One of `schema_names`, or a schema with the keywords used by those of the package.
+        One of `schema_names`, or a schema in the words that those of the package use.
 
     Returns
     -------
@@ -67,7 +67,7 @@ Problem = tuple[tuple[str, ...], str]
 
 
 def _first(value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]) -> Problem | None:
-    """Return the first problem of a value, in the order of the payload."""
+    """Return the first problem of a value, in the order of its place."""
     if schema is True:
         return None
     if "$ref" in schema:
@@ -101,7 +101,7 @@ def _own_problem(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 def _holds(value: Any, condition: Mapping[str, Any]) -> bool:
-    """Return whether a condition on types, required keys and their values holds."""
+    """Return whether a condition holds: it names a type, keys that are there, and their values."""
     if "type" in condition and not _TYPES[condition["type"]](value):
         return False
     if not isinstance(value, dict):
@@ -133,7 +133,7 @@ def _combined(
 def _one_of(
     value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]
 ) -> Problem | None:
-    """Return the problem with one of several alternatives, selected by its required keys."""
+    """Return the problem with one of several shapes: there, keys that it requires tell it apart."""
     schema = _target(schema["$ref"], root) if "$ref" in schema else schema
     for name in schema.get("required", ()) if isinstance(value, dict) else ():
         if name not in value:

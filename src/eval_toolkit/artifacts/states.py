@@ -1,4 +1,4 @@
-"""Cells of metrics without a value, as dicts."""
+"""The metric cell under its storage name, and its absent forms as dicts."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from eval_toolkit.scorecards import MetricResult
 __all__ = ["MetricState", "error_metric", "skipped_metric"]
 
 MetricState = MetricResult
-"""Storage name of `MetricResult`."""
+"""One class, two names: a cell in a scorecard is a cell on disk."""
 
 
 def skipped_metric(reason: str, **details: Any) -> dict[str, Any]:
-    """Return the cell of a metric that does not exist for the data.
+    """Return the cell of a metric that is absent on principle.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Strict JSON: conversion to plain types, atomic writing, and checked reading."""
+"""Strict JSON: any payload made of plain types, written whole, read back without surprises."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ _STRATEGIES = ("skipped", "null", "raise")
 
 
 def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
-    """Return the payload as plain JSON types without NaN or infinities.
+    """Return the payload in plain JSON types, with no NaN or infinity left.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
         Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
         objects with ``to_dict``; anything else becomes ``str(value)``.
     nan_strategy : {"skipped", "null", "raise"}, default "skipped"
-        What a number that is not finite becomes: a skipped cell, None, or an error.
+        A number that is not finite becomes a skipped cell, None, or an error.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
 
 
 def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False) -> bytes:
-    r"""Return the payload as strict JSON in UTF-8, ending with a newline.
+    r"""Return the payload as strict JSON in UTF-8, ending in a line break.
 
     Examples
     --------
@@ -78,18 +78,18 @@ def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False)
 def write_json_strict(
     payload: Any, path: str | Path, *, indent: int | None = 2, sort_keys: bool = False
 ) -> Path:
-    """Write a payload as strict JSON atomically; create missing folders.
+    """Write a payload as strict JSON: sanitised, whole or not at all, folders created.
 
     Parameters
     ----------
     payload : object
-        Any payload accepted by `sanitize_for_json`.
+        What `sanitize_for_json` takes.
     path : path
-        Target path; replaced if it exists.
+        The file; replaced if it exists.
     indent : int or None, default 2
         Spaces per level; None for one line.
     sort_keys : bool, default False
-        Whether to sort keys; by default they keep their order.
+        Otherwise keys keep their order.
 
     Returns
     -------
@@ -112,12 +112,12 @@ def write_json_strict(
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; reject NaN and infinities, which are not valid JSON.
+    """Read a JSON file; NaN and infinity, which are not JSON, are refused.
 
     Parameters
     ----------
     path : path
-        UTF-8 file.
+        A file in UTF-8.
 
     Returns
     -------
@@ -141,12 +141,12 @@ def read_json(path: str | Path) -> Any:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > TEXT_BYTES:
-        raise ArtifactError(f"{path}: is longer than {TEXT_BYTES} bytes, the maximum")
+        raise ArtifactError(f"{path}: is longer than {TEXT_BYTES} bytes, which is the most")
     return parse_bytes(data, path)
 
 
 def parse_bytes(data: bytes, name: str | Path) -> Any:
-    """Parse the strict JSON of a file; ``name`` is for messages."""
+    """Return what the strict JSON of a file holds; ``name`` is for the error message."""
     if not data:
         raise ArtifactError(f"{name}: the file is empty (0 bytes)")
     return parse_json(data, name)

@@ -1,4 +1,4 @@
-"""Validation of stored payloads against the JSON Schemas in ``eval_toolkit/schemas``."""
+"""Stored payloads against the JSON Schemas in ``eval_toolkit/schemas``."""
 
 import difflib
 import json
@@ -43,12 +43,12 @@ def schema_names() -> list[str]:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """Return a bundled JSON Schema (Draft 2020-12) with all schemas it refers to.
+    """Return a bundled JSON Schema (Draft 2020-12), which holds every schema it refers to.
 
     Parameters
     ----------
     name : str
-        Name with or without ``.json``.
+        With or without ``.json``.
 
     Returns
     -------
@@ -94,12 +94,12 @@ def _errors(payload: Any, schema_name: str) -> list[Any]:
 
 
 def schema_problems(payload: Any, schema_name: str) -> list[str]:
-    """Return one line per violation of a schema; empty if the payload is valid.
+    """Return one line for each place where a payload departs from a schema; empty when valid.
 
     Parameters
     ----------
     payload : object
-        Payload; it is sanitised first, so numpy values and objects with ``to_dict`` are accepted.
+        Sanitised first, so numpy values and objects with ``to_dict`` are fine.
     schema_name : str
         One of `schema_names`, with or without ``.json``.
 
@@ -132,12 +132,12 @@ def _line(error: Any) -> str:
 
 
 def validate_payload(payload: Any, schema_name: str) -> None:
-    """Raise ``jsonschema.ValidationError`` unless a payload matches a bundled schema.
+    """Raise ``jsonschema.ValidationError`` unless a payload fits a bundled schema.
 
     Parameters
     ----------
     payload : object
-        Payload; it is sanitised first, so numpy values and objects with ``to_dict`` are accepted.
+        Sanitised first, so numpy values and objects with ``to_dict`` are fine.
     schema_name : str
         One of `schema_names`, with or without ``.json``.
 
@@ -173,7 +173,7 @@ def validate_results(payload: Any) -> None:
 
 
 def validate_manifest(payload: Any) -> None:
-    """Raise unless a payload is a manifest of its stated version.
+    """Raise unless a payload is a manifest of the version it says it has.
 
     Raises
     ------
@@ -190,7 +190,9 @@ def validate_manifest(payload: Any) -> None:
     version = plain.get("schema_version") if isinstance(plain, Mapping) else None
     name = f"manifest.{version}.json"
     if name not in _stored():
-        raise InvalidInputError(f"`schema_version` is {version!r}; it must be 'v1', 'v2' or 'v3'")
+        raise InvalidInputError(
+            f"`schema_version` is {version!r}; manifests are of version 'v1', 'v2' or 'v3'"
+        )
     validate_payload(plain, name)
 
 

@@ -1,4 +1,4 @@
-"""Claims files in TOML with one ``[[claim]]`` table per claim."""
+"""Claims in TOML: one ``[[claim]]`` table each, checked when read, in words a builder can act on."""
 
 import difflib
 import math
@@ -21,7 +21,7 @@ _REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
 _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")
 _AT = "at"
-"""Keys of a cell that an address replaces; for sizes it is the name of a part."""
+"""An address, which stands for the keys of a cell; beside sizes the name of a part."""
 _FORMS: dict[str, tuple[str, ...]] = {
     "require": _CELL,
     "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer", "allow_missing"),
@@ -32,7 +32,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_leakage": (),
     "no_errors": (),
 }
-"""Forms of claims, and the keys of each form besides the common ones."""
+"""What a claim can say, and which keys each form takes besides those every claim takes."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
 _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
@@ -40,7 +40,7 @@ _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement such as ``ci_low >= 0.80``: a field of a cell, an operator and a number.
+    """``ci_low >= 0.80``: a part of a cell, an operator and a number.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Requirement:
 
     @classmethod
     def parse(cls, text: Any) -> "Requirement":
-        """Parse a requirement.
+        """Read a requirement.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim of a claims file, as returned by `load_claims`.
+    """One claim of a claims file; `load_claims` makes them.
 
     Exactly one form is set: ``require``, ``non_inferior_by``, sizes (``min_n``, ``min_positive``,
     ``min_negative``), ``max_fpr``, ``no_leakage`` or ``no_errors``.
@@ -100,32 +100,31 @@ class Claim:
     severity: Severity = "error"
     description: str = ""
     at: str | None = None
-    """Address of the cell, ``metric @ part / system``, instead of the next three fields; for sizes
-    and ``max_fpr`` the part.
-    """
+    """The address of the cell, ``metric @ part / system``, instead of the next three; of sizes and
+    ``max_fpr`` the part."""
     slice: str | None = None
     scorer: str | None = None
     metric: MetricPath | None = None
     require: Requirement | None = None
     non_inferior_by: float | None = None
-    """Acceptable loss against the baseline run."""
+    """The loss against the baseline run that is acceptable."""
     higher_is_better: bool | None = None
-    """Direction of the metric; known for built-in metrics."""
+    """Direction of the metric; known for the built-in ones."""
     baseline_scorer: str | None = None
-    """Name of the scorer in the baseline run, if it differs."""
+    """The scorer of the baseline run, where it has another name there."""
     allow_missing: bool = False
-    """Whether to compare although units of the baseline have no value in the run."""
+    """Compare although units of the baseline have no value in the run."""
     min_n: int | None = None
     min_positive: int | None = None
     min_negative: int | None = None
     max_fpr: float | None = None
-    """False-positive rate that the slice must have enough negatives to show."""
+    """A false-positive rate that the slice has enough negatives to show."""
     no_leakage: bool = False
     no_errors: bool = False
 
     @property
     def form(self) -> str:
-        """Form of the claim; "size" for the three minimum sizes."""
+        """Which of the forms it is; "size" for the three minima."""
         for form in ("require", "non_inferior_by", "max_fpr"):
             if getattr(self, form) is not None:
                 return form
@@ -138,7 +137,7 @@ def load_claims(path: str | Path) -> list[Claim]:
     Parameters
     ----------
     path : path
-        TOML file with one ``[[claim]]`` table per claim. See Notes.
+        TOML with one ``[[claim]]`` table per claim. See Notes.
 
     Returns
     -------
@@ -202,19 +201,19 @@ def load_claims(path: str | Path) -> list[Claim]:
         except InvalidInputError as error:
             raise InvalidInputError(f"{where}: {error}") from None
         if claim.name in claims:
-            raise InvalidInputError(f"{where}: the name is already used; names must be unique")
+            raise InvalidInputError(f"{where}: another claim has that name; names must be unique")
         claims[claim.name] = claim
     return list(claims.values())
 
 
 def _tables(file: Path) -> list[Any]:
     if not is_there(file):
-        raise InvalidInputError(f"{file}: no such file")
+        raise InvalidInputError(f"{file}: there is no such file")
     payload = read_document(file, suffix=".toml")
     unknown = [key for key in payload if key != "claim"]
     if unknown:
         raise InvalidInputError(
-            f"{file}: has the key {unknown[0]!r}; a claims file may only contain [[claim]] tables"
+            f"{file}: has the key {unknown[0]!r}; a claims file holds [[claim]] tables only"
         )
     tables = payload.get("claim")
     if not isinstance(tables, list) or not tables:
@@ -229,33 +228,33 @@ def _claim(table: Any) -> Claim:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(_KEYS)}"
-            raise InvalidInputError(f"unknown key {key!r}; {hint}")
+            raise InvalidInputError(f"there is no key {key!r}; {hint}")
     _check_form(table)
     return Claim(**{key: _READERS[key](value, key) for key, value in table.items()})
 
 
 def _check_form(table: Mapping[str, Any]) -> None:
-    """Raise unless the table has exactly one form and its keys."""
+    """Raise unless the table says one thing and has the keys for it."""
     if "name" not in table:
-        raise InvalidInputError("has no name; every claim needs a name")
+        raise InvalidInputError("has no name; every claim needs one")
     forms = [form for form in _FORMS if form in table]
     if not forms:
-        raise InvalidInputError(f"has no requirement; it needs one of {', '.join(_FORMS)}")
+        raise InvalidInputError(f"says nothing; it needs one of {', '.join(_FORMS)}")
     extra = [form for form in forms[1:] if not (form in _SIZES and forms[0] in _SIZES)]
     if extra:
-        raise InvalidInputError(f"has both {forms[0]} and {extra[0]}; split it into two claims")
+        raise InvalidInputError(f"says both {forms[0]} and {extra[0]}; write two claims")
     takes = _FORMS[forms[0]]
     if _AT in table and "slice" in takes:
         takes = (_AT, *(key for key in takes if key not in _CELL))
         known = next((key for key in _CELL if key in table), None)
         if known is not None:
-            raise InvalidInputError(f"has both at and {known}; the address includes it")
+            raise InvalidInputError(f"has both at and {known}; the address says all of it")
         (Address.parse if forms[0] in ("require", "non_inferior_by") else parse_part)(
             _text(table[_AT], _AT)
         )
     for key in table:
         if key not in (*_ALWAYS, forms[0], *takes):
-            raise InvalidInputError(f"the key {key!r} cannot be combined with {forms[0]!r}")
+            raise InvalidInputError(f"the key {key!r} has no meaning beside {forms[0]!r}")
     for key in takes:
         if key not in table and key not in _OPTIONAL and key not in _SIZES:
             raise InvalidInputError(f"{forms[0]} needs a {key}, or `at` with the address")
@@ -298,7 +297,7 @@ def _flag(value: Any, key: str) -> bool:
         raise InvalidInputError(f"`{key}` is {value!r}; it must be true or false")
     if not value and key not in _OPTIONAL:
         raise InvalidInputError(
-            f"`{key}` is false, which has no effect; set it to true or remove it"
+            f"`{key}` is false, which claims nothing; write true or leave it out"
         )
     return value
 

@@ -123,7 +123,7 @@ def evaluate_gate(
             gate = claim_gate(claim)
         elif against is None:
             raise InvalidInputError(
-                f"claim {claim.name!r} needs a baseline; pass one (--baseline RUN)"
+                f"claim {claim.name!r} is about a baseline; give one (--baseline RUN)"
             )
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
@@ -294,7 +294,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.ci_low == cell.ci_high:
-        unseen = "its interval has zero width, so there is no evidence of the spread"
+        unseen = "its interval has no width, so no spread was seen and nothing is shown"
         return False, f"{where} cannot be compared: {unseen}", evidence
     if better_high is None:
         raise InvalidInputError(
@@ -303,7 +303,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
         )
     missing = _missing(cell)
     if missing and not claim.allow_missing:
-        remedy = "score them, or set allow_missing = true if they are left out on purpose"
+        remedy = "score them, or write allow_missing = true if they are left out on purpose"
         return False, f"{where} cannot be compared: {missing}; {remedy}", evidence
     passed = cell.ci_low > -margin if better_high else cell.ci_high < margin
     bound, rule = (
@@ -332,5 +332,5 @@ def _missing(cell: RunDifference) -> str:
     n_baseline = cell.n_only_a + cell.n_mismatched + cell.n_units + cell.n_failed
     return (
         f"{n_missing} of the baseline's {n_baseline} units have no value in this run: "
-        f"{cell.n_only_a} are missing, {cell.n_lost} failed or were skipped"
+        f"{cell.n_only_a} are not in it, {cell.n_lost} failed or were skipped"
     )

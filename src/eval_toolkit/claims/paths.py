@@ -50,7 +50,7 @@ def shown(path: MetricPath) -> str:
     else:
         raise InvalidTypeError(f"a path must be a text or a list of keys, got {path!r}")
     if not keys or not all(isinstance(key, str) and key for key in keys):
-        raise InvalidInputError(f"a path must be a non-empty text or list of keys, got {path!r}")
+        raise InvalidInputError(f"a path is a text or a list of keys, not empty, got {path!r}")
     return ".".join(keys)
 
 
@@ -81,7 +81,7 @@ def _nothing_at(trail: _Trail) -> str:
     if trail.rest in _BOUNDS and "value" in node:
         return f"the cell has no interval: {node.get('reason') or 'none was made'}"
     have = ", ".join(map(repr, node)) if isinstance(node, Mapping) else ""
-    return f"no key {trail.rest!r}; there is {have or 'nothing'}"
+    return f"there is no {trail.rest!r}; there is {have or 'nothing'}"
 
 
 def _follow(node: Any, path: MetricPath) -> _Trail:
@@ -221,7 +221,7 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
     if absent:
         return None, was(absent), trail.value
     if not trail.complete:
-        return None, f"is missing: {_nothing_at(trail)}", None
+        return None, f"is not there: {_nothing_at(trail)}", None
     found = value = trail.value
     if isinstance(found, Mapping):
         if "value" not in found:

@@ -76,7 +76,7 @@ def headline_present_gate(
         if scored and not missing:
             return True, f"{name} exists for every scorer", {}
         places = ", ".join(missing) or "the results"
-        return False, f"{name} is missing in {places}", {"missing": missing}
+        return False, f"there is no {name} in {places}", {"missing": missing}
 
     return verdict_gate(f"headline_present:{name}", decide, severity=severity)
 

@@ -111,7 +111,7 @@ class NamedCheck(_Named):
             n = len(splits[split].y_true)
             for row in rows:
                 if not 0 <= row < n:
-                    self._fails(f"it returned row {row} of {split!r}, which has {n} rows")
+                    self._fails(f"it names row {row} of {split!r}, which has {n} rows")
         return found
 
 

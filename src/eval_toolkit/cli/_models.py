@@ -35,7 +35,7 @@ class ModelChoice:
             near = difflib.get_close_matches(kind, available_models(), n=1)
             if not colon or not near or getattr(error.__cause__, "name", None) != kind:
                 raise  # a module that is there may lack another
-            hint = f"unknown model {kind!r}; did you mean {near[0]!r}?"
+            hint = f"there is no model {kind!r}; did you mean {near[0]!r}?"
             raise PluginError(hint) from error
 
 

@@ -79,7 +79,7 @@ def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec
     number = _number(text, f"--metric {asked}") if has_number else None
     if key in _PLAIN:
         if number is not None:
-            raise InvalidInputError(f"--metric {asked}: {key} takes no parameter; use {key}")
+            raise InvalidInputError(f"--metric {asked}: {key} takes no number; write {key}")
         return _PLAIN[key]
     if key in _WITH_NUMBER:
         make, usual = _WITH_NUMBER[key]
@@ -104,7 +104,7 @@ def _stored(asked: str) -> MetricSpec:
         return metric_named(asked)
     except InvalidInputError:
         hint = nearest(asked.partition("=")[0], METRIC_NAMES)
-        raise InvalidInputError(f"unknown metric {asked!r}; {hint}") from None
+        raise InvalidInputError(f"there is no metric {asked!r}; {hint}") from None
 
 
 def selector(asked: str) -> ThresholdSelector:

@@ -247,9 +247,7 @@ def _together(runs: Sequence[str], metric: str) -> Records:
     for _, path in named:
         run = Run.open(path)
         if len(run.subjects) != 1:
-            raise InvalidInputError(
-                f"{path}: contains {len(run.subjects)} sets of records, not one"
-            )
+            raise InvalidInputError(f"{path}: holds {len(run.subjects)} sets of records, not one")
         parts.append(run.records(*run.subjects[0]))
         if metric not in parts[-1].columns:
             have = ", ".join(map(repr, parts[-1].columns))
@@ -292,10 +290,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         f"{count:,} {name}{'s' * (count > 1)}" for name, count in found.levels.items()
     )
     lead = [
-        (
-            f"{payload['metric']}: mean {found.mean:.4f}, standard error {found.se():.4f}, from "
-            f"{counts}"
-        ),
+        f"{payload['metric']}: mean {found.mean:.4f}, standard error {found.se():.4f}, from {counts}",
         f"largest reduction per unit cost: one more {buys[0].what}",
     ]
     shares = found.shares
@@ -315,7 +310,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     ]
     tables = [
         Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
-        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "unit"),
+        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "what to buy"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}
     notes = [

@@ -65,7 +65,7 @@ def _said(progress: Progress) -> str:
     if progress.eta_s is not None:
         parts.append(f"{_duration(progress.eta_s)} left")
     if progress.reused:
-        parts.append(f"{progress.reused} cached")
+        parts.append(f"{progress.reused} were there")
     parts.append(f"{progress.errors} errors")
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:

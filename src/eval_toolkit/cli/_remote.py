@@ -42,7 +42,7 @@ class Fetched:
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
     """Yield local files for paths and URLs; remove copies afterwards, and use URLs in errors."""
     if list(paths).count(tables.STDIN) > 1:
-        raise InvalidInputError("- was given twice; standard input can only be read once")
+        raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
         local, names = [], {}
         for number, path in enumerate(paths):

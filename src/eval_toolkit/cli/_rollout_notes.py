@@ -129,5 +129,5 @@ def _about_safe_seeds(done: Outcome) -> list[str]:
     safe = set() if parts is None else set(done.records.unit_id[parts == "safe"].tolist())
     if not safe:
         return []
-    count_too = f"answers to {len(safe):,} safe seeds also count as attack_success"
+    count_too = f"answers to {len(safe):,} safe seeds count as attack_success too"
     return [f"{count_too}, although answering is correct: see over_refusal and unsafe_refusal"]

@@ -107,10 +107,7 @@ def _lead(done: Outcome) -> list[str]:
             counted.append(f"continuing with {worst}")
     lines = [
         f"{_who(config['system'])}: {', '.join(counted)}",
-        (
-            f"{_what_counts(config)}; {100 * config['confidence']:g} % intervals, seed "
-            f"{config['seed']}"
-        ),
+        f"{_what_counts(config)}; {100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
     if max(config["width"]) > 1:
         lines.append(_POLICIES[config["policy"]])
@@ -163,7 +160,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
         return "without a --scorer, failures of the target are not defined"
     scorer = config["scorers"][name]
     sign = "≥" if scorer["higher_is_worse"] else "≤"
-    what = " (no refusal)" if name == "refusal" and sign == "≤" else ""
+    what = " (it does not refuse)" if name == "refusal" and sign == "≤" else ""
     return f"the target fails where {name} {sign} {scorer['threshold']:g}{what}"
 
 
@@ -228,7 +225,7 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
         for at, (name, cell) in enumerate(cells.items())
         for value, interval in [estimate(cell).split()]
     ]
-    return Table(["metric", "value", "interval", "seeds", *counts, "description"], rows)
+    return Table(["metric", "value", "interval", "seeds", *counts, "what it is"], rows)
 
 
 def _by_turn(done: Outcome) -> list[Table]:

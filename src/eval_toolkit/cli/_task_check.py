@@ -201,12 +201,12 @@ class _Found:
         lines = []
         if (corpus := self.corpus) is not None:
             judged = sum(item.n_grams > 0 for item in corpus.items)
-            words = f"at least {corpus.threshold:g} of their {corpus.n}-word n-grams"
+            words = f"at least {corpus.threshold:g} of their runs of {corpus.n} words"
             n = len(corpus.flagged_ids)
             lines.append(_Finding("items in the corpus", "error", n, judged, words))
         if (shots := self.shots) is not None:
             shown, leaked = len(shots.shown_ids), len(shots.leaked_ids)
-            said = f"about {shots.n_answer_in_other_shots:,} expected by chance"
+            said = f"by chance about {shots.n_answer_in_other_shots:,}"
             rows = (
                 ("items repeated in their own prompt", "error", shown, "as a few-shot example"),
                 (
@@ -245,7 +245,7 @@ class _Found:
         if self.shots is not None:
             looked.append(f"{self.shots.n_examples:,} examples")
         n = len(self.corpus.items) if self.corpus is not None else self._n_items()
-        return [f"task {self.task.NAME}: {n:,} items, searched in {' and '.join(looked)}"]
+        return [f"task {self.task.NAME}: {n:,} items, looked for in {' and '.join(looked)}"]
 
     def _n_items(self) -> int:
         return 0 if self.shots is None else self.shots.n_items
@@ -266,7 +266,7 @@ class _Found:
             for item in touched[:_SHOWN]
         ]
         more = f", the first {_SHOWN} of {len(touched):,}" if len(touched) > _SHOWN else ""
-        return Table(["item", "share", "n-grams", "verdict"], rows, f"in the corpus{more}")
+        return Table(["item", "share", "word runs", "verdict"], rows, f"in the corpus{more}")
 
     def _pairs(self) -> Table:
         known = () if self.shots is None else self.shots.shared
@@ -298,9 +298,9 @@ class _Found:
             if corpus.rate.ci is not None:
                 notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:
-            notes.append("not checked: training corpora (--corpus)")
+            notes.append("not checked: a corpus (--corpus)")
         if self.shots is None:
-            notes.append("not checked: few-shot examples, the prompts have none (--fewshot)")
+            notes.append("not checked: examples, the task is asked without (--fewshot)")
         return notes
 
 

@@ -41,7 +41,7 @@ def estimate_page(
         ("completion tokens, at most", "no limit set" if most is None else most),
     ]
     if planned.cost is not None:
-        what = "prompts only" if most is None else "at most"
+        what = "of the prompts alone" if most is None else "at most"
         rows.append((f"cost, {what}", Number(planned.cost, ".4g")))
     made = task.graders() if graders is None else [load_grader(one) for one in graders]
     judges = {

@@ -157,8 +157,8 @@ def check(
         raise click.UsageError("give either FILES or --loader")
     if loader is not None and (fix or split_col or reading != Reading()):
         raise click.UsageError(
-            "a loader defines its own columns and has no files: --text, --label, --group, "
-            "--split-col, --fix and similar options apply to FILES"
+            "a loader knows its own columns and has no files: --text, --label, --group, "
+            "--split-col, --fix and the like are for FILES"
         )
     named = [NamedCheck(spec) for spec in more]
     corpus = tables.expand_paths(against) if against else []
@@ -218,9 +218,7 @@ def _read(
     else:
         files = named_files(given)
         if split_col is not None and len(files) > 1:
-            raise click.UsageError(
-                "--split-col applies to a single file; several files are already splits"
-            )
+            raise click.UsageError("--split-col is for one file; several files are splits already")
         also = () if split_col is None else (split_col,)
         data = {
             name: read_data(

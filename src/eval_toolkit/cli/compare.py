@@ -139,7 +139,7 @@ def compare(
         return
     if pairs:
         raise click.UsageError(
-            "--pair applies to runs; for files, pass the scores: --score a --score b"
+            "--pair is for runs; for files, name the scores: --score a --score b"
         )
     if slice_pairs or metric_pairs or match != "auto":
         raise click.UsageError("--pair-slice, --pair-metric and --match apply to runs")

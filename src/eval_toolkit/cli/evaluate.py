@@ -124,7 +124,7 @@ def evaluate(
     if bool(files) == (loader is not None):
         raise click.UsageError("give either FILES or --loader")
     if loader is not None and reading != Reading():
-        raise click.UsageError("a loader defines its own columns: --text, --label … apply to FILES")
+        raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
     if overwrite and save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (select is None) != (threshold_on is None) and splitter is None:

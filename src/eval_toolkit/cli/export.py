@@ -68,7 +68,7 @@ def export(
     target = out or _PRINTED
     if target == _PRINTED:
         if format_name not in SINGLE_FILE:
-            raise click.UsageError(f"{format_name} has several files; pass a folder: -o FOLDER")
+            raise click.UsageError(f"{format_name} has several files; name a folder: -o FOLDER")
         if as_json:
             raise click.UsageError("--json lists the written files; pass a file with -o")
         made = export_files(opened, format_name, **options)

@@ -49,7 +49,7 @@ def list_(output: Output) -> None:
         "`graders show NAME` describes the options and the columns",
     ]
     payload = {"graders": [one.to_dict() for one in found]}
-    header = ["grader", "of", "options", "description"]
+    header = ["grader", "of", "options", "what it says"]
     output.emit(Page("graders", payload, (), [Table(header, rows)], notes))
 
 
@@ -74,7 +74,7 @@ def show(name: str, output: Output) -> None:
     ]
     columns += [[metric, "over all samples", up] for metric, up in one.metrics.items()]
     tables = [
-        Table(["option", value, "description"], options, "options") if options else None,
+        Table(["option", value, "what it says"], options, "options") if options else None,
         Table(["column or metric", "", "better"], columns, "fills") if columns else None,
     ]
     page = Page(
@@ -105,7 +105,7 @@ class _Option:
     @property
     def value_shown(self) -> str:
         """Default value, or a note that the option is required."""
-        return "required" if self.value is MISSING else repr(self.value)
+        return "must be given" if self.value is MISSING else repr(self.value)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def _page(board: Leaderboard) -> Page:
             f"{len(board.systems)} systems, {ranking.n_parts} tasks, {ranking.n_units} items; "
             f"{'more' if ranking.higher_is_better else 'less'} is better"
         ),
-        f"not significantly worse than any other: {', '.join(ranking.best)}",
+        f"no other is shown to beat: {', '.join(ranking.best)}",
     ]
     rows: Rows = [
         [
@@ -188,7 +188,7 @@ def _page(board: Leaderboard) -> Page:
             f"metrics: {', '.join(map(_metric, board.tasks))}",
             _rule(ranking),
             (
-                f"best: share of the {ranking.n_draws} {how} in which the system ranks first; seed "
+                f"best: share of {ranking.n_draws} {how} in which the system ranks first; seed "
                 f"{ranking.seed}"
             ),
         ],
@@ -209,7 +209,7 @@ def _rule(ranking: Ranking) -> str:
     )
     if ranking.adjust in ("bh", "by"):
         return rule
-    return f"{rule}, simultaneously valid at {100 * ranking.confidence:g} %"
+    return f"{rule}, which hold all at once at {100 * ranking.confidence:g} %"
 
 
 def _estimate(value: float, ci: BootstrapCI | None) -> tuple[Cell, Cell]:

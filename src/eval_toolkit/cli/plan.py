@@ -200,7 +200,7 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
         raise InfeasibleError("no difference is possible under these assumptions")
     if needed(largest).n > rows:
         raise InfeasibleError(
-            f"{rows} rows detect no difference under these assumptions; even a difference of "
+            f"{rows} rows detect no difference under these assumptions; even one of "
             f"{largest:g} takes {needed(largest).n}"
         )
     low, high = 0.0, largest
@@ -294,5 +294,5 @@ def pilot(
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
     known = Estimate(ci.point_estimate, ci.ci_low, ci.ci_high)
-    words = f"like these {units:,}, which have {spec.name} {known}, to estimate it"
+    words = f"like these {units:,}, which give {spec.name} {known}, to know it"
     answer(size, f"{words} {within(width, sampling.confidence)}", output, unit, found.rows.files)

@@ -103,7 +103,7 @@ def _target(runs: Sequence[Run], out: str | None) -> Path:
         return runs[0].path / _OWN
     target = Path(out)
     if target.is_dir():
-        raise InvalidInputError(f"{target}: is a folder; pass a file, as in -o {target}/{_OWN}")
+        raise InvalidInputError(f"{target}: is a folder; name a file, as in -o {target}/{_OWN}")
     if target.name == _OWN and target.parent.resolve() in [run.path.resolve() for run in runs]:
         return target
     refuse_target(target, "-o", [run.path for run in runs])

@@ -66,8 +66,7 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
               help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
-              help="Task of the run; by default found by its name, with the stored "
-                  "settings.")  # fmt: skip
+              help="Task of the run; by default found by its name, with the stored settings.")  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
               help="Tasks: perturbation used in the run.")  # fmt: skip
@@ -186,7 +185,7 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
             raise InvalidInputError(
-                f"{run.path}: is not a {' or '.join(homes)}, to which {option} applies"
+                f"{run.path}: is no {' or '.join(homes)}, which {option} is for"
             )
 
 
@@ -246,7 +245,7 @@ def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
 
     scorers: Sequence[str] = asked.given["scorers"]
     if not scorers:
-        raise click.UsageError("pass a --scorer for the rollouts, or a --metric")
+        raise click.UsageError("give a --scorer for the rollouts, or a --metric")
     told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
     told |= {"asr_at": asked.given["asr_at"] or None, "confidence": asked.given["confidence"]}
     done = rescore_run(asked.run, asked.given["out"], scorer=load_scorers(scorers), **told)

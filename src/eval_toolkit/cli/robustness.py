@@ -88,7 +88,7 @@ def _check_stored(run: Run, metrics: Sequence[str]) -> None:
     for name in metrics:
         if name not in stored:
             raise InvalidInputError(
-                f"{run.path}: unknown metric {name!r}; {nearest(name, list(stored))}"
+                f"{run.path}: there is no metric {name!r}; {nearest(name, list(stored))}"
             )
 
 
@@ -193,11 +193,7 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
         for cell in found.cells
         if cell.difference.reason
     }
-    notes = (
-        ["the minimum over runs is never better than the plain run, so it is not a test"]
-        if worst
-        else []
-    )
+    notes = ["the worst is never better than the plain run; it is no test"] if worst else []
     made = sampling.made(cell.difference.n_resamples for cell in found.cells)
     lead = [
         f"plain run {found.run} against {', '.join(found.perturbations)}",

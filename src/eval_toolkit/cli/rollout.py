@@ -274,7 +274,7 @@ def _refuse_mistaken(name: str) -> None:
             f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
         )
     if name.partition("{")[0].strip() == "mixed":
-        raise click.UsageError("--tester mixed: pass --tester several times, once for each attack")
+        raise click.UsageError("--tester mixed: give --tester several times, a branch for each")
 
 
 def _asks(attack: Any, model: Model) -> bool:
@@ -300,7 +300,7 @@ def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[
     prompts = load_seeds(seeds, **columns, limit=limit, order=order, seed=given["seed"])
     taken = seed_columns(seeds, **columns)
     said = ", ".join(f"{field} from {column!r}" for field, column in taken.items())
-    return prompts, [f"seeds from {_name(seeds).name}: {said}"] if taken else []
+    return prompts, [f"seeds of {_name(seeds).name}: {said}"] if taken else []
 
 
 def _asking(

@@ -63,7 +63,7 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
             continue
         file, _, place = target.partition("#")
         if file and file not in inside:
-            yield f"$ref {target}: no such definition"
+            yield f"$ref {target}: there is no such schema in it"
         elif not file and not _has(root, place):
             yield f"$ref {target}: not found"
 

@@ -126,7 +126,7 @@ class _Asked:
         """Raise if an option does not apply to a run, whose columns are fixed."""
         if self.threshold_from is not None:
             raise click.UsageError(
-                "--threshold-from applies to files of predictions; for a run, pass --threshold"
+                "--threshold-from reads files of predictions; a run is scored with --threshold"
             )
         if self.save is not None:
             raise click.UsageError(
@@ -242,8 +242,8 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
     for file in files:
         if file.resolve() in used:
             raise InvalidInputError(
-                f"{file}: --threshold-from is also a scored file; select the threshold on other "
-                "rows"
+                f"{file}: --threshold-from is among the files that are scored; a threshold "
+                "must be chosen on other rows"
             )
     columns = replace(wanted, label=found.label, scores=tuple(found.scores), by=(), group=None)
     names = [tables.column_names(file, wanted.file_format) for file in files]

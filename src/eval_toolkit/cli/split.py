@@ -171,8 +171,8 @@ def _shares(text: str) -> dict[str, float]:
         plain = name and Path(name).name == name and not name.startswith(".")
         if not plain or not 0.0 < number < 1.0 or name in shares:
             raise InvalidInputError(
-                f"--sizes: {item.strip()!r} is not a part; give different names and shares "
-                f"between 0 and 1, as in {DEFAULT_SIZES}"
+                f"--sizes: {item.strip()!r} is no part; write different names with shares between "
+                f"0 and 1, as in {DEFAULT_SIZES}"
             )
         shares[name] = number
     if abs(sum(shares.values()) - 1.0) > 1e-6:

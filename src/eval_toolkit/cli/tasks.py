@@ -48,7 +48,7 @@ def list_(output: Output) -> None:
     ]
     notes = ["custom tasks: a TOML, YAML or Python file, or package.module:Class"]
     payload = {"tasks": [info.to_dict() for info in found]}
-    header = ["task", "kind", "data", "description"]
+    header = ["task", "asks for", "data", "what it is"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
 
 

@@ -1,4 +1,4 @@
-"""Extracted answers of graders, used as votes in maj@k."""
+"""The answers that graders find: what attempts vote with in maj@k."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from eval_toolkit.protocols import Grader
 
 __all__ = ["WithAnswer", "with_answers"]
 
-_NO_ANSWER = Grade.skipped("no answer was found")
+_NO_ANSWER = Grade.skipped("no answer was found to vote with")
 
 
 def _has_answer(grader: Any) -> bool:
@@ -20,7 +20,7 @@ def _has_answer(grader: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
-    """Wrapper that also stores a grader's extracted answer, in the column ``<name>_answer``.
+    """A grader that also keeps the answer it found, in the column ``<name>_answer``.
 
     The grader's method ``answer(response)`` returns a text, or None where there is none; equal texts
     are one answer. It is the number for `NumberMatch`, the letter for
@@ -30,7 +30,7 @@ class WithAnswer:
     Parameters
     ----------
     grader : Grader or str
-        Grader to wrap; its columns, name and version do not change.
+        Whose columns are filled as ever; name and version stay what they are.
 
     Raises
     ------
@@ -52,44 +52,44 @@ class WithAnswer:
         inner = load_grader(self.grader)
         if isinstance(inner, WithAnswer) or not _has_answer(inner):
             raise InvalidInputError(
-                f"`grader` is {inner.name!r}, which does not return the answer; it needs a method "
-                "`answer(response)`"
+                f"`grader` is {inner.name!r}, which does not say what the answer is; it needs a "
+                "method `answer(response)`"
             )
         object.__setattr__(self, "grader", inner)
 
     @property
     def name(self) -> str:
-        """Name of the wrapped grader."""
+        """That of the grader."""
         return str(self.grader.name)
 
     @property
     def version(self) -> str:
-        """Version of the wrapped grader."""
+        """That of the grader."""
         return str(self.grader.version)
 
     @property
     def response_types(self) -> Any:
-        """Response types of the wrapped grader."""
+        """Those of the grader."""
         return getattr(self.grader, "response_types", None)
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns of the wrapped grader and the answer column."""
+        """Return what is filled and how it is to be read."""
         return {**columns_of(self.grader), f"{self.name}_answer": TEXT}
 
     def metrics(self) -> list[Any]:
-        """Return the metrics of the wrapped grader."""
+        """Return those of the grader."""
         own = getattr(self.grader, "metrics", None)
         return list(own()) if callable(own) else []
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
-        """Return the grades of the wrapped grader and the answer."""
+        """Return the grader's grades and the answer."""
         found = self.grader.answer(response)
         answer = _NO_ANSWER if found is None else str(found)
         return {**self.grader.grade(response), f"{self.name}_answer": answer}
 
 
 def with_answers(graders: Iterable[Grader]) -> list[Grader]:
-    """Wrap graders that extract answers so that the answers are stored, as maj@k needs.
+    """Return graders, those that find answers with a column of them: what maj@k needs.
 
     Parameters
     ----------
@@ -119,7 +119,5 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     ]
     if not any(isinstance(grader, WithAnswer) for grader in made):
         names = ", ".join(grader.name for grader in given)
-        raise InvalidInputError(
-            f"maj@k needs a grader that extracts an answer; the graders are {names}"
-        )
+        raise InvalidInputError(f"maj@k needs a grader that finds an answer; there are {names}")
     return made

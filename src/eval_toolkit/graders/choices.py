@@ -30,7 +30,7 @@ __all__ = [
     "softmax",
 ]
 
-IMPOSSIBLE = Grade.error("every choice has probability zero")
+IMPOSSIBLE = Grade.error("the model finds every choice impossible")
 ONE_CHOICE = Grade.skipped("there is only one choice")
 _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 
@@ -93,7 +93,7 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
         return numbers
     lengths = _divisors(response, normalise, leading_space)
     if lengths is None:
-        return Grade.skipped("the number of tokens of a choice is unknown")
+        return Grade.skipped("the model does not say how many tokens a choice has")
     return [number / (length or 1) for number, length in zip(numbers, lengths, strict=True)]
 
 

@@ -60,7 +60,7 @@ def _integer(text: str) -> int:
 
 
 def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
+    raise ValueError(f"{text} is no JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -84,7 +84,7 @@ def read_json(text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is not JSON, or too deep or too long.
+        If it is no JSON, or too deep or too long.
 
     Examples
     --------

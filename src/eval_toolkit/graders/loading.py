@@ -236,12 +236,12 @@ def named_grader(
         table = dict(given)
         name = table.pop("grader", None)
         if not isinstance(name, str):
-            raise InvalidInputError(f"{dict(given)!r} has no grader; the key 'grader' is required")
+            raise InvalidInputError(f"{dict(given)!r} names no grader; it needs 'grader'")
         return named_grader(name, {**table, **options}, origin=origin)
     if not isinstance(given, str):
         if options or not _is_grader(given):
             raise InvalidTypeError(
-                f"{given!r} is not a grader; it needs `name`, `version` and `grade(response)`"
+                f"{given!r} is no grader; it needs `name`, `version` and `grade(response)`"
             )
         return given
     name, told = name_and_options(given)

@@ -41,7 +41,7 @@ def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
         return re.compile(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
         raise InvalidInputError(
-            f"`{name}` is {pattern!r:.200}; it must be a regular expression: {error}"
+            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
         ) from None
 
 

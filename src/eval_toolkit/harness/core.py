@@ -96,7 +96,7 @@ def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], 
         for name in pair:
             if name not in known:
                 raise MissingColumnError(
-                    f"paired_diffs[{index}] has the unknown scorer {name!r}; "
+                    f"paired_diffs[{index}] names the scorer {name!r}; "
                     f"there are {', '.join(map(repr, known))}"
                 )
         if pair[0] == pair[1]:

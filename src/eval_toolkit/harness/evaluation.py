@@ -234,7 +234,9 @@ def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> di
     own: dict[str, Any] = sanitize_for_json(extra or {})
     taken = sorted(set(config) & set(own))
     if taken:
-        raise InvalidInputError(f"`extra_config` has the key {taken[0]!r}, which is reserved")
+        raise InvalidInputError(
+            f"`extra_config` has the key {taken[0]!r}, which the run itself records"
+        )
     return config | own
 
 

@@ -242,7 +242,6 @@ def chosen_slices(
     for name in wanted:
         if name not in slices:
             raise MissingColumnError(
-                f"`{argument}` has the unknown name {name!r}; choose from "
-                f"{', '.join(map(repr, slices))}"
+                f"`{argument}` names {name!r}; there are {', '.join(map(repr, slices))}"
             )
     return {name: slices[name] for name in wanted}

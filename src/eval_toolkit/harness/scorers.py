@@ -112,14 +112,14 @@ class EstimatorScorer:
         if self.positive is not None:
             if self.positive not in classes:
                 raise InvalidInputError(
-                    f"`positive` is {self.positive!r}; {name} has the classes {classes}"
+                    f"`positive` is {self.positive!r}; {name} knows the classes {classes}"
                 )
             return classes.index(self.positive)
         if 1 in classes:
             return classes.index(1)
         raise InvalidInputError(
-            f"{name} has the classes {classes}, and 1 is not among them; specify the positive "
-            "one: as_scorer(estimator, positive=…)"
+            f"{name} knows the classes {classes} and 1 is not among them; "
+            "name the positive one: as_scorer(estimator, positive=…)"
         )
 
     @property

@@ -48,8 +48,7 @@ def checked_summary_metrics(
     for name in wanted:
         if name not in known and not (thresholds and str(name).startswith("op_")):
             raise MissingColumnError(
-                f"`summary_metrics` has the unknown metric {name!r}; choose from "
-                f"{', '.join(map(repr, known))}"
+                f"`summary_metrics` names {name!r}; measured are {', '.join(map(repr, known))}"
             )
     return wanted
 
@@ -130,7 +129,7 @@ def _over_folds(
     if len(found) == 0:
         return MetricResult(None, "skipped", reasons[0], details=details, n_errors=n_failed)
     if len(found) == 1:
-        reason = "only one fold has a value; an interval needs two"
+        reason = "one fold has a value; an interval needs two"
         mean = float(found[0])
         return MetricResult(mean, "ok", reason, details=details, n_errors=n_failed)
     mean, low, high, method, reason = _interval(found, confidence, shared)

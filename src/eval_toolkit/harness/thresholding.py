@@ -166,7 +166,7 @@ def checked_op_specs(
         for kind, name in named:
             if name not in known[kind]:
                 raise MissingColumnError(
-                    f"operating-point spec {spec.name!r} has the unknown {kind} {name!r}; "
+                    f"operating-point spec {spec.name!r} names the {kind} {name!r}; "
                     f"there are {', '.join(map(repr, known[kind]))}"
                 )
     return listed

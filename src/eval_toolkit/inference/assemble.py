@@ -388,7 +388,7 @@ class _Intervals:
         )
         if not self.problem.plan.is_independent:
             what = what.replace("rows", "groups")
-        return f"{effective:.3g} {what}: bootstrap quantiles undercover"
+        return f"{effective:.3g} {what}: quantiles of a bootstrap cover less than they say"
 
     def _by_standard_error(
         self, scorer: int, row: int, point: float, samples: FloatArray

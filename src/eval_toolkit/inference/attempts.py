@@ -105,7 +105,7 @@ class AttemptsDesign(Displayed):
         if self.correlation is not None:
             validation.number(self.correlation, "correlation", low=-1.0, high=1.0)
             if self.design != "paired":
-                raise InvalidInputError(f"`correlation` does not apply to the {self.design} design")
+                raise InvalidInputError(f"`correlation` has no meaning in the {self.design} design")
         if (self.within_sd is None) == (self.proportion is None):
             raise InvalidInputError("give `within_sd` (real values) or `proportion` (0/1 values)")
         if self.within_sd is None:
@@ -122,9 +122,7 @@ class AttemptsDesign(Displayed):
                 "noise of real values as `judge_sd`"
             )
         if self.variance() == 0.0:
-            raise InvalidInputError(
-                "`item_sd` and `within_sd` are 0; without variance one item suffices"
-            )
+            raise InvalidInputError("`item_sd` and `within_sd` are 0; without spread one item does")
 
     def _check_shares(self) -> None:
         share = validation.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
@@ -226,8 +224,7 @@ class AttemptsDesign(Displayed):
             raise InvalidInputError("`effect` is 0; no number of items detects a zero effect")
         if self.proportion is not None and not 0.0 <= self.proportion + delta <= 1.0:
             raise InvalidInputError(
-                f"`proportion` + `effect` is {self.proportion + delta:g}; a share must lie in [0, "
-                "1]"
+                f"`proportion` + `effect` is {self.proportion + delta:g}; a share cannot leave [0, 1]"
             )
         a, b = _quantiles(alpha, power)
         n = ((a + b) / (self._skill * delta)) ** 2 * self.variance(delta)
@@ -281,8 +278,7 @@ class AttemptsDesign(Displayed):
             if furthest != 0.0 and enough(furthest):
                 return abs(_nearest(enough, furthest))
         raise InfeasibleError(
-            f"{items} items detect no effect under these assumptions, neither an increase nor a "
-            "decrease"
+            f"{items} items show no effect under these assumptions, neither a rise nor a fall"
         )
 
 

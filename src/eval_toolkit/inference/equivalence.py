@@ -24,7 +24,7 @@ __all__ = [
     "non_inferiority_test",
 ]
 
-_NO_ERROR = "the standard error is zero, so there is no evidence of the spread"
+_NO_ERROR = "the standard error is zero: no spread was seen, so nothing is shown"
 
 
 @in_own_order

@@ -287,8 +287,8 @@ def mean_pivot(
         scale = float(np.abs(x - origin).max())
         if negligible(scale, float(np.abs(x).max())):
             raise UndefinedMetricError(
-                f"no interval: all {len(x)} values are {origin:g} and their bounds are unknown; "
-                "declare bounds, or kind='share' for binary values"
+                f"no interval: all {len(x)} values are {origin:g} and their bounds are not known; "
+                "declare bounds, or kind='share' where they say yes or no"
             )
     found = _spread((x - origin) / scale, codes, n_groups)
     pivot, ends = (_gaffke if bounded else _skewed)(found)

@@ -262,15 +262,12 @@ def label_group_plan(
     wanted = sorted(set(resample_labels))
     if not wanted or not set(wanted) <= {0, 1}:
         raise InvalidInputError(
-            f"`resample_labels` is {resample_labels!r}; it must contain at least one of the "
-            "labels 0 and 1"
+            f"`resample_labels` is {resample_labels!r}; name at least one of the labels 0 and 1"
         )
     codes, n_groups = group_codes(groups, len(labels))
     absent = [label for label in wanted if not (labels == bool(label)).any()]
     if absent:
-        raise InvalidInputError(
-            f"`resample_labels` contains {absent[0]}, but no row has that label"
-        )
+        raise InvalidInputError(f"`resample_labels` names {absent[0]}, but no row has that label")
     # Units of the drawn labels come first, in order of (label, group); then the fixed rows.
     key = np.where(labels, n_groups, 0) + codes
     drawn = np.isin(labels, [bool(label) for label in wanted])

@@ -101,7 +101,7 @@ class Columns(_Once):
     def __post_init__(self) -> None:
         if len({len(column) for column in self.values.values()}) != 1:
             sizes = ", ".join(f"{name!r} has {len(one)}" for name, one in self.values.items())
-            raise InvalidInputError(f"columns must have equal lengths; {sizes or 'there are none'}")
+            raise InvalidInputError(f"columns must have one row count; {sizes or 'there are none'}")
 
     @classmethod
     def scored(cls, labels: BoolArray, scores: FloatArray) -> "Columns":

@@ -259,7 +259,7 @@ def variance_components(
         )
     if n_items == len(x):
         raise UndefinedMetricError(
-            "the variance of attempts is undefined: every item has only one value; add attempts"
+            "the variance of attempts is undefined: every item has one value; try some again"
         )
     levels = {name: int(part.max()) + 1 for name, part in sources.items()}
     cells = _crossed(list(sources.values()))
@@ -285,10 +285,10 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
     found: dict[str, IntArray] = {}
     for name, values in factors.items():
         if name in (ITEM, ATTEMPT) or _TIMES in name:
-            raise InvalidInputError(f"a factor cannot be named {name!r}; rename it")
+            raise InvalidInputError(f"a factor cannot be called {name!r}; rename it")
         codes, n_levels = validation.group_codes(values, n, name)
         if n_levels < 2:
-            raise InvalidInputError(f"factor {name!r} has only one level")
+            raise InvalidInputError(f"factor {name!r} has one level; there is nothing to compare")
         both = len(np.unique(_crossed([items, codes])))
         if both == int(items.max()) + 1:
             raise InvalidInputError(
@@ -301,7 +301,7 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
         for other, known in found.items():
             if len(np.unique(_crossed([known, codes]))) == n_levels == int(known.max()) + 1:
                 raise InvalidInputError(
-                    f"factors {other!r} and {name!r} are confounded; keep one of them"
+                    f"factors {other!r} and {name!r} change together; keep one of them"
                 )
         found[name] = codes
     return found

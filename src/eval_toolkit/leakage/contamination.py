@@ -155,7 +155,7 @@ class NgramContaminationCheck(BuiltInCheck):
             "listed_at_most": EVIDENCE_CAP,
         }
         what = f"{self.n}-gram"
-        aside = f"; {count(short, 'row')} shorter than one {what} not checked" if short else ""
+        aside = f"; {count(short, 'row')} shorter than one {what} not judged" if short else ""
         share = f"{self.threshold:.0%} of the {what}s in the reference"
         if not flagged:
             told = f"no row has {share}{aside}"
@@ -211,7 +211,7 @@ class NgramContaminationCheck(BuiltInCheck):
                     found.add(gram)
         if not n_grams:
             raise InvalidInputError(
-                f"`reference` contains no {self.n}-gram ({count(n_texts, 'text')}); "
+                f"`reference` holds no {self.n}-gram ({count(n_texts, 'text')}); "
                 "it is empty, or shorter than n"
             )
         return found, n_texts

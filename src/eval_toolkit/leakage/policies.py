@@ -173,7 +173,7 @@ def _refuse_what_rows_cannot_cure(report: LeakageReport) -> None:
     ]
     if beyond:
         raise LeakageError(
-            f"dropping rows cannot remove: {_named(beyond)} (remove the cause, or choose the "
+            f"dropping rows does not cure: {_named(beyond)} (remove the cause, or choose the "
             "policy 'record')"
         )
 
@@ -205,7 +205,7 @@ def drop_until_clean(
     Raises
     ------
     LeakageError
-        If an error is not about rows, or rows are still flagged after the last round.
+        If an error is not about rows, or rows are still named after the last round.
 
     Examples
     --------
@@ -235,6 +235,6 @@ def drop_until_clean(
         kept |= {name: kept[name][rows] for name, rows in left.items()}
         current |= {name: current[name].take(rows) for name, rows in left.items()}
     raise LeakageError(
-        f"rows are still flagged after {rounds} rounds of dropping: "
+        f"rows are still named after {rounds} rounds of dropping: "
         f"{_named(finding for finding in report.findings if finding.drop_indices)}"
     )

@@ -102,8 +102,7 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     if not isinstance(splits, Mapping) or not splits:
         what = "no split" if isinstance(splits, Mapping) else f"a {type(splits).__name__}"
         raise PluginError(
-            f"loader {name!r}: load_splits returned {what}; it must return a dict of name to "
-            "EvalSlice"
+            f"loader {name!r}: load_splits gave {what}; it must give a dict of name to EvalSlice"
         )
     for split, part in splits.items():
         if not isinstance(split, str) or not isinstance(part, EvalSlice):

@@ -1,4 +1,4 @@
-"""Metric specs for `scorecard`: ``from eval_toolkit import metric_specs as ms``.
+"""Threshold-free metrics as `scorecard` takes them: ``from eval_toolkit import metric_specs as ms``.
 
 A spec is any object with a ``name`` and ``compute(y_true, y_score)``; these carry a prepared
 statistic as well, which makes their intervals fast. Metrics that need a threshold live in

@@ -1,4 +1,4 @@
-"""Metrics at an operating point, such as F1 and recall, with the threshold's provenance.
+"""Metrics at an operating point: F1, recall and their kin, with the threshold's provenance.
 
 Each factory takes where to operate: a threshold, a fitted operating point, or a selector that
 chooses the threshold on the evaluated data. The policy of the interval is explicit:
@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A function of confusion counts, and the denominator if it is a share."""
+    """A function of confusion counts, and the rows it is a share of, if it is one."""
 
     name: str
     function: CountsFn
@@ -100,7 +100,7 @@ _QUANTITIES = {
 
 @dataclass(frozen=True)
 class _NetBenefit:
-    """Net benefit as a function of the counts."""
+    """Net benefit as a function of the counts alone."""
 
     odds: float
 
@@ -135,7 +135,7 @@ class OpSpec:
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
     def bind(self, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the statistic for this data, and the origin of its threshold."""
+        """Return the statistic for this data, and where its threshold comes from."""
         if self._quantity is None:
             validation.probability_pair(data.labels, data.scores)
         threshold = self.threshold_for(data.labels, data.scores)
@@ -147,7 +147,7 @@ class OpSpec:
 
     @property
     def statistic(self) -> Statistic:
-        """Statistic that needs no data: a given threshold, or refitting."""
+        """The statistic where no data is needed to know it: a given threshold, or refitting."""
         if self.ci_policy == "refit":
             return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):
@@ -197,7 +197,7 @@ class OpSpec:
 def _make(
     metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
 ) -> OpSpec:
-    """Validate the arguments, and return a spec named after them."""
+    """Check where to operate and the interval policy, and name the spec after both."""
     selects = isinstance(at, ThresholdSelector) and not isinstance(at, type)
     if isinstance(at, FittedOperatingPoint):
         label = f"{at.criterion}_fitted" + (
@@ -216,7 +216,7 @@ def _make(
         )
     if ci_policy is None and selects:
         raise InvalidInputError(
-            "`ci_policy` is required for a selector: 'fixed' holds the selected threshold while "
+            "`ci_policy` must be said for a selector: 'fixed' holds the selected threshold while "
             "rows are resampled, 'refit' selects again on every resample"
         )
     policy = validation.choice(ci_policy or "fixed", "ci_policy", ("fixed", "refit"))
@@ -236,10 +236,10 @@ def op_f1(
     Parameters
     ----------
     at : float, ThresholdSelector or FittedOperatingPoint
-        Threshold (rows at or above it are positive), selector to run on the evaluated rows, or
+        A threshold (positive at or above it), a selector run on the evaluated rows, or an
         operating point fitted on other rows.
     ci_policy : {"fixed", "refit"}, optional
-        Required for a selector; see the module docstring. Otherwise "fixed".
+        Must be said for a selector; see the module's text. Otherwise "fixed".
 
     Returns
     -------
@@ -260,7 +260,7 @@ def op_f1(
 
 
 def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
-    """Return the equivalent of `op_f1` for another quantity."""
+    """Make the sibling of `op_f1` for another quantity."""
 
     def op(
         at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
@@ -286,7 +286,7 @@ op_fnr = _factory("fnr", "False-negative rate")
 def op_net_benefit(
     at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
 ) -> OpSpec:
-    """Net benefit at a threshold probability (Vickers & Elkin 2006); for arguments see `op_f1`.
+    """Net benefit at a threshold probability (Vickers & Elkin 2006); arguments as in `op_f1`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Metrics of one column of records: the mean, and aggregates of several attempts."""
+"""Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
 
 import math
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ _ANY = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Mean of a column of records, made by `mean_of`."""
+    """The mean of a column of records; made by `mean_of`."""
 
     name: str
     column: str
@@ -88,14 +88,14 @@ class ColumnSpec:
             )
 
     def of_column(self, values: FloatArray, *, averaged: bool = False) -> "ColumnSpec":
-        """Return the spec with the kind of the whole column, so that its parts are treated alike.
+        """Return the spec with the kind of a whole column, so that its parts are read alike.
 
         Parameters
         ----------
         values : ndarray
             All measured values of the column, not those of a slice.
         averaged : bool, default False
-            Whether the mean is over units whose values are means of several of these.
+            Whether the mean is over units whose value is a mean of several of these.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class ColumnSpec:
 
     @property
     def may_be_share(self) -> bool:
-        """Return whether values of 0 and 1 would mean no and yes, based on the declaration only."""
+        """Whether values of 0 and 1 would mean no and yes, by all that is known but the values."""
         if self.kind is not None:
             return self.kind == "share"
         return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
@@ -148,7 +148,7 @@ class ColumnSpec:
     def of_votes(
         self, values: FloatArray, answers: NDArray[Any], starts: IntArray, n: IntArray
     ) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from the votes of its attempts, and which units have enough.
+        """Return one value per unit from the answers of its attempts, and which have enough.
 
         A unit's attempts are the ``n`` from its start on; an answer that is None does not vote.
         """
@@ -167,11 +167,11 @@ class ColumnSpec:
         return ColumnMean(self.name, self.column, self._mean, bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Return the mean of the label or score column; other columns need records."""
+        """Return the mean of the label or score column; records have more columns."""
         return self._mean(self._read({"label": y_true, "score": y_score}))
 
     def proportion(self, data: Columns) -> tuple[float, float] | None:
-        """Return successes and trials if the column is a share."""
+        """Return successes and trials where the column is a share."""
         values = self._read(data.values).astype(np.float64)
         is_share = self.of_column(values).kind == "share"
         return (float(values.sum()), float(data.n)) if is_share else None
@@ -203,23 +203,23 @@ def mean_of(
     bounds: tuple[float, float] = (-math.inf, math.inf),
     kind: ColumnKind | None = None,
 ) -> ColumnSpec:
-    """Mean of a column of records: accuracy, reward, toxicity or any other measured value.
+    """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
 
     Parameters
     ----------
     column : str
         Name of the column.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction for gates and comparisons; None if neither is better. By default derived from the
-        name: higher ``accuracy`` and lower ``toxicity`` are better; for unknown names comparisons
-        report "different" instead of "better".
+        Direction, for gates and comparisons; None where neither is better. By default the name
+        decides: more ``accuracy`` is better, less ``toxicity``, and of a name that is not known
+        neither is, so that a comparison says "different" and not "better".
     bounds : tuple of float
-        Smallest and largest possible value, if known. The interval stays inside and accounts for
-        unseen values: specify them if they exist.
+        Smallest and largest possible value, where known. The interval stays inside and counts
+        with what may yet be seen: give them where they exist.
     kind : {"share", "bounded", "number"}, optional
-        "share" means that values are 1 for yes and 0 for no. By default a column in which both 0
-        and 1 and no others occur is a share, unless its name denotes a scale (``rating``,
-        ``stars``), and one with finite bounds is bounded.
+        "share" says that values are 1 for yes and 0 for no. By default a column of 0 and 1, both of
+        which occur, is a share, unless its name says that it is a scale (``rating``, ``stars``), and
+        one with finite bounds is bounded.
 
     Returns
     -------
@@ -244,12 +244,12 @@ def mean_of(
 
 
 def direction(given: Direction, name: str) -> bool | None:
-    """Return a given direction, or that of a name.
+    """Return a direction as it was given, or as a name has it.
 
     Parameters
     ----------
     given : bool, None or "by name"
-        Given direction.
+        What the caller says.
     name : str
         Name of the metric or of its column.
 
@@ -279,16 +279,16 @@ def direction(given: Direction, name: str) -> bool | None:
 
 
 def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Probability that at least one of k attempts at a unit succeeds, averaged over units.
+    """Chance that at least one of k attempts at a unit succeeds, averaged over units.
 
     Parameters
     ----------
     column : str
-        Column of 0 and 1, one row per attempt.
+        A column of 0 and 1, one line per attempt.
     k : int
-        Number of attempts; units with fewer count as skipped.
+        Units with fewer attempts are counted as skipped.
     higher_is_better : bool, None or "by name", default "by name"
-        See `mean_of`; an unknown column counts as one of successes.
+        As in `mean_of`, but a column that is not known counts as one of successes.
 
     Returns
     -------
@@ -311,12 +311,12 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
 
 
 def _of_passes(given: Direction, column: str) -> bool | None:
-    """Return the direction of passes: higher is better unless the column denotes faults."""
+    """Return the direction of passes: they are good, unless the column is known as one of faults."""
     return known_direction(column) is not False if given == "by name" else direction(given, column)
 
 
 def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Probability that all of k attempts at a unit succeed, averaged over units.
+    """Chance that all of k attempts at a unit succeed, averaged over units.
 
     Parameters
     ----------
@@ -344,16 +344,16 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") 
 
 
 def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
-    """Probability that at least one of k attacks on a unit succeeds, averaged over units: ASR@k.
+    """Chance that at least one of k attacks on a unit succeeds, averaged over units: ASR@k.
 
     The unbiased estimate that `pass_at_k` is, with less as the better.
 
     Parameters
     ----------
     k : int
-        Number of attempts; units with fewer count as skipped.
+        Units with fewer attempts are counted as skipped.
     column : str, default "attack_success_any"
-        Column of 0 and 1, one row per attempt.
+        A column of 0 and 1, one line per attempt.
 
     Returns
     -------
@@ -377,17 +377,17 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
 
 
 def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
-    """Probability that the majority answer of k attempts is right, averaged over units.
+    """Chance that the majority answer of k attempts at a unit is right, averaged over units.
 
     Parameters
     ----------
     column : str
-        Column of 0 and 1, one row per attempt: whether its answer is right.
+        A column of 0 and 1, one line per attempt: whether its answer is right.
     k : int
-        Number of attempts; units with fewer count as skipped.
+        Units with fewer attempts are counted as skipped.
     answer : str
-        Column with each attempt's answer, as filled by `graders.with_answers`; skipped attempts do
-        not vote.
+        A column with each attempt's answer, as `graders.with_answers` fills it; an attempt without
+        one (skipped: no answer was found) does not vote.
 
     Returns
     -------
@@ -410,7 +410,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
 
 
 def check_bounds(bounds: tuple[float, float]) -> None:
-    """Raise unless bounds are two increasing numbers, possibly infinite.
+    """Raise unless bounds are the smallest value and a larger one; either may be infinite.
 
     Examples
     --------

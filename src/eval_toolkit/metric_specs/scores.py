@@ -1,4 +1,4 @@
-"""Metrics of labels and scores, from the columns of that name or others."""
+"""Metrics of labels and scores, read from the columns of that name or from others."""
 
 import functools
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
     n_bins : int, default 15
         Number of bins, at least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width or of equal mass.
+        How the bins are cut.
 
     Returns
     -------
@@ -120,17 +120,17 @@ def _ece(n_bins: int, strategy: str) -> ScoreSpec:
 
 
 def _shortest(value: float) -> str:
-    """Return the shortest exact representation of a number, so that names are unique."""
+    """Return as many digits as tell a number from every other, so that names do not collide."""
     return np.format_float_positional(value, trim="-")
 
 
 def recall_at_fpr(target_fpr: float) -> ScoreSpec:
-    """Largest recall with a false-positive rate at or below a target.
+    """Best recall whose false-positive rate stays at or below a target.
 
     Parameters
     ----------
     target_fpr : float
-        Maximum false-positive rate, in [0, 1].
+        Ceiling of the false-positive rate, in [0, 1].
 
     Returns
     -------
@@ -158,7 +158,7 @@ def _recall_at_fpr(target: float) -> ScoreSpec:
 
 @dataclass(frozen=True)
 class _RecallAt:
-    """Recall as a function of labels and scores."""
+    """Recall alone, as a function of labels and scores."""
 
     target: float
 
@@ -182,16 +182,16 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
 
 
 def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = None) -> ScoreSpec:
-    """Metric of labels and scores, read from other columns of records.
+    """Metric of labels and scores, read from other columns of records than ``label`` and ``score``.
 
     Parameters
     ----------
     spec : ScoreSpec
-        Metric such as ``ece()``, `brier` or `roc_auc`.
+        Such as ``ece()``, `brier` or `roc_auc`.
     label : str
-        Column of 0 and 1, such as the correctness of an answer.
+        A column of 0 and 1, such as whether an answer was right.
     score : str
-        Column of scores, such as the confidence in the answer.
+        A column of scores, such as the confidence in the answer.
     name : str, optional
         Name of the metric; ``<score>_<metric>`` by default.
 

@@ -21,7 +21,7 @@ __all__ = ["OfRecords", "StatisticSpec", "checked_columns", "from_columns"]
 
 
 def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a metric; raise for invalid names.
+    """Return the columns of a metric, or raise if they or its name are no names.
 
     Examples
     --------
@@ -33,18 +33,18 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
     if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must list at least one column")
+        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
     return tuple(columns)
 
 
 class OfRecords:
-    """Base class of metrics that need records, not just labels and scores."""
+    """A metric that needs records: labels and scores are not what it is made of."""
 
     name: str
     columns: tuple[str, ...]
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise an error that lists the required columns."""
+        """Raise, and say which columns are needed."""
         raise InvalidInputError(
             f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
             "use `summarise`"
@@ -53,7 +53,7 @@ class OfRecords:
 
 @dataclass(frozen=True)
 class StatisticSpec(OfRecords):
-    """Statistic of columns of records, made by `from_columns`.
+    """A statistic of some columns of records; made by `from_columns`.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class StatisticSpec(OfRecords):
     """None where neither direction is better."""
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
-        """Return the columns of records under the statistic's names for them."""
+        """Return columns of records under the names that the statistic has for them."""
         names = zip(columns_of(self.statistic), self.columns, strict=True)
         return Columns({name: values[column] for name, column in names})
 
@@ -89,17 +89,17 @@ def from_columns(
     name : str
         Name of the metric.
     columns : sequence of str
-        Columns of the records, in the order of the metric's arguments. Each attempt counts as a
-        row; rows with missing values are dropped. Attempts at a unit, and units of a group, are
-        resampled together.
+        Columns of the records, in the order in which the metric takes or names them. Each attempt
+        counts as a row; a row counts if all its columns have a value. The attempts at a unit, and
+        the units of a group, are drawn together.
     metric : callable or Statistic
-        Function from the columns as arrays to a number, called for each resample; or a subclass of
-        `inference.ColumnStatistic`, which evaluates 64 resamples at once.
+        A function that takes the columns as arrays and returns a number, called for each resample;
+        or a subclass of `inference.ColumnStatistic`, which evaluates 64 resamples at once.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction for gates and comparisons; by default derived from the metric's name, None if
-        unknown.
+        Direction, for gates and comparisons; by default as the metric's name has it, None where it
+        is not known.
     bounds : tuple of float
-        Smallest and largest possible value of a function, if known; a statistic has its own.
+        Smallest and largest possible value of a function, where known; a statistic has its own.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def from_columns(
     """
     named = checked_columns(name, columns)
     if len(set(named)) < len(named):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must list each column once")
+        raise InvalidInputError(f"`columns` is {columns!r}; it must name each column once")
     check_bounds(bounds)
     up = direction(higher_is_better, name)
     if not is_statistic(metric):

@@ -1,4 +1,4 @@
-"""Metrics that are functions of column sums: ratios and corpus scores."""
+"""Metrics that are functions of column sums: ratios, corpus scores, anything but a mean of means."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class SumsSpec(OfRecords):
         check_bounds(self.bounds)
 
     def of_sums(self, sums: Any) -> FloatArray:
-        """Return the value for each row of sums, NaN if undefined."""
+        """Return the value of each line of sums, NaN where it does not exist."""
         return values_of_sums(self.function, np.asarray(sums, dtype=np.float64), self.name)
 
     @property
@@ -66,12 +66,12 @@ class SumsSpec(OfRecords):
         return SumsStatistic(self.name, self.columns, self.function, self.bounds)
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
-        """Return the columns to sum."""
+        """Return the columns that are added up."""
         return Columns({column: values[column] for column in self.columns})
 
 
 def ratio(sums: FloatArray) -> FloatArray:
-    """Return the ratio of the first two sums."""
+    """Return the first sum over the second."""
     values: FloatArray = sums[:, 0] / sums[:, 1]
     return values
 
@@ -84,14 +84,14 @@ def ratio_of(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
-    """Ratio of the sums of two columns, such as bits per byte over all texts.
+    """Sum of one column over the sum of another, such as bits per byte of all texts together.
 
     Parameters
     ----------
     name : str
         Name of the metric.
     above, below : str
-        Columns of the numerator and of the denominator.
+        Columns of the records.
     higher_is_better, bounds
         As in `from_sums`.
 
@@ -121,23 +121,23 @@ def from_sums(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
-    """Function of column sums over units: a ratio of sums, corpus BLEU.
+    """Metric that is a function of column sums over units: a ratio of sums, BLEU of a corpus.
 
     Parameters
     ----------
     name : str
         Name of the metric.
     columns : sequence of str
-        Columns of the records to sum. Attempts at a unit are first reduced to one value per column
-        (by default their mean); units with missing values are dropped.
+        Columns of the records that are added up. Attempts at a unit become one value per column
+        first (their mean by default); a unit counts if all its columns are there.
     function : callable
-        Function from sums of shape (n_draws, len(columns)) to one value per draw, NaN if undefined.
-        One call serves many resamples.
+        Takes sums as an array of shape (n_draws, len(columns)) and returns one value per draw, NaN
+        where it does not exist. One call serves many resamples.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction for gates and comparisons; by default derived from the metric's name, None if
-        unknown.
+        Direction, for gates and comparisons; by default as the metric's name has it, None where it
+        is not known.
     bounds : tuple of float
-        Smallest and largest possible value, if known; intervals stay inside.
+        Smallest and largest possible value, where known; intervals stay inside.
 
     Returns
     -------

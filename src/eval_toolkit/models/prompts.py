@@ -83,8 +83,8 @@ def check_turns(messages: Sequence[Message]) -> None:
         expected = Role.ASSISTANT if (at - start) % 2 else Role.USER
         if message.role is not expected:
             raise InvalidInputError(
-                f"messages[{at}] is the {message.role.value}'s, expected the {expected.value}'s; "
-                "after one system message user and assistant take turns"
+                f"messages[{at}] is the {message.role.value}'s where the {expected.value} "
+                "speaks next; after one system message user and assistant take turns"
             )
 
 

@@ -77,7 +77,7 @@ class GenerateRequest:
         object.__setattr__(self, "stop", _texts(self.stop, "stop"))
         if "" in self.stop:
             raise InvalidInputError(
-                f"stop[{self.stop.index('')}] is empty; it would end every answer immediately"
+                f"stop[{self.stop.index('')}] is empty; every answer would end before it began"
             )
         if self.max_tokens is not None:
             limit = validation.integer(self.max_tokens, "max_tokens", low=1)
@@ -168,9 +168,9 @@ def _number(value: Any, name: str, **limits: Any) -> float:
 
 def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidInputError(f"`{name}` is one text; pass a sequence of texts")
+        raise InvalidInputError(f"`{name}` is one text; give a sequence of texts")
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"`{name}` is {given!r}; pass a sequence of texts")
+        raise InvalidTypeError(f"`{name}` is {given!r}; give a sequence of texts")
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str):

@@ -160,7 +160,7 @@ class ScriptedModel:
         for key in (request.prompt, _last_said(request)):
             if key in answers:
                 return answers[key]
-        raise self._refusal(request, "there is no answer for this request")
+        raise self._refusal(request, "it has no answer to that")
 
     def _refusal(self, request: Request, why: str) -> ModelError:
         asked = " ".join(_last_said(request).split())

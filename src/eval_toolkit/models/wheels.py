@@ -154,7 +154,7 @@ def _checked(path: Path, expected: str) -> None:
     found = sha256_file(path)
     if found != expected:
         raise ModelError(
-            f"the download has a wrong hash: its sha256 is {found}, not {expected}; nothing was "
-            "stored",
+            f"what was fetched is not what it should be: its sha256 is {found}, not {expected}; "
+            "nothing was kept",
             kind="garbled",
         )

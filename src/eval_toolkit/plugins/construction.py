@@ -124,12 +124,11 @@ def finish_plugin(
     """
     if is_made(kind, name, found, protocol):
         if arguments or options:
-            raise InvalidInputError(f"{described(kind, name)} is an instance and takes no options")
+            raise InvalidInputError(f"{described(kind, name)} is ready made; it takes no options")
         return found
     if not callable(found):
         raise PluginError(
-            f"{described(kind, name)} is {lacking_members(found, protocol)}, and does not "
-            "construct one"
+            f"{described(kind, name)} is {lacking_members(found, protocol)}, and makes none"
         )
     made = call_plugin(kind, name, found, options, origin=origin, arguments=arguments)
     if not is_made(kind, name, made, protocol):
@@ -180,7 +179,7 @@ def call_plugin(
         raise
     except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is made
         raise PluginError(
-            f"{described(kind, name)}: construction failed: {type(error).__name__}: {error}"
+            f"{described(kind, name)}: making it failed: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -248,7 +247,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     name, brace, rest = text.partition("{")
     if not brace:
         return text, {}
-    place = f"{text!r:.200}: the options are not a TOML table such as {{ignore_case=true}}"
+    place = f"{text!r:.200}: the options are no TOML table such as {{ignore_case=true}}"
     return name.strip(), parse_toml(f"options = {{{rest}", place)["options"]
 
 
@@ -303,7 +302,7 @@ def lacking_members(found: Any, protocol: type) -> str:
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
     told = f": it lacks {' and '.join(lacking)}" if lacking else ""
-    return f"{kind}, which is not a {protocol.__name__}{told}"
+    return f"{kind}, which is no {protocol.__name__}{told}"
 
 
 def members_of(protocol: type) -> list[str]:

@@ -180,7 +180,7 @@ def imported(kind: str, name: str, place: str) -> Any:
     except MissingExtraError:
         raise
     except ModuleNotFoundError as error:
-        raise PluginError(f"{what}: no module named {error.name!r}") from error
+        raise PluginError(f"{what}: there is no module {error.name!r}") from error
     except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is imported
         raise PluginError(
             f"{what}: importing it failed: {type(error).__name__}: {error}"

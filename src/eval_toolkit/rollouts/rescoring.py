@@ -150,7 +150,7 @@ class StoredRollouts(MeasuredRollouts):
         """Return the conversations of a run of rollouts; see `rescore_rollouts`."""
         config = run.manifest.get("config") or {}
         if config.get("kind") != "rollout":
-            raise ArtifactError(f"{run.path}: is not a run of rollouts")
+            raise ArtifactError(f"{run.path}: is no run of rollouts")
         given = {"asr_at": asr_at, "policy": policy}
         config = {**config, **{name: value for name, value in given.items() if value is not None}}
         _refuse_incomplete(run, config)

@@ -1,4 +1,4 @@
-"""Upload and download of runs with fsspec."""
+"""Runs at addresses that fsspec knows: copied there whole, and back."""
 
 import shutil
 import tempfile
@@ -29,17 +29,16 @@ COPIES: dict[str, str] = {}
 
 
 def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str:
-    """Upload a finished run; the manifest is written last.
+    """Copy a finished run to an address; it is complete there, or it is no run.
 
     Parameters
     ----------
     run : Run or path
-        Run to upload; every file is first compared with its hash.
+        Every file is compared with its hash first.
     uri : str
-        URL of the target folder: ``s3://bucket/runs/r7``, ``memory://r7`` or another URL supported
-        by fsspec.
+        The run's folder there: ``s3://bucket/runs/r7``, ``memory://r7``, whatever fsspec knows.
     overwrite : bool, default False
-        Whether to replace an existing run.
+        Replace a run that is there.
 
     Returns
     -------
@@ -75,7 +74,7 @@ def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str
     if exists(seal):
         if not overwrite:
             raise ArtifactError(
-                f"{address_of(uri)}: a run already exists; pass overwrite=True to replace it"
+                f"{address_of(uri)}: a run is there already; pass overwrite=True to replace it"
             )
         remove(seal)
     for name in finished.manifest["artifacts"]:
@@ -85,14 +84,14 @@ def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str
 
 
 def pull_run(uri: str, run_dir: str | Path) -> Run:
-    """Download a finished run to a folder, and verify every file.
+    """Copy a finished run from an address to a folder, and compare every file with its hash.
 
     Parameters
     ----------
     uri : str
-        URL of the run folder, or of its ``manifest.json``.
+        The run's folder there, or its ``manifest.json``.
     run_dir : path
-        Target folder; it must not exist.
+        The folder here; it must not exist.
 
     Returns
     -------
@@ -121,7 +120,7 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
     _check_address(uri)
     folder = Path(run_dir)
     if folder.exists():
-        raise ArtifactError(f"{folder}: already exists; choose another folder")
+        raise ArtifactError(f"{folder}: is there already; choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pulled-", dir=folder.parent) as staging:
         copy = Path(staging) / "run"
@@ -131,7 +130,7 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
 
 
 def private_copy(uri: str, *, verify: bool = True) -> Path:
-    """Return a private temporary copy of a run, removed at exit."""
+    """Return the folder of a run's copy that only this user can read, until the process ends."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
     # atexit is passed over by processes of a pool, and inherited by those that are forked
     clean = Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
@@ -146,7 +145,7 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
 
 
 def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
-    """Download the files listed in the manifest, and verify them."""
+    """Copy the files that the manifest names, and check what came."""
     uri = _folder(uri)
     private_folder(copy)
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
@@ -160,7 +159,7 @@ def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
 
 
 def _names(manifest: Any) -> list[str]:
-    """Return the files of a run; raise for files outside its folder."""
+    """Return the files of a run; one outside its folder is refused."""
     listed = manifest.get("artifacts") if isinstance(manifest, dict) else None
     names = list(listed) if isinstance(listed, dict) else []
     for name in names:

@@ -1,4 +1,4 @@
-"""Metric cells and scorecards."""
+"""The result cell and the mapping of cells: what every kind of evaluation ends in."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 @dataclass(frozen=True, slots=True)
 class MetricResult(Displayed):
-    """Value of a metric, or the reason why there is none; stored as `artifacts.MetricState`.
+    """One number or the reason there is none; stored under the name `artifacts.MetricState`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class MetricResult(Displayed):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types: value, status, reason, and further fields that are set."""
+        """Return plain JSON types: value, status, reason, and what else there is."""
         payload: dict[str, Any] = {
             "value": self.value,
             "status": self.status,
@@ -87,11 +87,11 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     Parameters
     ----------
     results : mapping of str to MetricResult
-        Cells by metric name; copied.
+        Copied.
     slices : mapping of str to Scorecard, optional
-        Scorecards of parts of the data.
+        The same metrics for parts of the data.
     by : str
-        Name of the partition, such as "language".
+        What the parts are parts by, such as "language".
 
     Examples
     --------
@@ -137,11 +137,11 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return f"Scorecard({cells})"
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return ``{name: cell}`` in plain JSON types, without `slices`."""
+        """Return ``{name: cell}`` in plain JSON types; `slices` have a ``to_dict`` of their own."""
         return {name: cell.to_dict() for name, cell in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell, including those of slices."""
+        """Return one flat dict per cell, slices included: the source of every table."""
         rows = [_row("", name, cell) for name, cell in self.items()]
         for slice_name, card in self.slices.items():
             rows += [_row(slice_name, name, cell) for name, cell in card.items()]

@@ -1,4 +1,4 @@
-r"""Notation of parts: ``language=de``, ``subject=Africa``, ``fold=3``, joined by ``&``.
+r"""The grammar of parts: ``language=de``, ``subject=Africa``, ``fold=3``, joined by ``&``.
 
 A part of a slice is named by what its units have in common: one ``key=value`` for each condition,
 in the order of the run, and ``all`` for the whole. A key or value that is empty, has a blank, or
@@ -45,7 +45,7 @@ PART_START = re.compile(
 
 
 def quoted(text: str) -> str:
-    r"""Return a key or value in the notation of parts, quoted if necessary.
+    r"""Return a key or value as it is written in a part: quoted where it must be.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def format_part(pairs: Mapping[str, str]) -> str:
     Parameters
     ----------
     pairs : mapping of str to str
-        Keys and values that define the part, in the order of the run; empty for the whole.
+        What the units of the part have in common, in the order of the run; empty for the whole.
 
     Returns
     -------
@@ -99,12 +99,12 @@ def format_part(pairs: Mapping[str, str]) -> str:
 
 
 def parse_part(text: str) -> dict[str, str]:
-    """Parse the name of a part; the result is empty for the whole.
+    """Return what the units of a part have in common; empty for the whole.
 
     Parameters
     ----------
     text : str
-        Name such as ``language=de`` or ``all``.
+        For example ``language=de`` or ``all``.
 
     Returns
     -------
@@ -123,12 +123,12 @@ def parse_part(text: str) -> dict[str, str]:
     """
     pairs, rest = read_part(text)
     if rest.strip():
-        raise _malformed(text, f"unexpected text {rest.strip()!r}")
+        raise _malformed(text, f"nothing can follow it, and {rest.strip()!r} does")
     return pairs
 
 
 def read_part(text: str) -> tuple[dict[str, str], str]:
-    """Parse the part at the start of a text; return it and the rest, which is empty or a slash.
+    """Return the part at the beginning of a text, and what follows it: nothing, or a slash.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def read_part(text: str) -> tuple[dict[str, str], str]:
         key, rest = _key(rest, text)
         value, rest = _value(rest, text)
         if key in pairs:
-            raise _malformed(text, f"it contains {key!r} twice")
+            raise _malformed(text, f"it names {key!r} twice")
         pairs[key] = value
         if not rest.startswith("&"):
             return pairs, rest
@@ -162,7 +162,7 @@ def _key(rest: str, text: str) -> tuple[str, str]:
             return key, after[1:].lstrip()
     elif bare := _KEY.match(rest):
         return bare[1], rest[bare.end() :]
-    raise _malformed(text, "it must have the form language=de, joined by &, or be all")
+    raise _malformed(text, "it must read like language=de, with & between several, or all")
 
 
 def _value(rest: str, text: str) -> tuple[str, str]:
@@ -171,15 +171,15 @@ def _value(rest: str, text: str) -> tuple[str, str]:
     else:
         bare = _VALUE.match(rest)
         if bare is None:
-            raise _malformed(text, 'a value is missing; write "" for an empty one')
+            raise _malformed(text, 'a value is missing; an empty one is written ""')
         value, rest = bare[0], rest[bare.end() :].lstrip()
     if rest and rest[0] not in "&/":
-        raise _malformed(text, 'values with special characters need double quotes, as in "a & b"')
+        raise _malformed(text, 'a value with such signs is written in double quotes, as in "a & b"')
     return value, rest
 
 
 def _string(rest: str, text: str) -> tuple[str, str]:
-    """Return the quoted text at the start, and the rest without leading spaces."""
+    """Return the quoted text at the beginning, and what follows it without blanks before it."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(rest)
     except (ValueError, RecursionError):
@@ -190,16 +190,16 @@ def _string(rest: str, text: str) -> tuple[str, str]:
 
 
 def _malformed(text: str, why: str) -> InvalidInputError:
-    return InvalidInputError(f"{text.strip()!r:.200} is not a valid part: {why}")
+    return InvalidInputError(f"{text.strip()!r:.200} is no part of a run: {why}")
 
 
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of tested rows and positives of the folds of one seed.
+    """Return the rows and positives that the folds of one seed tested; of several, the fewest.
 
     Parameters
     ----------
     parts : mapping
-        Parts of a slice by name, with their sizes.
+        The parts of a slice by their names, with their sizes.
 
     Returns
     -------

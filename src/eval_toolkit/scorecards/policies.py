@@ -1,4 +1,4 @@
-"""Summaries of records with bounds for failed attempts."""
+"""`summarise`, and what the values would be had the attempts that failed come out well or badly."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -47,26 +47,26 @@ def with_error_policies(
     seed: int = 42,
     cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
-    """Summarise records, with the values of each cell under other failure policies.
+    """Summarise records, and say in each cell what its failed attempts could have made of it.
 
     Parameters
     ----------
     records : Records
-        Records, one row per (unit, attempt).
+        One line per (unit, attempt).
     metrics : sequence of MetricSpec
-        Metrics as in `summarise`.
+        As in `summarise`.
     by : str, optional
-        Slice of the records: ``slices`` then has a scorecard per part. Ignored if the records do
-        not have it, or have only one part.
+        A slice of the records: a card per part in ``slices``. Records without it, or with one part
+        alone, have none.
     macro : bool, default False
-        Whether to add ``<metric>_macro``, with equally weighted parts.
+        Also ``<metric>_macro``, each part counting the same.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        How failed attempts count in value and interval; see `summarise`.
+        What a failed attempt counts as in value and interval; as in `summarise`.
     confidence, seed
         As in `summarise`.
     cut_short : mapping of str to ndarray of bool, optional
-        By column, the records whose missingness depends on the missing value. The mean over the
-        other records is then biased.
+        By column the records without a value of which that depends on what the value would have
+        been. Their mean over the others is no estimate of the mean over all.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def with_error_policies(
 
 
 def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with additional details."""
+    """Return the cell with what is told; what holds in any case holds in the case of its own."""
     details = {**cell.details, **told}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
@@ -138,7 +138,7 @@ def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
 def _under_policies(
     records: Records, spec: ColumnSpec, by: str | None, confidence: float, cut: BoolArray
 ) -> dict[_Place, dict[str, Any]]:
-    """Return the error rate and the value under each policy, overall and by part."""
+    """Return, over all and per part, the error rate and the value under each policy."""
     starts = unit_starts(records.unit_id)
     of_record = None if by is None else records.slices[by].astype(str)
     names = [] if of_record is None else np.unique(of_record).tolist()
@@ -181,7 +181,7 @@ def _under_policies(
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
-    """Return the number and share of failed attempts, and the number of censored ones."""
+    """Return how many of some attempts failed, as a share, and how many were cut short."""
     found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
     return found | ({"censored": int(cut.sum())} if cut.any() else {})
 
@@ -193,7 +193,7 @@ def _macro_bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return the bounds of the mean over parts."""
+    """Return the same of the mean over parts."""
     there = ends["worst"][1] & ends["best"][1]
     kept = [part & there for part in parts if (part & there).any()]
     if len(kept) < 2:
@@ -216,7 +216,7 @@ def _bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return an interval of the mean that holds for any outcome of failed attempts."""
+    """Return the interval that holds the mean of some units, whatever failed attempts would be."""
     keep = mine & ends["worst"][1] & ends["best"][1]
     if not keep.any():
         return None
@@ -239,7 +239,7 @@ def _unit_values(
     failed_is: float | None,
     failed: BoolArray,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return one value per unit under a policy for failed attempts, and which units have one."""
+    """Return one value per unit with failed attempts left out or of one value, and who has one."""
     measured = records.status[spec.column] == "ok"
     values = np.where(measured, records.columns[spec.column], 0.0)
     if failed_is is not None:
@@ -265,7 +265,7 @@ def _whatever_was_voted(
 def _means(
     given: tuple[FloatArray, BoolArray] | None, masks: Mapping[str, BoolArray]
 ) -> dict[_Place, float | None]:
-    """Return the mean over all units, by part and over parts; None if there is none."""
+    """Return the mean over all units, per part, and over parts; None where there is none."""
     if given is None:
         return dict.fromkeys([*_Over, *masks])
     values, there = given

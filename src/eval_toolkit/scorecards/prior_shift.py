@@ -1,4 +1,4 @@
-"""Scorecards at another prevalence, by reweighting the classes."""
+"""A whole scorecard at another prevalence: classes reweighted, scores left alone."""
 
 import math
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ __all__ = ["PriorShift"]
 
 @dataclass(frozen=True)
 class PriorShift:
-    """Shift from the data's prevalence to an assumed one."""
+    """From the data's prevalence to an assumed one."""
 
     eval_prior: float
     assumed_prior: float
 
     @classmethod
     def to(cls, labels: BoolArray, assumed_prior: float) -> "PriorShift":
-        """Return the shift after validating the prior."""
+        """Check the prior."""
         return cls(float(np.mean(labels)), validation.fraction(assumed_prior, "assumed_prior"))
 
     def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the spec's statistic at the assumed prior, and the details of its cell.
+        """Return the spec's statistic at the assumed prior, and what its cell says about it.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class PriorShift:
         )
 
     def _counts(self, bound: AtThreshold) -> AtThreshold:
-        """Return the function of counts, with classes scaled to the assumed shares."""
+        """Return the function of counts, each class scaled to its assumed share."""
         if bound.trials in ("positive", "negative"):  # a rate of one class knows no prevalence
             return bound
         shifted = _ShiftedCounts(bound, self.assumed_prior)
@@ -90,7 +90,7 @@ class PriorShift:
 
 @dataclass(frozen=True)
 class _WeightedMetric:
-    """Metric with weights that give the classes their assumed shares."""
+    """A metric with weights that give the classes their assumed shares."""
 
     function: Any
     prior: float
@@ -108,7 +108,7 @@ class _WeightedMetric:
 
 @dataclass(frozen=True)
 class _ShiftedCounts:
-    """Function of confusion counts with classes scaled to the assumed shares."""
+    """A function of confusion counts after each class is scaled to its assumed share."""
 
     statistic: AtThreshold
     prior: float

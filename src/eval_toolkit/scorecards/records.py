@@ -1,4 +1,4 @@
-"""Records: one row per (unit, attempt), for rows, benchmark samples and rollouts."""
+"""Records: one line per (unit, attempt), the same for rows, benchmark samples and rollouts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ LARGEST_VALUE = 1e75
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(Displayed):
-    """Table of records, sorted by unit and attempt; use `from_columns` or `from_rows`.
+    """A table of records, sorted by unit and attempt; make one with `from_columns` or `from_rows`.
 
     Examples
     --------
@@ -51,12 +51,12 @@ class Records(Displayed):
 
     @property
     def numbers(self) -> dict[str, FloatArray]:
-        """Numeric columns, which can be averaged."""
+        """The columns of numbers: those that can be averaged."""
         return {name: one for name, one in self.columns.items() if not is_text(one)}
 
     @property
     def texts(self) -> dict[str, Strings]:
-        """Text columns, with None for missing values."""
+        """The columns of texts, with None where there is none."""
         return {name: one for name, one in self.columns.items() if is_text(one)}
 
     @classmethod
@@ -77,20 +77,20 @@ class Records(Displayed):
         Parameters
         ----------
         columns : mapping of name to array-like of shape (n,)
-            Numbers or texts. None is a missing value with the status "skipped", unless ``status``
-            differs.
+            Numbers, or texts. A None stands for a value that could not be measured: "skipped",
+            unless ``status`` says otherwise.
         unit_id : array-like of str, optional
-            Unique id of each record's unit; by default a running number.
+            The data's own key of each record's unit; a running number by default.
         attempt : array-like of int, optional
-            Number of the attempt at the unit; by default counted in input order.
+            Number of the try at the unit; counted in input order by default.
         group : array-like, optional
-            Group of each unit; by default the unit itself.
+            Group of each unit; the unit itself by default.
         slices : mapping of name to array-like, optional
-            Named partitions of the data for which results are reported.
+            Named parts of the data that results are reported on.
         content_hash : array-like of str, optional
             Hash of each unit's raw input and target.
         status, reason : mapping of column to sequence of str, optional
-            "ok", "skipped" or "error" per record, and the reason.
+            "ok", "skipped" or "error" per record, and why.
 
         Returns
         -------
@@ -171,8 +171,8 @@ class Records(Displayed):
         y_true, y_score : array-like of shape (n,)
             Labels and scores.
         inputs : sequence, optional
-            Scored inputs, from which content hashes and default unit ids are computed. Equal inputs
-            with equal labels are distinguished by score, group and slices, not by position.
+            What was scored; gives content hashes, and unit ids where none are passed. Equal
+            inputs with equal labels are told apart by score, group and slices, not by position.
         unit_id, group, slices
             As in `from_columns`.
 
@@ -216,7 +216,7 @@ class Records(Displayed):
         Parameters
         ----------
         rows : array-like of int or of bool
-            Positions without repetition in any order, or a mask.
+            Positions, each once and in any order, or a mask.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class Records(Displayed):
         )
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per record; needs the ``dataframe`` extra.
+        """Return a pandas frame, a line per record; needs the ``dataframe`` extra.
 
         The columns are named as in ``records.parquet``: ``correct``, ``correct.status``,
         ``correct.reason``, and ``part:<name>`` for slices. What was not measured is missing.
@@ -259,7 +259,7 @@ class Records(Displayed):
         return pandas.DataFrame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns of `to_pandas`; needs polars."""
+        """Return a polars frame with the columns of `to_pandas`; uses polars where installed."""
         polars = require("polars", feature="Records.to_polars")
         return polars.DataFrame(self._columns(), strict=False)
 
@@ -289,12 +289,12 @@ def is_text(column: NDArray[Any]) -> bool:
 
 
 def unit_starts(unit_id: NDArray[Any]) -> IntArray:
-    """Return the offset of each unit's records.
+    """Return where each unit's records start.
 
     Parameters
     ----------
     unit_id : ndarray of str
-        Sorted unit ids of the records.
+        Identifier of records: sorted.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def _told_apart(
     slices: Mapping[str, Sequence[Any] | ArrayLike] | None,
     n: int,
 ) -> list[Strings]:
-    """Return keys that distinguish equal inputs with equal scores."""
+    """Return what tells equal inputs with equal scores apart."""
     given = {} if group is None else {"group": group}
     return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
 
@@ -343,7 +343,7 @@ def repeated(text: str, n: int) -> Strings:
 
 
 def where_is(texts: Strings, text: str) -> BoolArray:
-    """Return where texts equal a given one; a `repeated` text is compared once.
+    """Return which texts are this one; of a `repeated` text one is looked at.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def _at(texts: Strings, at: NDArray[Any]) -> Strings:
 
 
 def _rises(at: IntArray) -> bool:
-    """Return whether positions are strictly increasing."""
+    """Return whether positions are in order and each comes once."""
     return bool((at[1:] > at[:-1]).all())
 
 
@@ -393,7 +393,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(
-            f"rows[{again[0]}] is {at[again[0]]} twice; each record may be taken once"
+            f"rows[{again[0]}] is {at[again[0]]} again; a record may be taken once"
         )
     return at
 
@@ -438,8 +438,8 @@ def _unique(ids: Strings, attempts: IntArray) -> None:
     for row, key in enumerate(zip(ids.tolist(), attempts.tolist(), strict=True)):
         if key in seen:
             raise InvalidInputError(
-                f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} twice; each unit and attempt "
-                "may occur once"
+                f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} again; "
+                "a unit and attempt may occur once"
             )
         seen.add(key)
 
@@ -460,7 +460,7 @@ def _known(given: Mapping[str, Any] | None, name: str, columns: Mapping[str, Any
     unknown = sorted(set(given or {}) - set(columns))
     if unknown:
         raise InvalidInputError(
-            f"`{name}` has the unknown column {unknown[0]!r}; the columns are {sorted(columns)}"
+            f"`{name}` names the column {unknown[0]!r}; the columns are {sorted(columns)}"
         )
 
 
@@ -483,7 +483,7 @@ def _number(value: Any, name: str, row: int) -> float:
         return 0.0 if value is None else validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
-            f"{name}[{row}] is {value!r}; a column must contain only numbers or only texts, or None"
+            f"{name}[{row}] is {value!r}; a column must hold numbers or texts alone, or None"
         ) from None
 
 
@@ -541,7 +541,7 @@ def _numbers(values: Any, name: str, absent: BoolArray, states: Strings) -> Floa
     if large.any():
         row = int(np.argmax(large))
         raise InvalidInputError(
-            f"{name}[{row}] is {numbers[row]:g}; values must lie within ±{LARGEST_VALUE:g}, so "
-            "that sums of squares are finite"
+            f"{name}[{row}] is {numbers[row]:g}; values must lie within ±{LARGEST_VALUE:g}, so that "
+            "sums of their squares can be held"
         )
     return np.where(states == "ok", numbers, 0.0)

@@ -1,4 +1,4 @@
-"""Reduction of records to units: attempts become one value each; missing ones are counted."""
+"""From records to units: attempts become one value each, and what is missing is counted."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ REDUCERS: dict[str, Callable[[FloatArray, IntArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `summarise`."""
+    """What `summarise` was asked for."""
 
     reduce: str
     on_error: str
@@ -57,7 +57,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Units:
-    """One value per unit, with counts of missing ones."""
+    """Values reduced to one per unit, with counts of what is missing."""
 
     values: dict[str, NDArray[Any]]
     groups: NDArray[Any]
@@ -69,12 +69,12 @@ class Units:
 
 
 def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | None:
-    """Return the value of a failed record under "as_zero"; a failure must never be an advantage.
+    """Return what a failed record counts as under "as_zero": a failure must never look good.
 
     Parameters
     ----------
     spec : ColumnSpec, SumsSpec or StatisticSpec
-        Mean of a column, function of sums, or statistic of columns.
+        The mean of a column, a function of sums, or a statistic of columns.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | Non
 
 @dataclass(frozen=True)
 class _Counted:
-    """Included records with their values."""
+    """The records that count, and their values."""
 
     rows: BoolArray
     values: dict[str, NDArray[Any]]
@@ -117,7 +117,7 @@ def _counted(
     scored: bool = False,
     texts: bool = False,
 ) -> _Counted:
-    """Return the records without missing columns; failed ones are handled by the policy."""
+    """Return the records of which every column is there, failed ones as the policy says."""
     for column in columns:
         if column not in records.columns:
             raise InvalidInputError(
@@ -125,8 +125,8 @@ def _counted(
             )
         if is_text(records.columns[column]) and not texts:
             raise InvalidInputError(
-                f"the column {column!r} contains texts, which cannot be averaged; use "
-                "metric_specs.from_columns for metrics of texts"
+                f"the column {column!r} holds texts, which have no mean; metrics of texts are made "
+                "by metric_specs.from_columns"
             )
     states = [records.status[column] for column in columns]
     failed: BoolArray = np.any([where_is(state, "error") for state in states], axis=0)
@@ -157,7 +157,7 @@ def reduce_attempts(
     options: Options,
     spec: ColumnSpec | SumsSpec | None = None,
 ) -> Units:
-    """Reduce attempts to units; records with missing columns are dropped."""
+    """Reduce attempts to units; a record counts if all its columns are there."""
     failed_is = 0.0 if spec is None else value_of_failure(spec)
     counted = _counted(records, columns, options, failed_is, columns == SCORED)
     values, n_skipped = counted.values, counted.n_skipped
@@ -176,14 +176,14 @@ def reduce_attempts(
 
 
 def _of(texts: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
-    """Return the texts of some rows, without a copy if all are selected."""
+    """Return the texts of some rows; of all, themselves: copies of many texts take long."""
     return texts if rows.all() else texts[rows]
 
 
 def pooled(
     records: Records, columns: tuple[str, ...], options: Options, *, scored: bool = True
 ) -> Units:
-    """Use every attempt as a row; attempts at a unit are resampled together.
+    """Take every attempt as a row of its own; the attempts at a unit are drawn together.
 
     Labels and scores, where ``scored``: then a failed score may count as 0. Other columns may be
     texts, and a row that failed is left out.
@@ -225,7 +225,7 @@ def _together(
 
 
 def answers_of(records: Records, column: str) -> NDArray[Any]:
-    """Return the answers; None for attempts without one.
+    """Return the answers, None for attempts without one.
 
     Answers are only compared with one another. They are texts; runs of the first edition stored a
     number for each.
@@ -248,12 +248,12 @@ def answers_of(records: Records, column: str) -> NDArray[Any]:
 def voted(
     records: Records, spec: ColumnSpec, starts: IntArray, measured: BoolArray, values: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k per unit from its measured attempts, and which units have enough.
+    """Return maj@k per unit from the attempts that are measured, and which units have enough.
 
     Parameters
     ----------
     records : Records
-        Records with the column of answers.
+        With the column of answers.
     spec : ColumnSpec
         Spec of `metric_specs.maj_at_k`.
     starts : ndarray
@@ -261,7 +261,7 @@ def voted(
     measured : ndarray of bool
         Which records count.
     values : ndarray
-        Correctness per record.
+        Right or wrong, per record.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""`scorecard`: metrics of one scorer on one slice, with intervals from common resamples."""
+"""`scorecard`: every metric of one scorer on one slice, with intervals from one set of draws."""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ __all__ = ["Intervals", "check_specs", "metric_cells", "scorecard"]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Settings of the intervals; ``n_resamples=0`` disables them."""
+    """How intervals are made; ``n_resamples=0`` makes none."""
 
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
@@ -69,7 +69,7 @@ def scorecard(
     sample_weight: ArrayLike | None = None,
     executor: Executor | None = None,
 ) -> Scorecard:
-    """Compute several metrics of one scorer, each with a status and an interval.
+    """Evaluate several metrics of one scorer, each with a status and an interval.
 
     Parameters
     ----------
@@ -78,25 +78,24 @@ def scorecard(
     y_score : array-like of shape (n,)
         Scores; higher means more positive. Probabilities for calibration metrics.
     metrics : sequence of MetricSpec
-        Metric specs from `metric_specs`, `op_metric_specs`, or objects with ``name`` and
-        ``compute``.
+        From `metric_specs`, `op_metric_specs`, or anything with ``name`` and ``compute``.
     bootstrap : bool, default True
-        Whether to compute intervals.
+        Whether to make intervals.
     n_resamples, confidence, executor
-        See `bootstrap_ci`. All metrics share the resamples.
+        As in `bootstrap_ci`. One set of draws serves every metric.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        Method of all intervals. By default as in `bootstrap_ci`; see Notes.
+        How every interval is made. By default as in `bootstrap_ci`; see Notes.
     seed, rng : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Two spellings of one argument.
     groups : array-like of shape (n,), optional
         Rows that are not independent share a group; whole groups are drawn.
     assumed_prior : float, optional
-        Prevalence at which every metric is reported instead of the data's own: classes are
-        reweighted, scores are unchanged. Intervals are computed from the rates of each class;
-        metrics that the data cannot support at this prevalence are skipped.
+        Report every metric as it would be at this prevalence instead of the data's own: classes
+        are reweighted, the scores stay as they are. Intervals are built from the rates of each
+        class; a prevalence at which the data say nothing about a metric is a reason to skip it.
     sample_weight : array-like of shape (n,), optional
-        Sample weights. Intervals are those of `weighted_ci`; equal weights change nothing. Cannot
-        be combined with ``method`` or ``assumed_prior``.
+        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights change
+        nothing. Neither ``method`` nor ``assumed_prior`` goes with them.
 
     Returns
     -------
@@ -134,9 +133,7 @@ def scorecard(
         method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = chosen_plan(labels, groups=groups)
     if sample_weight is not None and (method is not None or assumed_prior is not None):
-        raise InvalidInputError(
-            "`sample_weight` cannot be combined with `method` or `assumed_prior`"
-        )
+        raise InvalidInputError("`sample_weight` goes with neither `method` nor `assumed_prior`")
     how = Intervals(
         n_resamples if bootstrap else 0,
         confidence,
@@ -152,7 +149,7 @@ def scorecard(
 
 
 def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
-    """Return the specs as a list; raise for duplicate names or missing methods."""
+    """Return the specs as a list; names must be unique and compute must be there."""
     if isinstance(metrics, MetricSpec):
         raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
     try:
@@ -182,7 +179,7 @@ def metric_cells(
     how: Intervals,
     shift: PriorShift | None = None,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec, with intervals from common resamples."""
+    """Return one cell per spec of the columns, with intervals from one set of draws."""
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     if how.n_resamples:
         _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
@@ -198,7 +195,7 @@ def _weighted_cells(
     plan: Plan,
     how: Intervals,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec for weighted rows."""
+    """Return one cell per spec of weighted rows."""
     cells = {}
     for spec in specs:
         draft = _Draft(spec)
@@ -228,7 +225,7 @@ def _weighted_cells(
 
 
 class _Draft:
-    """A cell under construction: value first, interval later."""
+    """A cell in the making: value first, interval later."""
 
     def __init__(self, spec: MetricSpec) -> None:
         self.spec = spec
@@ -277,14 +274,14 @@ class _Draft:
         self.value = float(value)
 
     def refuses(self) -> bool:
-        """Return why there is no interval, if it is known before resampling."""
+        """Say why there is no interval, if the statistic knows that before anything is drawn."""
         why = getattr(self.statistic, "no_interval", "")
         if why:
             self.reason = f"no interval: {why}"
         return bool(why)
 
     def give_closed(self, data: Columns, plan: Plan, confidence: float) -> bool:
-        """Set the interval of the draft, or the reason why there is none, without resampling."""
+        """Give the draft its interval, or the reason it has none, if that takes no resampling."""
         if self.statistic is None or self.value is None:
             return False
         if self.proportion is not None and plan.is_plain_rows:
@@ -314,7 +311,7 @@ class _Draft:
 
 
 def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Set the interval of every draft, or the reason why there is none."""
+    """Give every draft its interval, or the reason it has none."""
     drafts = [draft for draft in drafts if not draft.refuses()]
     resampled = [
         draft
@@ -333,7 +330,7 @@ def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) 
 
 
 def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
-    """Group the drafts so that a cell's resamples do not depend on the other metrics.
+    """Split the drafts so that no cell's draws depend on which others were asked for.
 
     One set of draws serves all metrics, but those at a threshold of independent rows draw the
     confusion cells of that threshold and no rows.
@@ -347,7 +344,7 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
 
 
 def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Compute intervals for drafts that share their resamples."""
+    """Give drafts that share their draws an interval each, or the reason there is none."""
     statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
     problem = Problem((data,), tuple(statistics), plan, how.seed)
     (cells,) = bootstrap_problem(

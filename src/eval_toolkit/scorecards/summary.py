@@ -1,4 +1,4 @@
-"""`summarise`: records to cells, with attempts reduced to units and groups resampled."""
+"""`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
 import math
 from collections import Counter
@@ -70,42 +70,43 @@ def summarise(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> Scorecard:
-    """Summarise records into metric cells with intervals.
+    """Summarise records into cells: the only place where runs get their intervals.
 
     Parameters
     ----------
     records : Records
-        Records, one row per (unit, attempt).
+        One line per (unit, attempt).
     metrics : sequence of MetricSpec
-        `metric_specs.mean_of(column)` for measured columns, `metric_specs.from_sums` for ratios and
-        other functions of sums, `metric_specs.from_columns` for other statistics; metrics of labels
-        and scores read the columns ``label`` and ``score``, or others by `metric_specs.on_columns`.
+        `metric_specs.mean_of(column)` for any measured column, `metric_specs.from_sums` for ratios
+        and other functions of sums, `metric_specs.from_columns` for any statistic of any columns;
+        metrics of labels and scores read the columns ``label`` and ``score``, or others by
+        `metric_specs.on_columns`.
     by : str, optional
-        Slice of the records; the scorecard's ``slices`` then contain the cells of each part.
+        A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
     macro : bool, default False
-        Whether to add ``<metric>_macro``, the mean over equally weighted parts of ``by``, for means
-        of columns.
+        Also the mean over the parts of ``by``, each counting the same, as ``<metric>_macro``, for
+        means of columns.
     reduce : {"mean", "median", "max", "min", "first"}, default "mean"
-        How the attempts at one unit are reduced to one value.
+        How the attempts at one unit become one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        How records with status "error" count; excluded ones are counted in ``n_errors``. If 0 is
-        the best value, "as_zero" uses the worst value instead, and metrics without one are skipped.
-        Means without a direction exclude them.
+        What a record with status "error" counts as; excluded ones are counted in ``n_errors``.
+        Where 0 would be the best there is, "as_zero" counts the worst value instead, and a metric
+        without one is skipped. A mean of which neither direction is better leaves them out.
     confidence : float, default 0.95
-        Confidence level.
+        Nominal coverage.
     method : str, optional
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
-        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups of
-        units). Closed forms apply to means of columns; other metrics use the bootstrap and say so.
-        By default means use `inference.mean_interval` for their kind (`metric_specs.mean_of`),
-        which is the same in every slice, and other metrics the default of `inference.bootstrap_ci`:
-        score intervals in closed form if possible.
+        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
+        of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
+        say so in their cell. By default means get `inference.mean_interval` for their kind
+        (`metric_specs.mean_of`), which is the same in every slice, and all other metrics the
+        default of `inference.bootstrap_ci`: score intervals in closed form where there is one.
     n_resamples : int, default 1000
-        Number of bootstrap resamples.
+        Bootstrap resamples.
     seed, rng : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Two spellings of one argument.
     executor : Executor, optional
-        Object with ``concurrent.futures.Executor.map``; the results are bit-identical.
+        Anything with ``concurrent.futures.Executor.map``; results are the same bits.
 
     Returns
     -------
@@ -172,7 +173,7 @@ def summarise(
 
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
-    """Return the spec with the kind of its whole column, used in every slice."""
+    """Return the spec with the kind of its whole column, which every slice then follows."""
     if not isinstance(spec, ColumnSpec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
@@ -190,7 +191,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
-    """Return the spec of the whole column; parts with one attempt per unit are not averages."""
+    """Return the spec of the whole column; a part that has each unit once averages nothing."""
     if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
@@ -202,7 +203,7 @@ def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Record
 def _cells(
     records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec, in order."""
+    """Return one cell per spec, in the order asked for."""
     cells: dict[str, MetricResult] = {}
     scored: dict[tuple[str, str], list[MetricSpec]] = {}
     for spec in specs:
@@ -231,7 +232,7 @@ def _cells(
 
 
 def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
-    """Return the most frequent reason for missing values, to follow the counts."""
+    """Return why nothing has a value, to be put behind the counts: the reason given most often."""
     k = spec.k if isinstance(spec, ColumnSpec) else None
     told: Counter[str] = Counter()
     for status in ("error", "skipped"):
@@ -255,7 +256,7 @@ def _counted(cell: MetricResult, units: Units) -> MetricResult:
 
 
 def _nothing(units: Units, why: str) -> MetricResult:
-    """Return the cell of a slice without measured values."""
+    """Return the cell of a slice in which nothing could be measured."""
     reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped{why}"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
@@ -264,14 +265,14 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether failures must count as the worst value and there is none."""
+    """Return whether a failure must count as the worst, and there is no worst value."""
     neither = isinstance(spec, ColumnSpec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
 
 
 def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> MetricResult:
-    """Return the cell of a metric that cannot count failures."""
+    """Return the cell of a metric that failures cannot count in."""
     reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
     details = {"higher_is_better": spec.higher_is_better}
     return MetricResult(None, "skipped", reason, None, details, n_units=0, n_groups=0)
@@ -280,7 +281,7 @@ def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> Me
 def _scored_cells(
     units: Units, columns: tuple[str, str], specs: Sequence[MetricSpec], options: Options, why: str
 ) -> dict[str, MetricResult]:
-    """Return the cells of metrics of labels and scores, which share their resamples."""
+    """Return the cells of metrics of labels and scores, which share their draws."""
     if units.plan.n_rows == 0:
         return {spec.name: _nothing(units, why) for spec in specs}
     label, score = columns
@@ -295,7 +296,7 @@ def _scored_cells(
         Columns.scored(given == 1.0, units.values[score]), specs, units.plan, options.how
     )
     if options.method not in (None, *_BOOTSTRAP_METHODS):
-        note = f"{options.method} applies to means of columns"
+        note = f"{options.method} is for means of columns"
         cells = {name: _noted(cell, note) for name, cell in cells.items()}
     if columns != SCORED:
         cells = {spec.name: _pooled_cell(cells[spec.name], spec, units) for spec in specs}  # type: ignore[arg-type]
@@ -303,7 +304,7 @@ def _scored_cells(
 
 
 def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
-    """Add the columns, the direction, and the use of attempts as rows to a cell."""
+    """Say of which columns a metric is, which is better, and that attempts count as rows."""
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
     details["higher_is_better"] = spec.higher_is_better
@@ -311,7 +312,7 @@ def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricRes
 
 
 def _of_attempts(cell: MetricResult, units: Units, details: dict[str, Any]) -> MetricResult:
-    """Set the counts to units instead of attempts."""
+    """Count units, not the attempts that were the rows."""
     if units.n_units < units.plan.n_rows:
         details["n_attempts"] = units.plan.n_rows
     ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
@@ -350,7 +351,7 @@ def _named_cell(
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
-        cell = _noted(cell, f"{options.method} applies to means of columns")
+        cell = _noted(cell, f"{options.method} is for means of columns")
     return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
 
 
@@ -376,7 +377,7 @@ def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> fl
 
 
 def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricResult:
-    """Add a note that failures are excluded under "as_zero" if the metric has no direction."""
+    """Say that failures do not count under "as_zero" where neither direction is worse."""
     if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
         return cell
     note = f"{cell.n_errors} errors are left out: neither direction is worse"
@@ -386,7 +387,7 @@ def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricR
 def _described(
     cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
 ) -> MetricResult:
-    """Add the direction, and the standard error if there are at least two groups."""
+    """Add the direction, and the standard error where two groups or more give one."""
     details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
     if spec.answer is not None:
         details["answer"] = spec.answer
@@ -401,7 +402,7 @@ def _described(
 def _macro_cell(
     parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str, why: str
 ) -> MetricResult:
-    """Return the mean over parts; parts without a value are excluded and counted."""
+    """Return the mean over parts; parts without a value are left out and counted."""
     there = [part for part in parts if len(part.values[spec.column])]
     n_errors, n_skipped = sum(p.n_errors for p in parts), sum(p.n_skipped for p in parts)
     if _is_unbounded(n_errors, spec, options):
@@ -456,7 +457,7 @@ def _closed_form(
         return replace(ci.clipped(spec.bounds), n_groups=plan.n_groups), ci.reason
     binary = spec.bounds in ((0.0, 1.0), UNBOUNDED) and np.isin(values, (0.0, 1.0)).all()
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
-        return None, f"{method} needs 0/1 values of independent units; use BCa or t"
+        return None, f"{method} is for 0/1 values of independent units; use BCa or t"
     n = len(values)
     if plan.unit_of_row is None:
         bounds = _PROPORTION_METHODS[method](int(values.sum()), n, confidence=confidence)

@@ -88,8 +88,7 @@ def right_choices(
     index = _index(answer, found, kind, place)
     if not 0 <= index < len(found.texts):
         raise InvalidInputError(
-            f"{place}: the answer {answer!r} is not one of the {len(found.texts)} choices; the "
-            "label "
+            f"{place}: the answer {answer!r} is none of the {len(found.texts)} choices; the label "
             "may be hidden"
         )
     return index
@@ -127,7 +126,7 @@ def _index(answer: Any, found: Choices, kind: str, place: str) -> int:
         text = text_of(answer, f"{place}: the answer")
         if text not in known:
             raise InvalidInputError(
-                f"{place}: the answer {text!r} is not a valid {kind} of a choice; choose from "
+                f"{place}: the answer {text!r} is no {kind} of a choice; there are "
                 f"{', '.join(map(repr, known)) or 'none'}"
             )
         if kind == "label" and known.count(text) > 1:
@@ -140,4 +139,4 @@ def _index(answer: Any, found: Choices, kind: str, place: str) -> int:
     try:
         return int(text_of(answer, f"{place}: the answer")) - (kind == "number")
     except ValueError as error:
-        raise InvalidInputError(f"{place}: the answer {answer!r} is not an integer") from error
+        raise InvalidInputError(f"{place}: the answer {answer!r} is not a whole number") from error

@@ -309,7 +309,7 @@ def checked_threshold(value: float, strategy: Any) -> float:
     try:
         return validation.fraction(value, "threshold")
     except InvalidInputError as error:
-        hint = "; 1 is allowed for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
+        hint = "; 1 is for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
         raise InvalidInputError(f"{error}{hint if value == 1.0 else ''}") from None
 
 

@@ -169,7 +169,7 @@ class TestStored:
 
         with pytest.raises(ModelError, match="key"):
             run_rollouts(system(Dying()), SEEDS, tmp_path / "r", concurrency=1)
-        with pytest.raises(ArtifactError, match="answers that this one does not ask for"):
+        with pytest.raises(ArtifactError, match="answers that this run does not request"):
             run_rollouts(system(), SEEDS[:2], tmp_path / "r")
         target = Target()
         run_rollouts(system(target), SEEDS, tmp_path / "r")

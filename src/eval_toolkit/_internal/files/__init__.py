@@ -1,4 +1,4 @@
-"""File access: atomic writes, and reads within common limits.
+"""Files: written whole or not at all, read within limits that every reader shares.
 
 `limits` says how deep, how long and how large what is read may be; `regular` opens files that
 cannot block and unpacks gzip with its checksum; `documents` parses JSON, TOML and YAML; `malformed` tells what no reader expects in them. A file that

@@ -1,4 +1,4 @@
-"""Atomic writes: a temporary file in the same folder is synced and renamed."""
+"""Files that are there whole or not at all: written beside their place, synced, renamed."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ __all__ = ["replace_atomic", "sync_folder", "write_atomic"]
 
 @contextmanager
 def replace_atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; it replaces ``path`` at the end.
+    """Yield a temporary path in the same folder; it takes the place of ``path`` at the end.
 
     After an exception the old file stands as it was and the temporary one is gone.
     """
@@ -30,14 +30,14 @@ def replace_atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_atomic(path: str | Path, data: str | bytes) -> Path:
-    """Write a file atomically, text as UTF-8."""
+    """Write a whole file, text as UTF-8; readers see the old content or the new."""
     with replace_atomic(path) as temporary:
         temporary.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
     return Path(path)
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder so that renames survive a power failure, if the system supports it."""
+    """Make a rename survive a power cut, where the system can sync folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders

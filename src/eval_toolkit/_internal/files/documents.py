@@ -1,4 +1,4 @@
-"""JSON, TOML and YAML documents as plain values, rejected early if they exceed limits.
+"""JSON, TOML and YAML as plain values: what breaks a limit is refused before it is built.
 
 YAML is read as events first: depth, cycles and what aliases stand for are known before any value
 exists. TOML is looked through for long chains of names. Whatever a parser raises is one line.
@@ -29,18 +29,18 @@ def read_document(
     loader: Any = None,
     error: Refusal = InvalidInputError,
 ) -> Any:
-    """Return the content of a TOML, YAML or JSON file; the suffix sets the format, YAML by default.
+    """Return what a TOML, YAML or JSON file holds; the name says which it is, YAML by default.
 
     Parameters
     ----------
     path : path
-        UTF-8 file of at most `limits.DOCUMENT_BYTES`.
+        UTF-8, of at most `limits.DOCUMENT_BYTES`.
     suffix : str, optional
-        ``.toml``, ``.json`` or ``.yaml``; overrides the suffix of the file name.
+        ``.toml``, ``.json`` or ``.yaml`` whatever the name says.
     loader : class, optional
-        Loader class of pyyaml with more tags than the safe loader.
+        A loader of pyyaml that knows more tags than the safe one.
     error : class, default InvalidInputError
-        Exception class to raise.
+        What is raised.
 
     Returns
     -------
@@ -82,19 +82,19 @@ def read_document(
 def parse_json(
     text: str | bytes, place: str | Path, *, strict: bool = True, error: Refusal = ArtifactError
 ) -> Any:
-    """Parse one JSON value.
+    """Return what one JSON value stands for.
 
     Parameters
     ----------
     text : str or bytes
-        JSON text; bytes are UTF-8, with or without a byte order mark.
+        The JSON; bytes are UTF-8, with or without a mark at their beginning.
     place : str or path
-        Source of the text, for messages.
+        Where it stands, for the message.
     strict : bool, default True
-        Whether to reject ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999.
-        Other tools write them.
+        Whether to refuse ``NaN``, ``Infinity`` and numbers beyond the largest float, as 1e999. Other
+        tools write them.
     error : class, default ArtifactError
-        Exception class to raise.
+        What is raised.
 
     Examples
     --------
@@ -119,16 +119,14 @@ def parse_json(
         line = f": line {wrong.lineno}" if "\n" in text else ""
         raise error(f"{place}{line}: malformed JSON: {wrong.msg} (column {wrong.colno})") from None
     except _NotFiniteError as wrong:
-        raise error(
-            f"{place}: {wrong} is not valid JSON; store a missing value as a skipped cell"
-        ) from None
+        raise error(f"{place}: {wrong} is not JSON; store absence as a skipped cell") from None
     except ValueError as wrong:  # a number of thousands of digits
         problem = str(wrong)
     raise error(f"{place}: malformed JSON: {problem}")
 
 
 class _NotFiniteError(ValueError):
-    """A number that JSON or a float cannot represent."""
+    """A number that JSON does not know, or that no float can hold."""
 
 
 def _refused(constant: str) -> Any:
@@ -142,7 +140,7 @@ def _finite(digits: str) -> float:
 
 def _integer(digits: str) -> int:
     if len(digits) > limits.DIGITS:
-        raise ValueError(f"an integer of {len(digits)} digits; at most {limits.DIGITS} are allowed")
+        raise ValueError(f"an integer of {len(digits)} digits; {limits.DIGITS} are the most")
     return int(digits)
 
 
@@ -161,7 +159,7 @@ def _decoder(text: str, strict: bool) -> json.JSONDecoder:
 
 
 def _deeper_than(value: Any, most: int) -> bool:
-    """Return whether lists and tables are nested deeper than a limit, without recursion."""
+    """Return whether lists and tables lie deeper in each other; level by level, no recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
         level = [
@@ -190,16 +188,16 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputError) -> Any:
-    """Parse a TOML text.
+    """Return what a TOML text holds.
 
     Parameters
     ----------
     text : str
-        TOML text.
+        The TOML.
     place : str or path
-        Source of the text, for messages.
+        Where it stands, for the message.
     error : class, default InvalidInputError
-        Exception class to raise.
+        What is raised.
 
     Examples
     --------
@@ -208,8 +206,7 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
     >>> parse_toml("a." * 200 + "a = 1", "x.toml")
     Traceback (most recent call last):
     ...
-    eval_toolkit.errors.InvalidInputError: x.toml: invalid TOML: line 1: nested too deeply (more
-    than 100 levels)
+    eval_toolkit.errors.InvalidInputError: x.toml: not TOML: line 1: nested too deeply (more than 100 levels)
     """
     import tomllib
 
@@ -217,17 +214,17 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
     bare = _TOML_APART.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
     line = _deep_toml_line(bare)
     if line:
-        raise error(f"{place}: invalid TOML: line {line}: {_TOO_DEEP}")
+        raise error(f"{place}: not TOML: line {line}: {_TOO_DEEP}")
     try:
         value = tomllib.loads(text)
     except (ValueError, RecursionError) as wrong:
-        raise error(f"{place}: invalid TOML: {_line(wrong)}") from None
+        raise error(f"{place}: not TOML: {_line(wrong)}") from None
     _check_integers(value, place, "TOML", error)
     return value
 
 
 def _deep_toml_line(bare: str) -> int:
-    """Return the first line with too many dotted names or open brackets; 0 if there is none."""
+    """Return the first line with too long a chain of names or too many open brackets; 0 for none."""
     for found in _TOML_KEY.finditer(bare):
         if found[0].count(".") >= limits.DEPTH:
             return bare.count("\n", 0, found.start()) + 1
@@ -245,18 +242,18 @@ def _deep_toml_line(bare: str) -> int:
 def parse_yaml(
     text: str, place: str | Path, *, loader: Any = None, error: Refusal = InvalidInputError
 ) -> Any:
-    """Parse a YAML text to plain values.
+    """Return what a YAML text holds, in plain values.
 
     Parameters
     ----------
     text : str
-        YAML text.
+        The YAML.
     place : str or path
-        Source of the text, for messages.
+        Where it stands, for the message.
     loader : class, optional
-        Loader class of pyyaml; the safe loader by default.
+        A loader of pyyaml; the safe one by default.
     error : class, default InvalidInputError
-        Exception class to raise.
+        What is raised.
 
     Examples
     --------
@@ -265,7 +262,7 @@ def parse_yaml(
     >>> parse_yaml("a: &a [*a]", "x.yaml")
     Traceback (most recent call last):
     ...
-    eval_toolkit.errors.InvalidInputError: x.yaml: invalid YAML: line 1: *a stands inside itself
+    eval_toolkit.errors.InvalidInputError: x.yaml: not YAML: line 1: *a stands inside itself
     """
     yaml = require("yaml", feature=f"the file {Path(place).name}", extra="yaml")
     loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -273,19 +270,19 @@ def parse_yaml(
         problem = _yaml_problem(yaml, text, loader)
         value = None if problem else yaml.load(text, Loader=loader)
     except yaml.YAMLError as wrong:
-        raise error(f"{place}: invalid YAML: {_line(wrong)}") from None
+        raise error(f"{place}: not YAML: {_line(wrong)}") from None
     except Exception as wrong:  # a date or a number may fail in any way: 2001-13-45, !!int ""
         raise error(
-            f"{place}: invalid YAML: a value cannot be read: {type(wrong).__name__}: {_line(wrong)}"
+            f"{place}: not YAML: a value cannot be read: {type(wrong).__name__}: {_line(wrong)}"
         ) from None
     if problem:
-        raise error(f"{place}: invalid YAML: {problem}")
+        raise error(f"{place}: not YAML: {problem}")
     _check_integers(value, place, "YAML", error)
     return value
 
 
 _NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
-"""Sexagesimal numbers take quadratic time to parse."""
+"""Numbers to the base 60 take quadratic time."""
 
 
 def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
@@ -306,7 +303,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
         if isinstance(event, yaml.AliasEvent):
             found = sizes.get(str(anchor), 1)
             if found is None:
-                return f"{line}: *{anchor} contains itself"
+                return f"{line}: *{anchor} stands inside itself"
             size = found
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = counts.pop()
@@ -322,19 +319,19 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
         outer, sum_ = counts.pop()
         counts.append((outer, sum_ + size))
         if sum_ + size > limits.EXPANDED:
-            return f"{line}: aliases expand to more than {limits.EXPANDED} characters"
+            return f"{line}: aliases stand for more than {limits.EXPANDED} characters"
     return ""
 
 
 def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
-    """Reject integers that are too large; a few digits can describe gigabytes."""
+    """Refuse integers that no other tool could hold; a few digits can stand for gigabytes."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()
         if type(one) is int and one.bit_length() > limits.INTEGER_BITS:
             raise error(
-                f"{place}: invalid {what}: an integer of {one.bit_length()} bits; at most "
-                f"{limits.INTEGER_BITS} are allowed"
+                f"{place}: not {what}: an integer of {one.bit_length()} bits; at most "
+                f"{limits.INTEGER_BITS} are read"
             )
         if isinstance(one, (Mapping, list, set, tuple)) and id(one) not in seen:
             seen.add(id(one))

@@ -1,4 +1,4 @@
-"""Limits on the size and structure of files that are read."""
+"""How much of a file is read: one number for each way a small file can ask for too much."""
 
 __all__ = [
     "ANSWER_BYTES",
@@ -17,26 +17,26 @@ __all__ = [
 ]
 
 ANSWER_BYTES = 1 << 26
-"""Maximum size of an endpoint's response in bytes, decompressed."""
+"""Bytes of one answer of an endpoint, unpacked."""
 DEPTH = 100
-"""Maximum nesting depth of lists and tables."""
+"""Levels of lists and tables inside each other."""
 DIGITS = 308
-"""Maximum number of digits of an integer in strict JSON: as many as a float can hold."""
+"""Digits of an integer in strict JSON: as many as a float can hold."""
 DOCUMENT_BYTES = 1 << 21
-"""Maximum size of a TOML or YAML file in bytes."""
+"""Bytes of a TOML or YAML file, which people write by hand."""
 EXPANDED = 10_000_000
-"""Maximum number of characters of a YAML file after aliases are expanded."""
+"""Characters that a YAML file stands for once its aliases are written out."""
 INCLUDES = 1_000
-"""Maximum number of files that one file may include, directly or indirectly."""
+"""Files that one file may include, directly or through others."""
 INTEGER_BITS = 64
-"""Maximum number of bits of an integer in a TOML or YAML file."""
+"""Bits of an integer in a TOML or YAML file."""
 LINE_BYTES = 1 << 27
-"""Maximum size of one line of a journal in bytes: an answer with its JSON overhead."""
+"""Bytes of one line of a journal: an answer, and what it takes to write it as JSON."""
 NUMBER_LENGTH = 1_000
-"""Maximum number of characters of a number in a YAML file."""
+"""Characters of a number in a YAML file."""
 TEXT_BYTES = 1 << 29
-"""Maximum size in bytes of a file read into memory."""
+"""Bytes of a file that is held in memory as a whole."""
 UNPACKED_BYTES = 1 << 31
-"""Maximum decompressed size of a file in bytes."""
+"""Bytes that one compressed file may unpack to."""
 RATIO, RATIO_FROM = 200, 1 << 26
-"""Maximum compression ratio, applied above `RATIO_FROM` decompressed bytes."""
+"""Above `RATIO_FROM` bytes unpacked, at most `RATIO` bytes for each byte of the file."""

@@ -1,4 +1,4 @@
-"""Errors for documents with unexpected types or shapes, reduced to one line."""
+"""Documents whose parts may be of any type: what a reader does not expect is one line as well."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _UNEXPECTED = (
 def malformed(
     place: str | Path, what: str, *, error: type[EvalToolkitError] = InvalidInputError
 ) -> Iterator[None]:
-    """Convert errors caused by the type or shape of a document's parts to a one-line error.
+    """Refuse a document where reading it fails because of the type or shape of a part.
 
     Readers check what people get wrong and say it in words. Nobody can list every part of another
     tool's document with every type that it may have; for these, the error is told as it is.
@@ -31,11 +31,11 @@ def malformed(
     Parameters
     ----------
     place : str or path
-        Location of the document, for the message.
+        Where the document is, for the message.
     what : str
-        Kind of document: "log", "suite".
+        What it is: "log", "suite".
     error : class, default InvalidInputError
-        Exception class to raise. Errors of the toolkit are passed on unchanged.
+        What is raised. Errors of the toolkit pass as they are.
 
     Examples
     --------

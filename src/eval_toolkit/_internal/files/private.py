@@ -1,4 +1,4 @@
-"""Permissions of run files: private to the owner unless the environment sets another mode.
+"""Who may read runs: their owner alone, unless the environment says otherwise.
 
 Runs hold prompts, answers and rows of data. A folder is made with mode 700 and its files with 600;
 ``EVAL_TOOLKIT_RUN_MODE=750`` is the mode of folders instead, and without its execute bits that of
@@ -55,5 +55,5 @@ def private_folder(folder: Path, *, exist_ok: bool = True) -> None:
 
 
 def make_private(file: Path) -> None:
-    """Set the file mode of a run's file."""
+    """Give a run's file its mode."""
     file.chmod(file_mode())

@@ -1,4 +1,4 @@
-"""Regular files, opened without blocking and read within limits; gzip with checksums."""
+"""Regular files, opened without waiting and read within limits; gzip with its checksum."""
 
 import gzip
 import os
@@ -34,12 +34,12 @@ _KINDS = (
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; reject pipes, devices and everything else that could block.
+    """Open a regular file for reading; anything that could block or never end is refused.
 
     Parameters
     ----------
     path : path
-        Path of a regular file or of a link to one.
+        A link to a regular file is one.
 
     Returns
     -------
@@ -80,16 +80,16 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def open_for_appending(path: str | Path, mode: int) -> int:
-    """Open a regular file for reading and appending; create it if it does not exist.
+    """Open a regular file to read it and write at its end; it is made where there is none.
 
     A link is not followed: a folder that came from somebody else would say which file is changed.
 
     Parameters
     ----------
     path : path
-        Path of the file; links are not followed.
+        The file itself.
     mode : int
-        Permissions of a new file.
+        Permissions of a file that is made.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def open_for_appending(path: str | Path, mode: int) -> int:
 def _kind(mode: int) -> str:
     if stat.S_ISREG(mode):
         return ""
-    return next((word for test, word in _KINDS if test(mode)), "another type of file")
+    return next((word for test, word in _KINDS if test(mode)), "something else")
 
 
 def _kind_at(path: str | Path) -> str:
@@ -136,7 +136,7 @@ def _kind_at(path: str | Path) -> str:
 
 
 def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
-    """Yield the remaining lines of a file, none longer than `limits.LINE_BYTES`.
+    """Yield the lines that are left in a file, none longer than `limits.LINE_BYTES`.
 
     Raises
     ------
@@ -146,13 +146,13 @@ def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     while line := stream.readline(limits.LINE_BYTES + 1):
         if len(line) > limits.LINE_BYTES:
             raise ArtifactError(
-                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, the maximum"
+                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, which is the most that is read"
             )
         yield line
 
 
 def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a regular file, up to a maximum size.
+    """Return the bytes of a regular file of at most so many.
 
     Examples
     --------
@@ -168,12 +168,14 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(data) > most:
-        raise ArtifactError(f"{path}: is longer than {_bytes(most)}, the maximum")
+        raise ArtifactError(
+            f"{path}: is longer than {_bytes(most)}, which is the most that is read"
+        )
     return data
 
 
 def read_up_to(stream: BinaryIO, most: int) -> bytes:
-    """Return the rest of a file, up to a maximum size; memory is allocated as needed.
+    """Return what is left in a file, at most so many bytes; room is taken for what is there alone.
 
     Examples
     --------
@@ -189,12 +191,12 @@ def read_up_to(stream: BinaryIO, most: int) -> bytes:
 
 
 def is_gzip(path: str | Path) -> bool:
-    """Return whether the name of a file marks it as compressed with gzip."""
+    """Return whether a file's name says that it is compressed with gzip."""
     return Path(path).suffix.lower() == ".gz"
 
 
 def pieces_of(path: str | Path) -> Iterator[bytes]:
-    """Yield the bytes of a regular file in pieces, decompressed if the name ends in ``.gz``.
+    """Yield a regular file's bytes in pieces, unpacked where its name ends in ``.gz``.
 
     Lengths and checksums of gzip are verified by the last piece.
 
@@ -224,13 +226,13 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
                 n += len(piece)
                 if n > most:
                     raise ArtifactError(
-                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if "
-                        "this is intended, decompress it with gunzip and read the result"
+                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if this "
+                        "is meant, unpack it with gunzip and read the result"
                     )
                 yield piece
     except EOFError:
         raise ArtifactError(
-            f"{path}: the gzip stream is truncated: it ends at byte {packed}, after {n} unpacked"
+            f"{path}: the gzip stream is cut short: it ends at byte {packed}, after {n} unpacked"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         if n == 0 and "Not a gzipped file" in str(error):
@@ -241,7 +243,7 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 
 
 def check_gzip(path: str | Path) -> None:
-    """Raise `ArtifactError` if a ``.gz`` file is damaged, truncated or decompresses to too much.
+    """Raise `ArtifactError` if a file named ``.gz`` is damaged, cut short or unpacks to too much.
 
     For readers that unpack by themselves and verify nothing. Other files pass.
     """
@@ -251,14 +253,14 @@ def check_gzip(path: str | Path) -> None:
 
 
 def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a file up to a maximum size, decompressed if its name ends in ``.gz``."""
+    """Return the bytes of a file, unpacked where its name ends in ``.gz``; at most so many."""
     parts, n = [], 0
     for piece in pieces_of(path):
         parts.append(piece)
         n += len(piece)
         if n > most:
             raise ArtifactError(
-                f"{path}: contains more than {_bytes(most)}, the maximum that is read at once"
+                f"{path}: holds more than {_bytes(most)}, which is the most that is read at once"
             )
     return b"".join(parts)
 

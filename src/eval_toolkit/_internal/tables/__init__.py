@@ -1,4 +1,4 @@
-"""Files of rows and their labels: the reader used by all commands and loaders.
+"""Files of rows and their labels: the one reader that every command and loader uses.
 
 CSV with any separator and decimal mark, TSV, JSONL, JSON, Parquet and Excel, also gzipped and from
 standard input, are read through duckdb into numpy arrays, so that no dataframe library is needed.

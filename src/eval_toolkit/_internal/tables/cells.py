@@ -14,7 +14,7 @@ __all__ = ["guessed", "joined", "parsed", "without_mask"]
 
 
 def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate columns of two files as if they were one file."""
+    """Return one file's column below another's, as if the files were one."""
     if len(arrays) == 1:
         return arrays[0]
     if len({array.dtype.kind for array in arrays if len(array)}) > 1 and any(
@@ -26,7 +26,7 @@ def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def without_mask(column: Any) -> NDArray[Any]:
-    """Return a plain array: missing values become None in objects and integers, NaN in floats."""
+    """Return a plain array: None in objects, NaN in floats, None in a masked integer column."""
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
     if not column.mask.any():
@@ -41,7 +41,7 @@ def without_mask(column: Any) -> NDArray[Any]:
 
 
 def parsed(column: NDArray[Any]) -> NDArray[Any]:
-    """Parse a column of JSON texts; a column of numbers becomes a numeric array."""
+    """Return a column of JSON texts as values; numbers alone become a numeric array."""
     values = [None if cell is None else json.loads(cell) for cell in column.tolist()]
     types = {type(value) for value in values}
     if values and types <= {bool}:
@@ -59,14 +59,14 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
-    """Return a CSV column as numbers if every cell is one; cells such as "007" keep it text.
+    """Return a CSV column as numbers if every cell is one; "007" and "" keep it text.
 
     Parameters
     ----------
     column : ndarray
-        Column of texts; other columns are returned unchanged.
+        Texts; anything else is returned as it is.
     decimal : {".", ","}, optional
-        Decimal mark; None to detect it, if cells contain commas.
+        The decimal mark; None to find out, where a comma may be one.
     """
     if column.dtype != object or not len(column):
         return column

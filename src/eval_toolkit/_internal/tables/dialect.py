@@ -1,4 +1,4 @@
-"""Detection of the separator and the header of CSV files."""
+"""What separates the cells of a CSV file, and its first record."""
 
 import csv
 import io
@@ -12,17 +12,17 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["MAX_LINE", "Dialect", "dialect_of"]
 
 MAX_LINE = 1 << 26
-"""Maximum length of a CSV line or JSON object in bytes; prompts can be long."""
+"""Bytes of one CSV line or JSON object; prompts can be long."""
 _HEAD = 1 << 16
-"""Number of characters inspected to detect the separator; more if the first record is longer."""
+"""Characters that are looked at to find the separator; more where the first record is longer."""
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 Dialect = tuple[str, list[str]]
-"""Separator, and cells of the first record."""
+"""The separator, and the cells of the first record."""
 
 
 def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
-    """Return the separator of a CSV or TSV file, and the cells of its first record.
+    """Return what separates the cells of a CSV or TSV file, and those of its first record.
 
     The separator is the one that was named; else that of the format (a comma, a tab) if it cuts
     every record of the head into as many cells as the first; else another one that does.
@@ -53,7 +53,8 @@ def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
         if len(best) > 1:
             words = " or ".join(_SEPARATORS[mark] for mark in best)
             raise ArtifactError(
-                f"{path}: the columns may be separated by {words}; specify it with `separator`"
+                f"{path}: the columns may be separated by {words}; name the right one with "
+                "`separator`"
             )
         return best[0], fitting[best[0]][0]
     cutting = {mark: found for mark, found in others.items() if len(found[0]) > 1}
@@ -70,19 +71,19 @@ def _is_table(records: Sequence[Sequence[str]], how: FileFormat) -> bool:
 
 
 def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
-    """Raise if the first line does not have the same number of cells as the other lines."""
+    """Raise for a first line that is one cell, or several of which other lines have more or fewer."""
     mark = max(others, key=lambda one: len(others[one][0]))
     n = len(others[mark][0])
     row, cells = next((at, one) for at, one in enumerate(others[mark]) if one and len(one) != n)
     raise ArtifactError(
-        f"{path}: the columns seem to be separated by {_SEPARATORS[mark]}: then the first line "
-        f"has {n} cells but row {row} has {len(cells)}; specify the separator with `separator`, "
-        "or a single column with `header`"
+        f"{path}: the columns seem to be separated by {_SEPARATORS[mark]}: the first line has {n} "
+        f"cells then, but row {row} has {len(cells)}; name the separator with `separator`, or the "
+        "one column with `header`"
     )
 
 
 class _Head:
-    """The start of a CSV file as text: at least its first record."""
+    """The beginning of a CSV file, as text: at least its first record."""
 
     def __init__(self, path: Path, separator: str, quoting: bool) -> None:
         self.path = path
@@ -101,7 +102,7 @@ class _Head:
             n *= 16
 
     def records(self, separator: str) -> list[list[str]]:
-        """Return the cells of all complete records; an empty list for a blank line."""
+        """Return the cells of the records that are there as a whole; none for a blank line."""
         csv.field_size_limit(MAX_LINE)
         lines = csv.reader(
             io.StringIO(self.text, newline=""),

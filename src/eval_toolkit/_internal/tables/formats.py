@@ -1,4 +1,4 @@
-"""Formats of files of rows, and the expansion of paths and globs."""
+"""Formats and paths: how a file of rows is written, and which files a path or glob means."""
 
 import codecs
 import glob
@@ -44,7 +44,7 @@ MEDIA_TYPES = {
     "application/x-parquet": PARQUET,
     XLSX: XLSX,
 }
-"""Accepted media types and the format of each."""
+"""Every spelling we read, and the format it stands for."""
 
 _SUFFIXES = {
     ".csv": CSV,
@@ -60,20 +60,20 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Format of files of rows; fields that are None are detected in each file.
+    """How files of rows are written; what is None is detected in each file.
 
     Parameters
     ----------
     media_type : str, optional
-        Media type; by default inferred from the file name.
+        By default what the name says.
     quoting : bool, default True
-        Whether quotes are interpreted in CSV and TSV files.
+        False reads CSV and TSV cells as they stand, quotes included.
     header : tuple of str, optional
-        Column names of CSV and TSV files without a header.
+        Column names of CSV and TSV files that have none.
     separator : str, optional
-        Separator of a CSV or TSV file.
+        The character between cells of a CSV or TSV file.
     decimal : {".", ","}, optional
-        Decimal mark of numbers in a CSV or TSV file.
+        The decimal mark of numbers in a CSV or TSV file.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class FileFormat:
 
 
 def media_type_of(path: str | Path) -> str:
-    """Return the media type inferred from a file name, ignoring ``.gz``.
+    """Return the media type that a file's name says, looking through ``.gz``.
 
     Examples
     --------
@@ -124,13 +124,13 @@ def media_type_of(path: str | Path) -> str:
 
 
 def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
-    """Return the files matched by paths and globs, with each glob's matches sorted.
+    """Return the files that paths and globs name, each glob's matches sorted.
 
     ``-`` is standard input, which is read to its end into a private file.
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if sum(str(path) == STDIN for path in given) > 1:
-        raise InvalidInputError("- was given twice; standard input can only be read once")
+        raise InvalidInputError("- was given twice; standard input can be read once")
     files: list[Path] = []
     for path in given:
         if str(path) == STDIN:
@@ -172,7 +172,7 @@ def format_of(path: Path, media_type: str | None) -> str:
 
 
 def _suffix_of(begin: bytes) -> str:
-    """Return the suffix for a file with this beginning."""
+    """Return the ending of a name that says what a file is that begins so."""
     if begin.startswith(b"PAR1"):
         return ".parquet"
     if begin.startswith(b"PK\x03\x04"):

@@ -1,4 +1,4 @@
-"""Labels as 0 and 1: one rule and one error message for all readers.
+"""Labels as 0 and 1: one rule for every reader of files and frames, and one message.
 
 A label is 0 or 1 as a number, a truth value, or their text: ``1``, ``1.00``, ``TRUE``, with spaces
 around it. Other words need a `LabelMap`.
@@ -34,25 +34,25 @@ _POSITIVE = (
     "toxic",
     "attack",
 )
-"""Words suggested as the positive class in messages."""
+"""Words that are the positive one of two in the advice that a message gives."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
-"""Location of a row: the file (or other source), and the row in it."""
+"""Where a row is: the file (or what it is in), and the row there."""
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Classes of labels.
+    """Which labels stand for the classes.
 
     Parameters
     ----------
     classes : mapping of str to int
-        Class (0 or 1) of each label. Labels are compared as stripped text, or as numbers.
+        0 or 1 by label. Labels are compared as text, without spaces around them, or as numbers.
     others : int, optional
-        Class of all other labels; by default other labels are invalid.
+        The class of every other label; by default there is no other.
     must_occur : str, optional
-        Label that at least one row must have.
+        A label that at least one row must have.
 
     Examples
     --------
@@ -68,13 +68,14 @@ class LabelMap:
 
     @classmethod
     def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
-        """Parse the options ``--positive`` and ``--labels``; return None if neither is given."""
+        """Read the options ``--positive`` and ``--labels``; None without either."""
         if pair is None:
             return None if positive is None else cls({positive.strip(): 1}, 0, positive)
         names = [name.strip() for name in pair.split(",")]
         if len(names) != 2 or not all(names) or names[0] == names[1]:
             raise InvalidInputError(
-                f"--labels is {pair!r}; it must be NEGATIVE,POSITIVE, as in --labels ham,spam"
+                f"--labels is {pair!r}; it must be the negative and the positive label, "
+                "as in --labels ham,spam"
             )
         if positive is not None and positive != names[1]:
             raise InvalidInputError(
@@ -84,7 +85,7 @@ class LabelMap:
 
     @classmethod
     def of_mapping(cls, label_map: Mapping[Any, int] | None) -> "LabelMap | None":
-        """Return a checked map of values to 0 and 1; None for None."""
+        """Return a map of values to 0 and 1, which is checked; None for None."""
         if label_map is None:
             return None
         if not isinstance(label_map, Mapping) or not label_map:
@@ -97,7 +98,7 @@ class LabelMap:
         return cls({_text(key): int(value) for key, value in label_map.items()})
 
     def class_of(self, value: Any) -> int | None:
-        """Return the class of a label, or None if it has no class."""
+        """Return the class of a label, None where it has none."""
         text = _text(value)
         for spelling in (text, text.strip()):
             if spelling in self.classes:
@@ -111,14 +112,14 @@ class LabelMap:
 
 
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
-    """Return the class of a label, 0 or 1; None for missing or invalid labels.
+    """Return the class of a label: 0, 1, or None for what is missing or no label.
 
     Parameters
     ----------
     value : object
-        Number, boolean or text, including numpy and pandas types.
+        A number, a truth value or a text; numpy's and pandas' types, too.
     labels : LabelMap, optional
-        Classes of labels that are words.
+        For labels that are words.
 
     Examples
     --------
@@ -143,7 +144,7 @@ def _binary(number: Any) -> int | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number in a text; a comma that may separate thousands makes it invalid."""
+    """Return the number in a text; a comma that may stand for thousands is none."""
     mark = decimal_of([text])
     if mark is None:
         return None
@@ -171,13 +172,13 @@ def classes_of(
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Values as read: numbers, booleans, texts, None.
+        As read: numbers, truth values, texts, None.
     place : callable
-        Returns the location of a row: ``("p.csv", "row 7")``.
+        Says where a row is: ``("p.csv", "row 7")``.
     column : str, optional
-        Column name for messages; None if ``place`` includes it.
+        For messages; None where ``place`` names it.
     labels : LabelMap, optional
-        Classes of labels that are words.
+        For labels that are words.
 
     Raises
     ------
@@ -210,7 +211,7 @@ def classes_of(
 
 
 def _coded(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct values and each row's index among them; -1 for values without a hash."""
+    """Return the distinct values and each row's among them; -1 for what has no hash."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Numbers written as text: with a decimal point or comma, never with thousands separators."""
+"""Numbers that are written as text: with a decimal point or comma, never with thousands marks."""
 
 import math
 import re
@@ -17,14 +17,14 @@ _COMMA = re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _WORDS = {"true": 1.0, "false": 0.0, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 MARKS = (
-    "write numbers without thousands separators and with one kind of decimal mark, or specify it "
-    "with `decimal`"
+    "write numbers without thousands separators and with one kind of decimal mark, or name it with "
+    "`decimal`"
 )
 _FIRST = 5
 
 
 def decimal_of(cells: Sequence[str | None]) -> str | None:
-    """Return the decimal mark of a column of texts: "." or ","; None if it is ambiguous.
+    """Return the decimal mark of a column of texts: "." or ","; None where it is ambiguous.
 
     It is a comma if numbers have commas and none has a point. Where each comma may as well separate
     thousands (1,234), nothing says which is meant.
@@ -50,7 +50,7 @@ def decimal_of(cells: Sequence[str | None]) -> str | None:
 
 
 def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
-    """Parse texts as numbers; NaN if a text is missing or not a number.
+    """Return the numbers that texts stand for; NaN where one is none or there is no text.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
 
 
 def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
-    """Parse cells that are all numbers; ten times faster than one by one."""
+    """Return the numbers of cells of which each is one; ten times as fast as one by one."""
     text = "\0".join(cells)
     if not text.isascii() or "_" in text or (decimal == "," and "." in text):
         raise ValueError
@@ -82,7 +82,7 @@ def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
 
 
 def number_in(cell: str | None) -> float | None:
-    """Parse a number; true and false become 1 and 0, and other texts None.
+    """Return the number that a text stands for, 1 and 0 for true and false; None for other texts.
 
     Numbers that are not finite are numbers here, so that a message can say what is wrong with them.
 
@@ -104,20 +104,20 @@ def not_numbers(
     rows: Sequence[int],
     mark: str | None,
 ) -> InvalidInputError:
-    """Return the error for rows without a number, with their locations and advice on commas.
+    """Return the error for rows without a number: where they are, and what to do about commas.
 
     Parameters
     ----------
     place : callable
-        Returns the location of a row: ``("p.csv", "row 7")``.
+        Says where a row is: ``("p.csv", "row 7")``.
     column : str
-        Name of the column.
+        Its name.
     cells : sequence of str or None
         All cells of the column.
     rows : sequence of int
-        Rows without a number.
+        The bad ones.
     mark : str or None
-        Decimal mark of the cells, as returned by `decimal_of`.
+        What `decimal_of` says of the cells.
     """
 
     def said(row: int) -> str:
@@ -140,7 +140,7 @@ def _shown(cell: str | None) -> str:
 
 
 def also_in(rows: Sequence[int], said: Callable[[int], str]) -> str:
-    """Return the number of bad rows and the first five of their values in brackets; "" for one row.
+    """Return in brackets how many rows are bad and what the first five say; "" for one row.
 
     Examples
     --------

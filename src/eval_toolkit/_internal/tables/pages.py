@@ -1,4 +1,4 @@
-"""Pages of a Parquet file: stored checksums, and limits on the number of values.
+"""Pages of a Parquet file: checksums where the writer stored them, and how much they stand for.
 
 duckdb reads the footer; it does not look at checksums. The header of a page is a struct in Thrift's
 compact protocol, of which three numbers are needed.
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 __all__ = ["check_pages"]
 
 _HEADER = 1 << 12
-"""Bytes of a page header read at first; statistics can make it longer."""
+"""Bytes of a page's header that are read at first; statistics can make it longer."""
 _LONGEST_HEADER = 1 << 20
 _CELLS = 50_000_000
-"""Number of values always allowed; above it, `limits.RATIO` per byte of the file."""
+"""Values that any file may hold; above, `limits.RATIO` for each of its bytes."""
 _KIND, _PACKED, _CRC = 1, 3, 4
-"""Field numbers of a page header: type, compressed size, and checksum."""
+"""Fields of a page's header: what it is, its bytes in the file, and their checksum."""
 _ABOUT = {0: 5, 2: 7, 3: 8}
-"""Field number of the details by page type (data, dictionary, data of version 2)."""
+"""By kind of page (data, dictionary, data of version 2) the field that tells more."""
 _DICTIONARY, _N_VALUES = 2, 1
 
 
 def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
-    """Reject a Parquet file with damaged pages or with too many values for its size.
+    """Refuse a Parquet file whose pages are damaged, or that stands for too much.
 
     Parameters
     ----------
     con : connection
-        Connection that reads the footer.
+        Reads the footer.
     path : Path
-        Parquet file.
+        The file.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
 def _check_chunk(
     file: BinaryIO, path: Path, name: str, bounds: tuple[int, int], n_inside: int
 ) -> None:
-    """Compare the checksums of a column's pages with their bytes, and count the values."""
+    """Compare the checksum of each page of a column with its bytes, and count its values."""
     begin, end = bounds
     at, n_values = begin, 0
     while at < end:
@@ -90,8 +90,8 @@ def _check_chunk(
         fits = isinstance(n_bytes, int) and 0 <= n_bytes <= end - at_data
         if not fits or not isinstance(crc, int) or zlib.crc32(file.read(n_bytes)) != crc % 2**32:
             raise ArtifactError(
-                f"{path}: byte {at}: a page of {name!r} is damaged: its checksum does not match "
-                "the stored one"
+                f"{path}: byte {at}: a page of {name!r} is damaged: its checksum is not the one "
+                "that was stored"
             )
         at, n_values = at_data + n_bytes, n_values + _n_values(fields)
     if n_values != n_inside:  # headers have no checksum
@@ -102,7 +102,7 @@ def _check_chunk(
 
 
 def _n_values(fields: dict[int, Any]) -> int:
-    """Return the number of values of a page; -1 if its header is inconsistent."""
+    """Return how many values a page adds to its column; -1 where its header contradicts itself."""
     kind: Any = fields.get(_KIND)
     about = fields.get(_ABOUT.get(kind, 0)) if isinstance(kind, int) else None
     n = about.get(_N_VALUES) if isinstance(about, dict) else None
@@ -110,7 +110,7 @@ def _n_values(fields: dict[int, Any]) -> int:
 
 
 def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int]:
-    """Return the numeric fields of a page header, and the offset of the data."""
+    """Return the numbers of a page's header by their fields, and where its data begin."""
     n = _HEADER
     while True:
         file.seek(at)
@@ -124,16 +124,16 @@ def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int
 
 
 class _Compact:
-    """Reader of Thrift's compact protocol, limited to what page headers need."""
+    """Thrift's compact protocol, as far as headers of pages use it; numbers are kept, no more."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the fields of a struct by number."""
+        """Return a struct's fields by number."""
         if depth > limits.DEPTH:
-            raise ValueError("nested too deeply")
+            raise ValueError("too deep")
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -156,7 +156,7 @@ class _Compact:
             return None
         if kind in (9, 10):
             return self._list(depth)
-        raise ValueError("unknown type")
+        raise ValueError("no such type")
 
     def _list(self, depth: int) -> None:
         head = self._byte()

@@ -1,4 +1,4 @@
-"""Columns of files as arrays: all rows, or a selection made inside duckdb."""
+"""Columns of files as arrays: all rows, or some of them picked inside duckdb."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,32 +31,32 @@ __all__ = ["AS_NAMED", "KEY", "ROW", "RowPick", "column_names", "distinct_values
 _Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"
-"""Columns added to selected rows: the number in the file, from 1, and the sampling key."""
+"""What `read_table` adds to picked rows: the number in the file, from 1, and the sample's key."""
 
 
 @dataclass(frozen=True)
 class RowPick:
-    """Selection of a file's rows, made inside duckdb so that other rows are not loaded."""
+    """Some of a file's rows, picked inside duckdb: the others are never held in memory."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Allowed values by column, compared as text."""
+    """Column to the values it may have, compared as text."""
     limit: int | None = None
-    """Maximum number of rows, taken from the start, after ``where``."""
+    """The first rows that satisfy ``where``."""
     sample_size: int | None = None
-    """Size of a random sample; smaller samples of the same seed are subsets of larger ones."""
+    """A random sample instead; a smaller sample of the same seed is part of a larger one."""
     seed: int = 42
     key: str | None = None
-    """Column that identifies a row for sampling; by default the position in the file."""
+    """Column that identifies a row for the sample; its place in the file by default."""
     salt: str = ""
-    """Distinguishes equal positions in different files."""
+    """Tells the places in one file from those in another."""
 
 
 AS_NAMED = FileFormat()
-"""Default format: detected from the name and the content."""
+"""As the name of a file and its content say."""
 
 
 def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[str]:
-    """Return the column names of a file (of the first file, for a glob)."""
+    """Return the names of a file's columns (of the first file, for a glob)."""
     file = expand_paths(path)[0]
     return _opened(file, file_format, lambda con, source: source.names)
 
@@ -64,7 +64,7 @@ def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[s
 def distinct_values(
     path: str | Path, column: str, file_format: FileFormat = AS_NAMED
 ) -> dict[str | None, int]:
-    """Return the distinct values of a column as text, with the first row of each, in that order."""
+    """Return a column's values as text, each with the first row it occurs in, in that order."""
     file = Path(path)
     check_file(file)
 
@@ -85,7 +85,7 @@ def _opened(
     file_format: FileFormat,
     read: "Callable[[duckdb.DuckDBPyConnection, Source], _Read]",
 ) -> _Read:
-    """Return the source of a file; a file with mixed line ends is rewritten first."""
+    """Return what is read of a file; one that mixes line ends is rewritten first."""
     with connection() as con, plain_errors(file):
         source = source_of(con, file, file_format, format_of(file, file_format.media_type))
         try:
@@ -111,21 +111,21 @@ def read_table(
     Parameters
     ----------
     paths : path or iterable of paths
-        Files or globs; rows are concatenated in the order of the files.
+        Files or globs; rows follow each other in the order of the files.
     numbers : iterable of str
-        Columns that must hold a finite number in every row; returned as float64.
+        Columns that must hold a finite number in every row; float64.
     labels : iterable of str
-        Columns of labels, for `classes_of`: float64 if all labels of a file are 0 or 1, true or
+        Columns of labels, for `classes_of`: float64 if every one of a file is 0 or 1, true or
         false; else text.
     texts : iterable of str
-        Columns to read as text; returned as object arrays of str, with None for empty cells.
+        Columns to read as text; object arrays of str, with None where a cell is empty.
     columns : iterable of str, optional
-        Columns to read with the types of the file; CSV columns become int64 or float64 if all cells
-        are numbers, else text. By default all columns, if no other column is requested.
+        Columns in the types the file has; in CSV a column of nothing but numbers becomes int64
+        or float64 and the rest text. All columns when nothing is named.
     file_format : FileFormat, optional
-        Format of the files, if names and contents do not determine it.
+        How the files are written, where their names and contents do not say it.
     pick : RowPick, optional
-        Selection of rows of each file.
+        Read some of each file's rows.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def _read(
 
 
 def _as_stored(source: Source, column: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Return a column of texts, or a column with the type of its file."""
+    """Return a column of texts, or one in the types of its file."""
     if kind == "text":
         return column
     if source.is_json:
@@ -235,7 +235,7 @@ def _check_columns(source: Source, columns: Iterable[str]) -> None:
 
 
 def _picked(source: Source, pick: RowPick) -> Source:
-    """Return the source restricted to selected rows, with their numbers and keys appended."""
+    """Return the source with some of its rows, and with their numbers and keys behind."""
     parameters = list(source.parameters)
     row, key = _unused("row_number", source.names), _unused("sample_key", source.names)
     of_row = _expression(pick.key, "text", source) if pick.key else row
@@ -276,7 +276,7 @@ def _expression(name: str, kind: str, source: Source) -> str:
 
 
 def _cast(column: str, kind: str, typed: bool, decimal: str | None) -> str:
-    """Return an SQL cast to a number or NULL; for labels, true and false become 1 and 0."""
+    """Return a number or NULL; of labels also 1 and 0 for true and false."""
     if typed:
         return f"TRY_CAST({column} AS DOUBLE)"
     written = column
@@ -299,7 +299,7 @@ def _numbers(
     rows: NDArray[Any] | None,
     commas: dict[str, str],
 ) -> NDArray[np.float64]:
-    """Return numbers; decimal commas are accepted and noted."""
+    """Return numbers; those that have no decimal point may have a comma, which is noted."""
     values = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
     bad = ~np.isfinite(values)
     if not bad.any():

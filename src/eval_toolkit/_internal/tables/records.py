@@ -1,4 +1,4 @@
-"""Rows of files as mappings: nested values of JSON and Parquet are kept, CSV cells are text.
+"""Rows of files as mappings: nested values of JSON and Parquet stay, a cell of CSV is text.
 
 Whether "7" is a number must not depend on the other rows, since a row is known by its content.
 """
@@ -22,14 +22,14 @@ __all__ = ["plain_value", "read_records"]
 def read_records(
     path: str | Path, *, list_in: Callable[[Any], Any] | None = None
 ) -> list[tuple[str, Any]]:
-    r"""Return the rows of a file, each with its location.
+    r"""Return what a file of rows holds, row by row, each with the place where it stands.
 
     Parameters
     ----------
     path : path
-        Path of a file, or ``-`` for standard input.
+        A file, or ``-`` for standard input.
     list_in : callable, optional
-        Returns the list of rows in the content of a JSON file.
+        Given what a JSON file holds, returns the list of rows in it.
 
     Returns
     -------
@@ -63,8 +63,7 @@ def read_records(
         found = payload if list_in is None else list_in(payload)
         if not isinstance(found, list):
             raise ArtifactError(
-                f"{name}: contains a {type(found).__name__}; it must contain a list of texts or "
-                "objects"
+                f"{name}: holds {type(found).__name__}; it must hold a list of texts or objects"
             )
         return [(f"{name}: row {n}", value) for n, value in enumerate(found, 1)]
     is_text = media in (CSV, TSV)
@@ -79,7 +78,7 @@ def read_records(
 
 
 def plain_value(value: Any) -> Any:
-    """Return a cell as a JSON type; NaN becomes None.
+    """Return a cell in JSON types; what is not a number becomes None.
 
     Examples
     --------

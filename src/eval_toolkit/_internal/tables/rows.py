@@ -1,4 +1,4 @@
-"""Rows of files, with the file and row number of each."""
+"""Rows of files, each knowing the file and the row it came from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,20 +29,20 @@ __all__ = ["Rows", "read_rows", "rows_of"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of one or more concatenated files, or of a table in memory.
+    """Columns of one or more files, one below the other, or of a table in memory.
 
     Parameters
     ----------
     columns : mapping of str to ndarray
-        Columns by name.
+        By name.
     files : tuple of Path
-        Source files; empty for a table in memory.
+        Where they were read; empty for a table in memory.
     starts : ndarray of int
-        Index of the first row of each file.
+        First row of each file.
     numbers : ndarray of int, optional
-        Row number of each row in its file, from 1, if only some were read.
+        The row of each in its file, from 1, where not all were read.
     title : str
-        Name of a table in memory, for messages.
+        What to call a table in memory.
 
     Examples
     --------
@@ -61,11 +61,11 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """Name of the source: the first file."""
+        """What to call all of them: the first file."""
         return shown(self.files[0]) if self.files else self.title
 
     def place(self, row: int) -> tuple[str, str]:
-        """Return the file and the row number (from 1) of a row."""
+        """Return the file of a row, and the row in it, counted from 1."""
         if self.starts is None:
             return self.name, f"row {row + 1}"
         at = int(np.searchsorted(self.starts, row, side="right")) - 1
@@ -73,11 +73,11 @@ class Rows:
         return shown(self.files[at]), f"row {number}"
 
     def where(self, row: int) -> str:
-        """Return the location of a row, for messages."""
+        """Return where a row is, for messages."""
         return ": ".join(self.place(row))
 
     def classes(self, label: str, labels: LabelMap | None = None) -> BoolArray:
-        """Return a column of labels as classes; invalid labels are reported with their rows."""
+        """Return a column of labels as classes; bad ones are refused with their rows."""
         return classes_of(self.columns[label], place=self.place, column=label, labels=labels)
 
 
@@ -93,7 +93,7 @@ def read_rows(
     file_format: FileFormat = AS_NAMED,
     may_be_empty: bool = False,
 ) -> Rows:
-    r"""Read columns of files or globs and remember the location of each row.
+    r"""Read columns of files or globs and remember where each row came from.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def read_rows(
     numbers, texts, labels, columns : iterable of str
         Columns, as in `read_table`.
     rest : bool, default False
-        Whether to read all other columns too, with the types of the files.
+        Read all other columns, too, in the types the files have.
     pick : RowPick, optional
-        Selection of rows, over all files together.
+        Some of the rows, of all files together.
     file_format : FileFormat, optional
-        Format of all files.
+        The same for all files.
     may_be_empty : bool, default False
-        Whether files without rows are allowed.
+        Whether files without rows are read.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def read_rows(
         parts.append(read_table([file], **kinds, file_format=file_format, pick=of_file))
         n_read += len(next(iter(parts[-1].values())))
     if not n_read and not may_be_empty:
-        raise InvalidInputError(f"{shown(files[0])}: the file has no rows below the column names")
+        raise InvalidInputError(f"{shown(files[0])}: there are no rows below the column names")
     return _joined(parts, files, pick)
 
 
@@ -156,12 +156,12 @@ def rows_of(
     texts: Iterable[str] = (),
     labels: Iterable[str] = (),
 ) -> Rows:
-    """Return columns of a table in memory, converted like those of a file.
+    """Return columns of a table in memory, converted as those of a file are.
 
     Parameters
     ----------
     column_of : callable
-        Returns a column by name.
+        Returns a column by its name.
     numbers, texts, labels : iterable of str
         As in `read_table`.
 
@@ -196,7 +196,7 @@ def rows_of(
 
 
 def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
-    """Return values as texts, as in a file; None for missing values."""
+    """Return values as the texts that a file of them would hold; None where one is missing."""
     texts = np.empty(len(column), dtype=object)
     texts[:] = [
         None
@@ -230,13 +230,13 @@ def _joined(
 
 
 def _shared_names(files: Sequence[Path], file_format: FileFormat) -> list[str]:
-    """Return the column names; raise if the files have different columns."""
+    """Return the names of all columns; the files must agree on them."""
     first = column_names(files[0], file_format)
     for file in files[1:]:
         odd = set(column_names(file, file_format)) ^ set(first)
         if odd:
             raise ArtifactError(
-                f"{file}: its columns differ from those of {files[0]} in {sorted(odd)}; specify "
-                "the columns to read with columns=[…]"
+                f"{file}: its columns differ from those of {files[0]} in {sorted(odd)}; "
+                "name the columns to read with columns=[…]"
             )
     return first

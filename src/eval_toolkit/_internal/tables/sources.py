@@ -1,4 +1,4 @@
-"""Files as duckdb sources: a FROM clause with its parameters, and the columns."""
+"""A file as a duckdb source: a FROM clause with its parameters, and the columns it has."""
 
 import atexit
 import codecs
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Source:
-    """A file as a FROM clause with its parameters, and its columns."""
+    """One file as a FROM clause with its parameters, and the columns it has."""
 
     path: Path
     sql: str
@@ -46,20 +46,20 @@ class Source:
     names: list[str]
     is_json: bool = False
     typed: frozenset[str] = frozenset()
-    """Columns that are not text in the file."""
+    """Columns that are no text in the file."""
     separator: str | None = None
-    """Separator of CSV and TSV files."""
+    """What separates cells, in CSV and TSV."""
     decimal: str | None = None
-    """Decimal mark specified for CSV and TSV files."""
+    """The decimal mark that was named for CSV and TSV."""
 
 
 _databases: "dict[int, duckdb.DuckDBPyConnection]" = {}
-"""Database by process: a fork must not use that of its parent."""
+"""By process: a fork must not use its parent's."""
 
 
 @contextlib.contextmanager
 def connection() -> "Iterator[duckdb.DuckDBPyConnection]":
-    """Yield a new connection to the in-memory database of the process.
+    """Yield a connection of its own to the process's one database in memory.
 
     A database takes a hundred times as long to open as a connection, and longer than most files
     take to read. It keeps nothing: no table, no file, no cache.
@@ -103,7 +103,7 @@ def _database() -> "duckdb.DuckDBPyConnection":
 
 @atexit.register
 def _close() -> None:
-    """Close the database before duckdb is unloaded."""
+    """Close the database before duckdb itself goes."""
     made = _databases.pop(os.getpid(), None)
     if made is not None:
         made.close()
@@ -111,7 +111,7 @@ def _close() -> None:
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> "Iterator[None]":
-    """Convert multi-line errors of duckdb to one line that names the file."""
+    """Turn duckdb's errors, which run over several lines, into one that names the file."""
     import duckdb
 
     try:
@@ -135,7 +135,7 @@ def _one_line(error: Exception) -> str:
     rule = lines[advice - 1].rstrip(".")
     if "not utf-8 encoded" in rule:
         rule = "a character is not UTF-8; save the file as UTF-8"
-    quotes = "; quoting=False treats quotes as ordinary characters" if "quote" in rule else ""
+    quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
     return f"line {where[1]}: {rule}{quotes}"
 
 
@@ -148,16 +148,16 @@ def literal(text: str) -> str:
 
 
 _OTHER_FORMATS = {
-    b"PAR1": "a Parquet file; rename it to .parquet",
-    b"\x1f\x8b": "compressed with gzip; rename it to end in .gz",
-    b"PK\x03\x04": "a zip archive or an Excel file; rename an Excel file to .xlsx",
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"\x1f\x8b": "compressed with gzip; let its name end in .gz",
+    b"PK\x03\x04": "a zip archive or an Excel file; name an Excel file .xlsx",
     b"\xff\xfe": "encoded as UTF-16; save it as UTF-8",
     b"\xfe\xff": "encoded as UTF-16; save it as UTF-8",
 }
 
 
 def _refuse_other_formats(path: Path, media: str) -> None:
-    """Raise if the first bytes of a file contradict the format of its name."""
+    """Raise if a file begins like one of another format than its name says."""
     check_gzip(path)  # duckdb unpacks without a look at lengths and checksums
     begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():
@@ -165,11 +165,9 @@ def _refuse_other_formats(path: Path, media: str) -> None:
             raise ArtifactError(f"{path}: is {what}")
     text = begin.removeprefix(codecs.BOM_UTF8).lstrip()
     if media in (CSV, TSV) and text.startswith((b'{"', b"[{", b"[\n")):
-        raise ArtifactError(
-            f"{path}: contains JSON; rename it to .jsonl (one object per line) or .json"
-        )
+        raise ArtifactError(f"{path}: holds JSON; name it .jsonl (an object per line) or .json")
     if media == JSONL and text.startswith(b"["):
-        raise ArtifactError(f"{path}: contains a JSON array; rename it to .json")
+        raise ArtifactError(f"{path}: holds a JSON array; name it .json")
 
 
 def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
@@ -177,7 +175,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
     names = checked_names(path, list(first if how.header is None else how.header))
     if how.header is not None and len(first) != len(names):
         raise ArtifactError(
-            f"{path}: the first line has {len(first)} cells but {len(names)} column names are given"
+            f"{path}: the first line has {len(first)} cells but {len(names)} columns are named"
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     quote = "'\"'" if how.quoting else "''"
@@ -192,7 +190,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
 
 
 def may_mix_line_ends(source: Source, error: Exception) -> bool:
-    """Return whether duckdb may have rejected a CSV file because of mixed line ends."""
+    """Return whether duckdb may have refused a CSV file because its lines end in different ways."""
     signs = ("reached an invalid state", "unterminated quote")
     return (
         source.separator is not None
@@ -202,7 +200,7 @@ def may_mix_line_ends(source: Source, error: Exception) -> bool:
 
 
 def with_equal_lines(source: Source, how: FileFormat) -> Source:
-    """Return a source with uniform line ends and the records that the csv module reads."""
+    """Return a source whose records are those that the csv module reads, written alike."""
     mark = str(source.separator)
 
     def write(path: Path, target: Path) -> None:
@@ -234,7 +232,7 @@ _BLANKS = b" \t\r\n"
 
 
 def _refuse_open_array(path: Path) -> None:
-    """Raise if a JSON array is not closed; duckdb accepts a trailing comma as its end."""
+    """Raise if a file begins an array and does not end it: duckdb takes a comma for the end."""
     first, last, n, after = b"", b"", 0, 0
     for piece in pieces_of(path):
         first = first or piece.removeprefix(codecs.BOM_UTF8 if n == 0 else b"").lstrip(_BLANKS)[:1]
@@ -245,11 +243,11 @@ def _refuse_open_array(path: Path) -> None:
             last, after = kept[-1:], n + len(kept)
         n += len(piece)
     if not first:
-        raise ArtifactError(f"{path}: the file contains no JSON value")
+        raise ArtifactError(f"{path}: the file holds no JSON value")
     if last != b"]":
         raise ArtifactError(
-            f"{path}: the JSON array is truncated: it ends at byte {after} with "
-            f"{last.decode('latin-1')!r} instead of ']'; get the complete file"
+            f"{path}: the JSON array is cut short: it ends at byte {after} with "
+            f"{last.decode('latin-1')!r} and no ']'; get the whole file"
         )
 
 
@@ -273,7 +271,7 @@ def _json_source(
         stem = re.sub(r"_\d+$", "", name)
         if stem not in names and stem.lower() in lowered:
             raise ArtifactError(
-                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ only by case; "
+                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ by case only; "
                 "rename one"
             )
     columns = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
@@ -287,11 +285,11 @@ def _json_source(
 
 
 _COLUMN_DEPTH = 48
-"""Maximum depth of a Parquet schema; duckdb's time doubles with each level."""
+"""Levels of a Parquet schema, in which a list takes two; duckdb's time doubles with each later."""
 
 
 def _depth(n_children: Sequence[int]) -> int:
-    """Return the depth of a tree whose nodes are listed in preorder."""
+    """Return how deep a tree is whose nodes are listed from the root, each before its children."""
     left, deepest = [1], 0
     for n in n_children:
         while left and not left[-1]:
@@ -320,7 +318,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
         # duckdb calls the second of two names that differ by case A_1
         stem = re.sub(r"_\d+$", "", name)
         raise ArtifactError(
-            f"{path}: the column {stem!r} occurs twice, or differs from another only by case; "
+            f"{path}: the column {stem!r} occurs twice, or differs from another by case only; "
             "rename one"
         )
     typed = frozenset(name for name, kind, *_ in described if kind != "VARCHAR")
@@ -338,9 +336,7 @@ def source_of(con: "duckdb.DuckDBPyConnection", path: Path, how: FileFormat, med
         _refuse_other_formats(path, media)
         return _csv_source(path, media, how)
     if how.header is not None:
-        raise InvalidInputError(
-            f"{path}: `header` applies to CSV and TSV files; this file is {media}"
-        )
+        raise InvalidInputError(f"{path}: `header` is for CSV and TSV files, this is {media}")
     if media == PARQUET:
         return _parquet_source(con, path)
     if media == XLSX:

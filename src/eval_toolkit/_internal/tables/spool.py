@@ -1,4 +1,4 @@
-"""Temporary copies of sources that cannot be read twice or directly: standard input, workbooks.
+"""Private copies of what cannot be read twice or as it stands: standard input, workbooks.
 
 They lie in one folder of the process, which only its owner can read and which is removed at the
 end. Messages name what was read, not the copy.
@@ -21,16 +21,16 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 __all__ = ["STDIN", "copied", "named", "shown", "stdin_file"]
 
 STDIN = "-"
-"""Path that denotes standard input."""
+"""The path that stands for standard input."""
 _SHOWN = "stdin"
 _PIECE = 1 << 20
 _HEAD = 1 << 16
 _folders: dict[int, Path] = {}
-"""Folder by process: a fork must not remove that of its parent."""
+"""By process: a fork must not remove its parent's."""
 _copies: dict[tuple[str, str], Path] = {}
-"""Copies by the hash of the source and the suffix."""
+"""By what was copied: the hash of its bytes, and what was made of it."""
 _stdin: list[tuple[object, Path]] = []
-"""Stream that was read, and its copy."""
+"""The stream that was read, and its copy."""
 
 
 def _folder() -> Path:
@@ -48,7 +48,7 @@ def _remove() -> None:
 
 
 def shown(path: str | Path) -> str:
-    """Return the name of a file for messages and stored data.
+    """Return what to call a file in messages and in what is stored.
 
     Examples
     --------
@@ -59,17 +59,17 @@ def shown(path: str | Path) -> str:
 
 
 def named(message: str) -> str:
-    """Return a message with the copy's path replaced by the name of standard input."""
+    """Return a message that names standard input where it has the path of the copy."""
     return message.replace(str(_stdin[-1][1]), _SHOWN) if _stdin else message
 
 
 def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
-    """Return a file with the content of standard input, which is read once.
+    """Return a file with what standard input holds; it is read once.
 
     Parameters
     ----------
     suffix_of : callable
-        Returns the suffix of the file name, given the first bytes.
+        Given the first bytes, returns the ending of the name that says the format.
 
     Raises
     ------
@@ -103,8 +103,7 @@ def _copied_stream(raw: BinaryIO, suffix_of: Callable[[bytes], str]) -> Path:
             n += len(piece)
             if n > limits.UNPACKED_BYTES:
                 raise ArtifactError(
-                    f"{_SHOWN}: contains more than {limits.UNPACKED_BYTES >> 30} GiB; write it to "
-                    "a file"
+                    f"{_SHOWN}: holds more than {limits.UNPACKED_BYTES >> 30} GiB; write it to a file"
                 )
             copy.write(piece)
             piece = raw.read(_PIECE)
@@ -119,16 +118,16 @@ def _unpacked(begin: bytes) -> bytes:
 
 
 def copied(path: Path, suffix: str, write: Callable[[Path, Path], None]) -> Path:
-    """Return a copy of a file in another format; equal content is converted once.
+    """Return a copy of a file in another format; equal bytes are converted once.
 
     Parameters
     ----------
     path : Path
-        File to convert.
+        The file.
     suffix : str
-        Suffix of the copy.
+        Ends the name of the copy.
     write : callable
-        Function that writes the copy, given ``path`` and the target.
+        Given ``path`` and where to write.
     """
     key = sha256_file(path), suffix
     if key not in _copies or not _copies[key].is_file():

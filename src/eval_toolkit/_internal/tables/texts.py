@@ -1,4 +1,4 @@
-"""Text files, read without duckdb."""
+"""Whole files as text, read without duckdb."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ __all__ = ["read_lines", "read_text"]
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a file, decompressed if its name ends in ``.gz``.
+    """Return what a file says, gunzipped where its name ends in ``.gz``.
 
     Parameters
     ----------
     path : Path
-        UTF-8 file, with or without a byte order mark.
+        UTF-8, with or without a mark at its beginning.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, str]]:
-    r"""Return the nonblank lines of a file, each with its number.
+    r"""Return the lines of a file that are not blank, each with its number.
 
     Lines end in a line feed alone: other separators of lines may stand within a JSON text.
 

@@ -1,4 +1,4 @@
-"""Excel workbooks as JSON lines: the only sheet with rows, with column names in the first row."""
+"""Excel workbooks as JSON lines: the one sheet that has rows, its first row the column names."""
 
 import json
 import zipfile
@@ -14,11 +14,11 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["checked_names", "write_lines"]
 
 _ROWS, _CELLS = 1 << 20, 50_000_000
-"""Maximum number of rows and cells of a sheet; Excel has no more rows."""
+"""Rows and cells of a sheet; Excel has no more rows."""
 
 
 def checked_names(path: Path, names: Sequence[str]) -> list[str]:
-    """Return the column names of a first line; unnamed columns are named by their position."""
+    """Return the column names of a first line; one without a name is called after its place."""
     if not any(name.strip() for name in names):
         raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
     # A frame saved with its index has a column without a name.
@@ -56,7 +56,7 @@ def write_lines(path: Path, target: Path) -> None:
     except Exception as error:  # openpyxl fails in as many ways as there are parts of a workbook
         said = " ".join(str(error).split())
         raise ArtifactError(
-            f"{path}: not a readable Excel workbook: {type(error).__name__}: {said:.200}"
+            f"{path}: no Excel workbook that can be read: {type(error).__name__}: {said:.200}"
         ) from error
 
 
@@ -68,8 +68,7 @@ def _check_sizes(file: Any, path: Path) -> None:
     most = min(limits.UNPACKED_BYTES, max(limits.RATIO_FROM, limits.RATIO * packed))
     if sum(sizes) > most:
         raise ArtifactError(
-            f"{path}: unpacks to {sum(sizes)} bytes from {packed}; at most {most} are allowed: "
-            "save "
+            f"{path}: unpacks to {sum(sizes)} bytes from {packed}; at most {most} are read: save "
             "the sheet as CSV"
         )
 
@@ -81,8 +80,8 @@ def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
     if len(filled) > 1:
         names = ", ".join(repr(sheet.title) for sheet in filled)
         raise ArtifactError(
-            f"{path}: {len(filled)} sheets have rows ({names}); save the right one as a separate "
-            "file"
+            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of "
+            "its own"
         )
     return _rows(filled[0], path)
 
@@ -123,11 +122,11 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
             lines.write(json.dumps(dict(zip(names, cells, strict=True))) + "\n")
             n_rows = number
     if not n_rows:
-        raise ArtifactError(f"{path}: the file has no rows below the column names")
+        raise ArtifactError(f"{path}: there are no rows below the column names")
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell as a JSON type; a time at midnight becomes a date."""
+    """Return a cell in the types of JSON; a time at midnight is a date."""
     if isinstance(cell, datetime):
         return (cell.date() if cell.time() == time() else cell).isoformat()
     if isinstance(cell, (date, time)):

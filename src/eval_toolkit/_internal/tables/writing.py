@@ -1,4 +1,4 @@
-"""Columns written to a file atomically; equal columns give equal bytes."""
+"""Columns as a file: whole or not at all, equal columns as equal bytes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,11 +34,11 @@ def write_table(
     Parameters
     ----------
     columns : mapping of str to array-like
-        Columns of equal length; object columns hold text or None.
+        Equal lengths; object columns hold text or None.
     path : path
-        Target path, replaced atomically.
+        Replaced as a whole or not at all.
     media_type : str, optional
-        Media type; by default inferred from the file name.
+        By default what the name says.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def write_table(
 
 
 def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Write several tables like `write_table`, with a single connection."""
+    """Write several tables as `write_table` does; one connection costs less than one each."""
     with connection() as con:
         for path, columns in tables.items():
             _write(con, columns, path, format_of(path, None))
@@ -74,7 +74,7 @@ def _write(
     con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
 ) -> None:
     if media not in _COPY:
-        raise InvalidInputError(f"{target}: Excel files can only be read; use the suffix .csv")
+        raise InvalidInputError(f"{target}: Excel files are read, not written; name it .csv")
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")

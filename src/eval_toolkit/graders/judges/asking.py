@@ -163,7 +163,7 @@ def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Jo
         for step, request in requests.items():
             if judge_of(step) != judge.name:
                 raise InvalidInputError(
-                    f"the judge {judge.name!r} uses the step {step!r}; it must be "
+                    f"the judge {judge.name!r} asks the step {step!r}; it must be "
                     f"'{_PREFIX}{judge.name}' or start with '{_PREFIX}{judge.name}:'"
                 )
             jobs.append(Job(unit, attempt, request, step))

@@ -82,7 +82,7 @@ def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
     """Return the text of a reply without its reasoning, or the error that replaces it."""
     if reply is None:
-        return Grade.error(f"the judge {model.name} was not queried; use judge_run")
+        return Grade.error(f"the judge {model.name} was not asked; judge_run asks it")
     if reply.error is not None:
         why = " ".join(reply.error.message.split())[:_LONGEST_REASON]
         return Grade.error(f"the judge {model.name}: {reply.error.kind}: {why}")

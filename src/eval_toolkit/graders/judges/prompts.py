@@ -81,8 +81,8 @@ def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
     for _, name, form, conversion in parsed:
         if name is not None and (form or conversion or not name.strip()):
             raise InvalidInputError(
-                f"the template {text!r:.60} has {{{name}…}}; a field must be a plain name, and "
-                f"{{{{ stands for a brace"
+                f"the template {text!r:.60} has {{{name}…}}; a field is a name alone, and {{{{ is a "
+                "brace"
             )
     return tuple((before, name) for before, name, _, _ in parsed)
 

@@ -98,8 +98,8 @@ class Labels:
         }
         if len(read) < 2 or len(read) != len(self.numbers) or "" in read:
             raise InvalidInputError(
-                f"`numbers` has the words {', '.join(map(repr, self.numbers)) or 'none'}; at "
-                "least two words that differ in more than case are needed"
+                f"`numbers` has the words {', '.join(map(repr, self.numbers)) or 'none'}; it needs "
+                "two or more that differ in more than case"
             )
         object.__setattr__(self, "numbers", read)
 

@@ -133,8 +133,8 @@ def rates_by_method(
             )
         if design:
             raise InvalidInputError(
-                f"method {rule!r} needs labels of a random subset of the units and does not "
-                f"support `{design}`; use 'ppi++' or 'ppi'"
+                f"method {rule!r} needs labels of a random part of the units and takes no "
+                f"`{design}`; use 'ppi++' or 'ppi'"
             )
         data.check_random()
         return (

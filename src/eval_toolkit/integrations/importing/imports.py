@@ -238,8 +238,7 @@ def _renamed(
     unknown = sorted(set(rename) - columns)
     if unknown:
         raise InvalidInputError(
-            f"`rename` has the unknown column {unknown[0]!r}; choose from "
-            f"{', '.join(sorted(columns))[:300]}"
+            f"`rename` names the column {unknown[0]!r}; there are {', '.join(sorted(columns))[:300]}"
         )
     return [
         _with_columns(replace(log, task=task or log.task, model=model or log.model), rename)
@@ -257,7 +256,7 @@ def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list
     unknown = sorted(set(higher_is_better) - columns)
     if unknown:
         raise InvalidInputError(
-            f"`higher_is_better` has the unknown column {unknown[0]!r}; choose from "
+            f"`higher_is_better` names the column {unknown[0]!r}; there are "
             f"{', '.join(sorted(columns))[:300]}"
         )
     given = dict(higher_is_better)
@@ -339,7 +338,7 @@ def _folders(
             raise ArtifactError(f"{folder}: is a file; a run needs a folder")
         there = [name for name in (MANIFEST, *ARTIFACTS) if (folder / name).exists()]
         if there and not overwrite:
-            raise ArtifactError(f"{folder}: a run exists; pass overwrite=True to replace it")
+            raise ArtifactError(f"{folder}: a run is there; pass overwrite=True to replace it")
     return groups, folders
 
 

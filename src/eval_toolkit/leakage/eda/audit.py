@@ -273,8 +273,8 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
     splits = loader.load_splits()
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
-            f"`loader`: load_splits returned a {type(splits).__name__}; it must return a dict of "
-            "split name to EvalSlice"
+            f"`loader`: load_splits gave a {type(splits).__name__}; it must give a dict of split "
+            "name to EvalSlice"
         )
     if not splits:
         raise InvalidInputError("`loader` returned no splits")

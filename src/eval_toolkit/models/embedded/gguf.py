@@ -277,7 +277,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
     --------
     >>> read_gguf("absent.gguf")
     Traceback (most recent call last):
-    eval_toolkit.errors.MissingFileError: absent.gguf: no such file
+    eval_toolkit.errors.MissingFileError: absent.gguf: there is no such file
     """
     cursor, data, n_tensors, metadata = _begun(Path(path))
     heads = [_head(cursor) for _ in range(n_tensors)]
@@ -303,7 +303,7 @@ def _begun(path: Path) -> tuple[_Cursor, NDArray[np.uint8], int, dict[str, Any]]
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
     except FileNotFoundError:
-        raise MissingFileError(f"{path}: no such file") from None
+        raise MissingFileError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:  # a folder, no permission, an empty file
         raise ArtifactError(f"{path}: {error}") from None
     cursor = _Cursor(path, data)

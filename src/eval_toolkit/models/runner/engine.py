@@ -266,7 +266,7 @@ class _Asking:
         except Exception as failure:  # a model may fail in any way; the others go on
             error = _error_info(failure)
             if error.kind in ModelError.FATAL:
-                raise self._stopped(error, "the model cannot be queried") from failure
+                raise self._stopped(error, "the model cannot be asked") from failure
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
 

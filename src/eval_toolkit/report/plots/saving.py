@@ -1,4 +1,4 @@
-"""Saving of charts as PNG, SVG or PDF with provenance."""
+"""Charts as files for papers: PNG, SVG or PDF, with where they come from."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def save_figure(
     permitted_suffixes: Collection[str] = _SUFFIXES,
     skip_env_var: str | None = "EVAL_TOOLKIT_SKIP_SAVEFIG",
 ) -> Path | None:
-    """Write a chart as PNG, SVG or PDF, with ``<stem>.meta.json``.
+    """Write a chart as PNG, SVG or PDF, and beside it ``<stem>.meta.json``.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def save_figure(
         Chart of this package or any other Altair chart; `PLOT_STYLE` applies where it says nothing
         else.
     path : path
-        Target path; its suffix sets the format. The folder must exist.
+        The file; its suffix says the format. The folder must exist.
     dpi : int, default 300
         Pixels per inch of a PNG.
     provenance : mapping, optional
-        Provenance of the figure: run id, commit, data hashes. Stored in the JSON file and in PNG
-        text chunks, without secrets.
+        What the figure comes from: run id, commit, data hashes. Written to the JSON file and, as
+        text chunks, into a PNG. Secrets are taken out.
     permitted_suffixes : collection of str, default {".png", ".pdf", ".svg"}
         Suffixes that are allowed here.
     skip_env_var : str, optional
@@ -117,7 +117,7 @@ def _target(path: Any, permitted: Collection[str]) -> Path:
             f"`path` is {str(target)!r:.200}; its suffix must be one of {', '.join(allowed)}"
         )
     if not target.parent.is_dir():
-        raise MissingFileError(f"{target.parent}: no such folder; create it first")
+        raise MissingFileError(f"{target.parent}: there is no such folder; create it first")
     return target
 
 

@@ -133,7 +133,7 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
         )
     if (which is not None or name in _NEED) and not (which or "").strip():
         what = _WHAT.get(name, "leave the colon out")
-        raise InvalidInputError(f"scorer {spec!r:.60}: specify one after the colon: {what}")
+        raise InvalidInputError(f"scorer {spec!r:.60}: say which after the colon: {what}")
     arguments: tuple[Any, ...] = () if which is None else (which,)
     if which is not None and name == "judge":
         return _judge(spec, which, options)
@@ -163,7 +163,7 @@ def _plugin(
     makes = isinstance(found, type) or (callable(found) and not hasattr(found, "score"))
     if not makes or _takes_texts(found):
         if arguments or options:
-            raise InvalidInputError(f"scorer {spec!r:.60} is an instance and takes no options")
+            raise InvalidInputError(f"scorer {spec!r:.60} is ready made; it takes no options")
         return _scorer(spec, found)
     return _scorer(
         spec, call_plugin(_KIND, spec, found, options, origin=TYPED, arguments=arguments)

@@ -1,4 +1,4 @@
-"""lm-eval task files, read without lm-eval, with the same prompts, requests and scores."""
+"""Task files of lm-eval: read without it, with the prompts, requests and scores it would have."""
 
 from eval_toolkit.tasks.lm_eval.groups import LmEvalGroup
 from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task

@@ -1,4 +1,4 @@
-"""Validated keys of an lm-eval task; all unsupported ones are reported together."""
+"""The keys of an lm-eval task, checked: what cannot be run is named all at once."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewshotConfig:
-    """Source and format of few-shot examples; by default those of the task."""
+    """Where examples come from, and how they are written; the task's own ways by default."""
 
     split: str | None
     samples: Sequence[Mapping[str, Any]] | Callable[[], Any] | None
@@ -78,7 +78,7 @@ class FewshotConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """Generation settings."""
+    """How the model is to answer."""
 
     stop: tuple[str, ...]
     max_tokens: int
@@ -88,7 +88,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig:
-    """A validated lm-eval task, without data."""
+    """An lm-eval task, read and checked; no data are touched."""
 
     name: str
     path: Path
@@ -121,7 +121,7 @@ class TaskConfig:
 
     @property
     def sample_split(self) -> str:
-        """Name of the evaluated split."""
+        """The split that is asked about."""
         return str(self.test_split or self.validation_split)
 
 
@@ -131,9 +131,9 @@ def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     Parameters
     ----------
     config : mapping
-        Keys as returned by `files.read_config`.
+        As `files.read_config` returned it.
     path : path
-        Path of the file, for messages and relative data.
+        Path of the file, for messages and for data beside it.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def _metadata(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON types; functions are identified by their hashed files."""
+    """Return JSON types; functions are told apart by their files, which are hashed beside them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -206,7 +206,7 @@ def _plain(value: Any) -> Any:
 
 
 def _refused(config: Mapping[str, Any]) -> list[str]:
-    """Return descriptions of unsupported settings."""
+    """Return in words what no task of this kind can be run with."""
     problems = []
     for key in config:
         if key not in _KNOWN:
@@ -221,7 +221,7 @@ def _refused(config: Mapping[str, Any]) -> list[str]:
 
 
 def _odd(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys with values of a wrong type, and the problems."""
+    """Return the keys whose values are of another kind, and what is wrong with each."""
     given = {key: value for key, value in config.items() if value is not None}
     return {
         key: f"{key}, which is {given[key]!r:.60} and must be {rule}"
@@ -232,7 +232,7 @@ def _odd(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _missing(config: Mapping[str, Any]) -> list[str]:
-    """Return the missing required keys."""
+    """Return what a task cannot do without."""
     rolling = config.get("output_type") == "loglikelihood_rolling"
     needed = ["doc_to_target"] if rolling else ["doc_to_text", "doc_to_target"]
     if config.get("output_type") == "multiple_choice":
@@ -273,7 +273,7 @@ def _fewshot(config: Mapping[str, Any], problems: list[str]) -> FewshotConfig:
 
 
 def _generation(config: Mapping[str, Any], problems: list[str]) -> Generation:
-    """Return the decoding settings as lm-eval interprets them: no sampling is temperature 0."""
+    """Return how to decode, as lm-eval's models read it: no sampling means temperature 0."""
     given = dict(config.get("generation_kwargs") or {})
     until = given.pop("until", config.get("fewshot_delimiter", "\n\n"))
     stop = [until] if isinstance(until, str) else list(until or ())

@@ -1,4 +1,4 @@
-"""Documents of an lm-eval task, with its own preprocessing."""
+"""The documents of an lm-eval task: where they are, and what its own code makes of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false"
 
 
 def data_of(config: TaskConfig) -> Any:
-    """Return the location of a task's data: files next to it, or a hub dataset.
+    """Return where a task's own data are: files beside it, or a dataset of the hub.
 
     Parameters
     ----------
     config : TaskConfig
-        Task with ``dataset_path``, and ``data_files`` if that is a file format.
+        Its ``dataset_path``, and ``data_files`` where that is the name of a file format.
 
     Returns
     -------
@@ -39,24 +39,24 @@ def data_of(config: TaskConfig) -> Any:
         files = {"train": files}
     if not isinstance(files, Mapping) or not files:
         raise InvalidInputError(
-            f"{config.path}: dataset_path is {config.dataset_path!r}; list the files in "
+            f"{config.path}: dataset_path is {config.dataset_path!r}; name the files in "
             "dataset_kwargs.data_files, or give `data`"
         )
     return {str(split): _beside(given, config) for split, given in files.items()}
 
 
 def _beside(given: Any, config: TaskConfig) -> str:
-    """Return a file's path: next to the task if it exists there, else unchanged."""
+    """Return a file's path: beside the task where it is there, else as it stands."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if not isinstance(given, str):
-        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; give one file each")
+        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; name one file each")
     beside = config.path.parent / given
     return str(beside if is_there(beside) else Path(given))
 
 
 def typed_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of a CSV file with numeric columns converted.
+    """Return rows of a CSV file with numbers where a whole column is of numbers.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def _kind(cells: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 class Documents(list[dict[str, Any]]):
-    """Rows with the methods of the ``datasets`` library commonly used by ``process_docs``.
+    """Rows with the few methods of the ``datasets`` library that ``process_docs`` mostly calls.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Documents(list[dict[str, Any]]):
         remove_columns: Iterable[str] | str | None = None,
         **_: Any,
     ) -> "Documents":
-        """Return every row processed by a function."""
+        """Return every row with what a function says about it."""
         gone = {remove_columns} if isinstance(remove_columns, str) else set(remove_columns or ())
         return Documents(
             {
@@ -117,15 +117,15 @@ class Documents(list[dict[str, Any]]):
         )
 
     def filter(self, function: Callable[[dict[str, Any]], bool], **_: Any) -> "Documents":
-        """Return the rows for which a function is true."""
+        """Return the rows a function holds for."""
         return Documents(row for row in self if function(row))
 
     def select(self, indices: Iterable[int]) -> "Documents":
-        """Return the rows at some positions."""
+        """Return the rows at some places."""
         return Documents(self[at] for at in indices)
 
     def rename_column(self, old: str, new: str) -> "Documents":
-        """Return the rows with a column renamed."""
+        """Return the rows with a column under another name."""
         return Documents(
             {new if name == old else name: value for name, value in row.items()} for row in self
         )
@@ -139,16 +139,16 @@ class Documents(list[dict[str, Any]]):
 def processed(
     rows: Sequence[Mapping[str, Any]], function: Callable[[Any], Any] | None, config: TaskConfig
 ) -> list[dict[str, Any]]:
-    """Return rows processed by the task's ``process_docs``.
+    """Return rows as the task's own ``process_docs`` leaves them.
 
     Parameters
     ----------
     rows : sequence of mapping
-        Rows as read.
+        As they were read.
     function : callable, optional
-        Function of the task; None leaves the rows unchanged.
+        Function of the task; None changes nothing.
     config : TaskConfig
-        Task, for messages.
+        For messages.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""YAML files of lm-eval with their includes and Python functions."""
+"""YAML files of lm-eval: what they include, and the Python functions they name."""
 
 import functools
 import importlib.util
@@ -22,7 +22,7 @@ _NOT_INCLUDED = ("task_list",)
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A Python function referenced by ``!function``; loaded if code is allowed."""
+    """A Python function that a file names by ``!function``; loaded where code is allowed."""
 
     folder: Path
     """Of the file that names it."""
@@ -31,12 +31,12 @@ class Function:
 
     @property
     def file(self) -> Path:
-        """Python file of the function."""
+        """The Python file it stands in."""
         module = self.name.rpartition(".")[0]
         return self.folder / f"{module.replace('.', '/')}.py"
 
     def load(self) -> Any:
-        """Import the file next to the task and return the function.
+        """Run the file beside the task and return the function.
 
         Raises
         ------
@@ -45,7 +45,7 @@ class Function:
         """
         module, _, name = self.name.rpartition(".")
         if not module or not is_file(self.file):
-            raise PluginError(f"!function {self.name}: no such file: {self.file}")
+            raise PluginError(f"!function {self.name}: there is no file {self.file}")
         loaded = _module(self.file, sha256_file(self.file))
         if name not in loaded:
             raise PluginError(f"!function {self.name}: {self.file} has no {name!r}")
@@ -59,7 +59,7 @@ class Function:
 
 @functools.lru_cache(maxsize=64)
 def _module(file: Path, digest: str) -> dict[str, Any]:
-    """Return the module of a Python file, imported again only when it changes."""
+    """Return what a Python file defines; it is run once, and again when it changes."""
     spec = importlib.util.spec_from_file_location(f"_eval_toolkit_lm_eval_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise PluginError(f"{file}: cannot be imported")
@@ -74,12 +74,12 @@ def _module(file: Path, digest: str) -> dict[str, Any]:
 
 
 def is_lm_eval(payload: Any) -> bool:
-    """Return whether a YAML file is an lm-eval task or group.
+    """Return whether what a YAML file holds is a task or group of lm-eval.
 
     Parameters
     ----------
     payload : object
-        Content as returned by `read_yaml`.
+        As `read_yaml` returned it.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def is_lm_eval(payload: Any) -> bool:
 
 
 def read_yaml(file: Path) -> Any:
-    """Return the content of a YAML file, with a `Function` for every ``!function``.
+    """Return what one YAML file holds, with a `Function` for every ``!function``.
 
     Raises
     ------
@@ -132,14 +132,14 @@ def _loader(folder: Path) -> Any:
 
 
 def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]:
-    """Return the keys of a file and all its includes; its own keys take precedence.
+    """Return the keys of a file and of all that it includes; its own keys win.
 
     Parameters
     ----------
     path : path
-        YAML file; ``include`` refers to others, relative to it, with lower precedence.
+        A YAML file; ``include`` names others, relative to it, whose keys come first.
     allow_code : bool, default False
-        Whether to import the Python functions it references.
+        Load the Python functions that it names. Their files are run.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
 
 
 def merged(file: Path) -> dict[str, Any]:
-    """Return the keys of a file and all its includes, with functions as `Function`."""
+    """Return the keys of a file and of all that it includes, with functions as `Function`."""
     with malformed(file, "task"):
         return _merged(file, (), iter(range(limits.INCLUDES)))
 
@@ -196,7 +196,7 @@ def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[st
 
 
 def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
-    """Return a file's own keys; included files are not expanded."""
+    """Return a file's own keys; what an included file holds instead is not repeated."""
     try:
         payload = read_yaml(file)
     except InvalidInputError as error:
@@ -217,7 +217,7 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:
-    """Yield all functions in a value, with their keys."""
+    """Yield every function below a value, and the key it stands under."""
     if isinstance(value, Function):
         yield place, value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""lm-eval's filters of answers.
+"""What of an answer is graded: lm-eval's filters, one function after the other.
 
 Each works on the list of answers to one document. A run here grades one attempt at a time, so the
 list has one answer; a majority vote is left to the metric, which sees all attempts.
@@ -38,7 +38,7 @@ _FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
 
 
 def _near(text: str, group: int) -> str:
-    """Return the part of a text that a pattern searches: its start or end."""
+    """Return what a pattern sees of a text: its beginning, or its end where that is asked for."""
     return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
 
 
@@ -81,7 +81,7 @@ class _Regex:
 
 @dataclass(frozen=True, slots=True)
 class _ChoiceRegex:
-    """A pattern, else the text of a choice (as its letter), else a letter."""
+    """A pattern, else the text of a choice (which stands for its letter), else a letter."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -142,7 +142,7 @@ def _without_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """Tags of a list of (word, tag) pairs in the answer."""
+    """The tags of a list of (word, tag) pairs that the answer writes."""
 
     regex_pattern: str = ""
     group_select: int = 0
@@ -165,7 +165,7 @@ class _Each:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """Lookup of each answer in a table."""
+    """What a table says of each answer."""
 
     mapping_dict: Mapping[Any, Any] | None = None
     default_value: Any = None
@@ -176,7 +176,7 @@ class _Map:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The first answer, not as a list."""
+    """The first answer itself, no longer a list."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers[0] if len(answers) else ""
@@ -184,7 +184,7 @@ class _First:
 
 @dataclass(frozen=True, slots=True)
 class _FirstK:
-    """The first k answers; the metric decides which attempts those are."""
+    """Of many answers the first k; which attempts those are is for the metric to say."""
 
     k: int
 
@@ -194,7 +194,7 @@ class _FirstK:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """Majority vote, computed by the metric."""
+    """A majority vote, which the metric takes."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers
@@ -202,7 +202,7 @@ class _Vote:
 
 @dataclass(frozen=True, slots=True)
 class _Custom:
-    """A function of the task, called with lists of answers and documents."""
+    """A function of the task's own; it is given lists of answers and of documents."""
 
     filter_fn: Callable[[Any, Any], Any]
 
@@ -240,7 +240,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Filters in sequence, with the suffix of their metrics.
+    """Filters in a row, under the name that follows their metrics.
 
     Examples
     --------
@@ -257,20 +257,20 @@ class Pipeline:
 
     @property
     def suffix(self) -> str:
-        """Suffix of the metric names."""
+        """What follows the name of a metric."""
         return "" if self.name == NO_FILTER else f"@{self.name}"
 
     @property
     def votes(self) -> bool:
-        """Whether answers of several attempts are voted on."""
+        """Whether the answers of several attempts are voted on."""
         return any(isinstance(step, _Vote) for step in self.steps)
 
     def n_votes(self, repeats: int) -> int:
-        """Return the number of attempts that vote."""
+        """Return how many attempts have a vote."""
         return min([repeats, *(step.k for step in self.steps if isinstance(step, _FirstK))])
 
     def apply(self, answer: Any, doc: Mapping[str, Any]) -> Any:
-        """Return the filtered answer: usually text, else a list."""
+        """Return what is graded: a text, mostly, or a list where nothing takes the first."""
         value: Any = [answer]
         for step in self.steps:
             value = step(value, doc)
@@ -278,16 +278,16 @@ class Pipeline:
 
 
 def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[Pipeline, ...]:
-    """Return the pipelines of a task; unsupported ones are added to the problems.
+    """Return the pipelines of a task; what cannot be served is added to the problems.
 
     Parameters
     ----------
     given : list or None
-        ``filter_list`` of the task.
+        The task's ``filter_list``.
     output_type : str
-        Output type; log-likelihoods are not filtered.
+        Log-likelihoods have nothing to filter.
     problems : list of str
-        List to which problems are appended.
+        Told what is wrong.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Grader of an lm-eval task: filters and metrics."""
+"""The grader of an lm-eval task: its filters, then its metrics, a column for each."""
 
 import math
 import re
@@ -20,14 +20,14 @@ _WORDS = re.compile(r"\s+")
 
 
 def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
-    """Return the grader of a task.
+    """Return the one grader of a task.
 
     Parameters
     ----------
     config : TaskConfig
-        Task with filters and metrics.
+        Its filters and metrics.
     n_classes : int, default 2
-        Maximum number of choices of a document.
+        Choices of the document that has most.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
 
 
 def _from_table(name: str) -> Any:
-    """Return a function that reads one metric from the result of ``process_results``."""
+    """Return what reads one metric of those that ``process_results`` returned."""
 
     def value(table: Mapping[str, Any]) -> Any:
         if name not in table:
@@ -74,17 +74,17 @@ class LmEvalGrader:
 
     @property
     def response_types(self) -> tuple[ResponseType, ...]:
-        """Response types: texts, or log-likelihoods of choices."""
+        """Texts, or numbers of choices."""
         texts = self.config.output_type == "generate_until"
         return COMPLETIONS if texts else LOGLIKELIHOODS
 
     @property
     def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
+        """Changes when the numbers may."""
         return f"1+{self.config.digest[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return what is filled and how it is to be read."""
         return {
             column: info
             for _, scores in self.scores
@@ -93,7 +93,7 @@ class LmEvalGrader:
         }
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metrics that are not means of a column."""
+        """Return the metrics that are no means of a column."""
         return [spec for _, scores in self.scores for score in scores for spec in score.metrics()]
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
@@ -109,7 +109,7 @@ class LmEvalGrader:
         return grades
 
     def _facts(self, response: Any, pipeline: Pipeline) -> Any:
-        """Return the facts used by the scores of this kind of task."""
+        """Return what the scores of this kind of task read."""
         known = response.context
         if not isinstance(known, Mapping) or "doc" not in known:
             raise InvalidInputError("the sample has no document of an lm-eval task")

@@ -1,4 +1,4 @@
-"""Groups and tags of lm-eval: tasks evaluated together, each as a subject."""
+"""Groups and tags of lm-eval: tasks that are run together, each a subject of one task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ _OF_GROUP = ("group", "group_alias", "task", "aggregate_metric_list", "metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A task of a group, not yet constructed."""
+    """A task of a group before it is made."""
 
     config: Mapping[str, Any]
     path: Path
 
 
 def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Return the files in some folders by task, group and tag name."""
+    """Return the files below some folders by the task, group and tags each names."""
     found: dict[str, list[Path]] = {}
     for folder in folders:
         for file in sorted(folder.rglob("*.yaml")):
@@ -50,18 +50,18 @@ def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
 def members_of(
     config: Mapping[str, Any], path: Path, folders: Sequence[Path], *, allow_code: bool
 ) -> list[tuple[Mapping[str, Any], Path]]:
-    """Return the tasks of a group with their files, including sub-groups and tags.
+    """Return the tasks of a group with their files: of its sub-groups and tags too.
 
     Parameters
     ----------
     config : mapping
-        Keys of the group.
+        The group's keys.
     path : path
-        File of the group.
+        Its file.
     folders : sequence of path
-        Folders searched for tasks, groups and tags.
+        Where tasks, groups and tags of its list are looked for.
     allow_code : bool
-        See `files.read_config`.
+        As in `files.read_config`.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def _members(
 
 
 def primary_metrics(config: Mapping[str, Any]) -> list[str]:
-    """Return the cell names of the metrics of a group: over items or over tasks.
+    """Return what our cells call the metrics that a group names: of all items, or over its tasks.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def primary_metrics(config: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _GroupGrader:
-    """Graders of several tasks; each grades the samples of its task."""
+    """The graders of several tasks: each grades what its task asked."""
 
     by_task: Mapping[str, Grader]
     name: str = "lm_eval"
@@ -158,7 +158,7 @@ class _GroupGrader:
 
     @property
     def version(self) -> str:
-        """Version; changes with the version of any task's grader."""
+        """Changes when one of theirs does."""
         told = {task: str(grader.version) for task, grader in self.by_task.items()}
         return f"1+{sha256_text(canonical_json(told))[:16]}"
 
@@ -187,7 +187,7 @@ class _GroupGrader:
 
 
 class _GroupSource:
-    """Data of all tasks of a group, for a manifest."""
+    """The data of all tasks of a group, for a manifest."""
 
     by_subject = True
 
@@ -204,7 +204,7 @@ class _GroupSource:
         return [dict(item) for item in task._items(str(subject), split)]
 
     def describe(self) -> dict[str, Any]:
-        """Return a hash of the descriptions of all tasks' data."""
+        """Return one hash over what each task says about its data."""
         told = {name: task._source.describe() for name, task in self._tasks.items()}
         files = {
             f"{name}/{file}": digest
@@ -228,7 +228,7 @@ _SHARED = (
 
 
 class LmEvalGroup(BaseTask[str]):
-    """Several lm-eval tasks evaluated together, made by `load_lm_eval_task`.
+    """Tasks of lm-eval that are run together; made by `load_lm_eval_task`.
 
     Each task is a subject. A metric over all items is the mean of the tasks weighed by their sizes
     (``weight_by_size: true``), ``<metric>_macro`` the plain mean over tasks; both are reported,
@@ -239,11 +239,11 @@ class LmEvalGroup(BaseTask[str]):
     name : str
         Name of the group.
     tasks : sequence of LmEvalTask
-        Tasks, constructed with their names as ``subject``.
+        Its tasks, made with their names as ``subject``.
     primary : sequence of str
-        Names of the cells listed in the group's file.
+        Names of the cells that the group's file asks for.
     seed : int, default 42
-        Random seed, as for the tasks.
+        As the tasks have it.
 
     Raises
     ------
@@ -289,7 +289,7 @@ class LmEvalGroup(BaseTask[str]):
 
     @property
     def data_notes(self) -> list[str]:
-        """Notes on the data read so far."""
+        """What a reader should know about the data that were read so far; empty if nothing."""
         return [note for task in self.tasks.values() for note in task.data_notes]
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
@@ -300,12 +300,12 @@ class LmEvalGroup(BaseTask[str]):
         return self.tasks[subject]._get_messages(item)
 
     def graders(self) -> list[Grader]:
-        """Return one grader that delegates to the grader of each task."""
+        """Return one grader, which asks the grader of each task."""
         by_task = {name: task.graders()[0] for name, task in self.tasks.items()}
         return [_GroupGrader(by_task)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task for the manifest; reads the data."""
+        """Return what a manifest says about the task, in JSON types; reads the data."""
         told = {name: task.config.digest for name, task in self.tasks.items()}
         shots = {task.num_fewshot for task in self.tasks.values()}
         return {
@@ -331,13 +331,13 @@ def make_members(
     Parameters
     ----------
     found : sequence of tuple
-        Tasks as returned by `members_of`.
+        As `members_of` returned them.
     data : path or mapping of task to path, optional
-        Path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or one per task.
+        A path with ``{task}`` or ``{subject}`` (the ``dataset_name``) in it, or one per task.
     rows : mapping of task to rows, optional
-        Rows of each task; see `BaseTask`.
+        As `BaseTask` takes ``rows``, for each task.
     overrides : mapping
-        Keys to override in every task.
+        Keys set in every task.
     options : mapping
         Options of every task.
 

@@ -1,4 +1,4 @@
-"""Loading of lm-eval YAML files as tasks."""
+"""From a YAML file of lm-eval to a task that can be run here."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,32 +34,32 @@ def load_lm_eval_task(
     search: str | Path | Sequence[str | Path] = (),
     overrides: Mapping[str, Any] | None = None,
 ) -> BaseTask[Any]:
-    r"""Return the task, or group of tasks, described by a YAML file of lm-eval.
+    r"""Return the task, or the group of tasks, that a YAML file of lm-eval describes.
 
     Parameters
     ----------
     path : path
-        YAML file; its includes are also read.
+        The file; what it includes is read too.
     data : path or mapping, optional
-        Location of the documents instead of ``dataset_path``, as in `BaseTask`, with ``{subject}``
-        for the ``dataset_name``; for a group with ``{task}``, or one per task.
+        Where the documents are instead of ``dataset_path``: as `BaseTask` takes it, with
+        ``{subject}`` for the ``dataset_name``; for a group with ``{task}``, or one per task.
     rows : sequence or mapping, optional
-        Documents by split; for a group by task.
+        The documents themselves, by split; for a group by task.
     num_fewshot : int, optional
-        Number of few-shot examples; overrides that of the file.
+        Instead of the file's, also where that is 0.
     seed : int, default 42
-        Random seed of the examples, which are drawn per item.
+        Seed of the examples, which are drawn for each item alone.
     revision : str, optional
         Revision of a dataset of the hub.
     allow_code : bool, default False
-        Whether to import Python functions referenced by ``!function``.
+        Run the Python files whose functions the file names by ``!function``.
     lm_eval_shots : bool, default False
-        Whether to draw examples as lm-eval does, with ``Random(1234)`` for all items in sequence,
-        to reproduce its results; an item may then be its own example.
+        Draw examples as lm-eval does: ``Random(1234)``, one item after the other. For comparing
+        with its numbers; an item may then be its own example, where lm-eval lets it.
     search : path or sequence of path
-        Folders with the tasks, groups and tags of a group, in addition to its own folder.
+        Folders with the tasks, groups and tags that a group names, beside the group's own.
     overrides : mapping, optional
-        Keys of the file to override.
+        Keys of the file that are to be others.
 
     Returns
     -------
@@ -106,8 +106,7 @@ def load_lm_eval_task(
     config = {**read_config(file, allow_code=allow_code), **(overrides or {})}
     if not is_lm_eval(config):
         raise InvalidInputError(
-            f"{file}: is not an lm-eval task; it needs the keys task, dataset_path, doc_to_text "
-            "and "
+            f"{file}: is no task of lm-eval; it needs the keys task, dataset_path, doc_to_text and "
             "doc_to_target, or group and task"
         )
     options: dict[str, Any] = {

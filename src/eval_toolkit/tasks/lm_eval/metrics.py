@@ -1,4 +1,4 @@
-"""Metrics of an lm-eval task, with a check that they are supported."""
+"""The metrics an lm-eval task names, checked against those that can be had."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,16 +55,16 @@ class MetricConfig:
 def read_metrics(
     config: Mapping[str, Any], output_type: str, problems: list[str]
 ) -> tuple[MetricConfig, ...]:
-    """Return the metrics of a task; unsupported ones are added to the problems.
+    """Return the metrics of a task; what cannot be had is added to the problems.
 
     Parameters
     ----------
     config : mapping
-        Keys of the task.
+        The task's keys.
     output_type : str
-        Output type, which determines the available metrics.
+        Which decides what metrics there are.
     problems : list of str
-        List to which problems are appended.
+        Told what is wrong.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def _metric(given: Mapping[str, Any]) -> MetricConfig:
 
 
 def _own_problem(given: Mapping[str, Any]) -> str:
-    """Return the problem with a metric computed by a function of the task."""
+    """Return what is wrong with a metric whose values a function of the task makes."""
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""

@@ -1,4 +1,4 @@
-"""Scores of lm-eval's metrics, per document and aggregated.
+"""The numbers of lm-eval's metrics: of one document, and what the sums over documents make.
 
 A metric that is a mean over documents has one column. One that is not (F1, perplexity, BLEU) keeps
 the columns whose sums it is made of, so that it has an interval like any other.
@@ -32,7 +32,7 @@ _POSITIVE = (0.0, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Log-likelihoods of the choices of one document, and the right ones."""
+    """What a model thinks of the choices of one document, and which are right."""
 
     numbers: Sequence[float]
     is_greedy: Sequence[bool] | None
@@ -42,11 +42,11 @@ class Choices:
     """The log-likelihood of each choice after nothing, where that was asked."""
 
     def hit(self, numbers: Sequence[float]) -> float:
-        """Return 1 if the choice with the largest number is right; the first one among equals."""
+        """Return 1 if the choice with the largest number is right; of equal ones the first."""
         return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
 
     def per(self, length: Callable[[str], int]) -> list[float]:
-        """Return each log-likelihood divided by the length of its choice."""
+        """Return each log-likelihood over the length of its choice."""
         pairs = zip(self.numbers, self.texts, strict=True)
         return [number / (length(text) or 1) for number, text in pairs]
 
@@ -57,7 +57,7 @@ class Choices:
 
     @property
     def gold(self) -> int:
-        """The right choice; raises if there are several."""
+        """The right choice, where there is one."""
         if len(self.right) != 1:
             raise InvalidInputError(f"{len(self.right)} choices are right; the metric needs one")
         return self.right[0]
@@ -65,7 +65,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Filtered answer and references."""
+    """What the filters made of an answer, and the references."""
 
     answer: Any
     references: Sequence[Any]
@@ -73,7 +73,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A metric with its columns, and an aggregation if it is not a mean."""
+    """A metric: the columns it fills, and what is made of their sums where it is no mean."""
 
     name: str
     columns: Mapping[str, ColumnInfo]
@@ -91,7 +91,7 @@ class Score:
         return dict(zip(self.columns, found, strict=True))
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metric unless it is the mean of its column."""
+        """Return the metric, unless it is the mean of its column."""
         if self.of_sums is None:
             return list(self.specs)
         up, bounds = self.higher_is_better, self.bounds
@@ -105,20 +105,20 @@ class Score:
 def score_of(
     metric: MetricConfig, output_type: str, suffix: str, *, n_classes: int = 2, votes: int = 0
 ) -> Score:
-    """Return the implementation of a task's metric.
+    """Return how a metric of a task is computed.
 
     Parameters
     ----------
     metric : MetricConfig
-        Entry of the task's metric list.
+        One entry of the task's list.
     output_type : str
         Output type of the task.
     suffix : str
-        Suffix of the filter pipeline, appended to all names.
+        Suffix of the pipeline of filters, after every name.
     n_classes : int, default 2
-        Maximum number of choices of a document, for a correlation of labels.
+        Choices of the document that has most, for a correlation of labels.
     votes : int, default 0
-        Number of attempts that vote; 0 for no vote.
+        Attempts whose answers are voted on; 0 for no vote.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def _untold() -> Grade:
 
 
 def _perplexity(name: str, output_type: str, suffix: str) -> Score:
-    """Return a perplexity, or bits per byte, computed from sums."""
+    """Return a perplexity, or bits per byte: of sums, never a mean of ratios."""
     over = {"perplexity": "documents", "word_perplexity": "words"}.get(name, "bytes")
     place = {"words": 1, "bytes": 2}.get(over)
     columns = dict.fromkeys((f"loglikelihood{suffix}", f"{over}{suffix}"), KEPT)
@@ -269,7 +269,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the text normalisation of a metric."""
+    """Return what makes two texts comparable; anything else is compared as it is."""
     patterns = tuple(
         compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
     )
@@ -288,7 +288,7 @@ def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
-    """Return whether an answer is a reference; for several answers their share."""
+    """Return whether an answer is one of the references; of several answers the share that is."""
     answers = facts.answer if isinstance(facts.answer, list) else [facts.answer]
     truths = [rules(truth) for truth in facts.references]
     right = [_is_one_of(answer, truths, rules) for answer in answers]
@@ -329,7 +329,7 @@ def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
 
 
 def _corpus_score(metric: MetricConfig, name: str) -> Score:
-    """Return the corpus BLEU, chrF or TER; scores of single texts are also stored."""
+    """Return BLEU, chrF or TER of all texts; the scores of single texts are kept."""
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
     of_text = f"{name}_text"
@@ -359,7 +359,7 @@ def _corpus_score(metric: MetricConfig, name: str) -> Score:
 
 
 def _own_score(metric: MetricConfig, suffix: str) -> Score:
-    """Return a metric computed by a function of the task."""
+    """Return a metric whose values a function of the task makes of references and predictions."""
     function = metric.function
     if function is None:
         raise InvalidInputError(f"the metric {metric.name!r} has no function")
@@ -376,16 +376,16 @@ def _own_score(metric: MetricConfig, suffix: str) -> Score:
 
 
 def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -> Score:
-    """Return a metric of values computed by the task: numbers, or pairs to divide.
+    """Return a metric of values that code of the task makes: numbers, or pairs to be divided.
 
     Parameters
     ----------
     metric : MetricConfig
-        Metric, with its aggregation.
+        Says how they are brought together.
     suffix : str
         Suffix of the pipeline.
     values : callable
-        Function from the graded value to a number or a pair.
+        From whatever is graded to a number, or to a pair.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Few-shot examples, drawn per item or in lm-eval's order."""
+"""Which examples stand before a question: drawn for each item alone, or as lm-eval draws them."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -23,22 +23,22 @@ def drawn_for(
     in_order: bool,
     written: Callable[[Item], str],
 ) -> list[Item]:
-    """Return examples for one item, excluding itself and its duplicates.
+    """Return examples for one item: never itself or its double, whatever else is asked.
 
     Parameters
     ----------
     item : Item
-        Item to find examples for.
+        What is asked about.
     pool : sequence of Item
-        Pool of examples; its order must not depend on files.
+        What examples are taken from; for a draw in an order that no file decides.
     n : int
-        Number of examples.
+        How many.
     seed : int
-        Random seed of the task; the draw is specific to the item.
+        Seed of the task; the draw is the item's own.
     in_order : bool
-        Whether to take the first examples instead.
+        Take the first ones instead.
     written : callable
-        Returns the question and answer of an item as written in a prompt.
+        Question and answer of an item as they would stand in a prompt.
 
     Returns
     -------
@@ -71,21 +71,21 @@ def drawn_for(
 def drawn_in_turn(
     items: Sequence[Item], pool: Sequence[Item], n: int, *, in_order: bool, without_itself: bool
 ) -> list[list[Item]]:
-    """Return the examples of all items as drawn by lm-eval, in sequence.
+    """Return the examples of every item as lm-eval draws them, one item after the other.
 
     Parameters
     ----------
     items : sequence of Item
-        All evaluated items, in data order.
+        All that is asked about, in the order of the data.
     pool : sequence of Item
-        Pool of examples.
+        What examples are taken from.
     n : int
-        Number of examples per item.
+        How many each.
     in_order : bool
         Whether the sampler is "first_n".
     without_itself : bool
-        Whether the examples come from the evaluated split; only then lm-eval excludes an item from
-        its own examples.
+        Whether the examples come from the split that is asked about, by its name. Only then does
+        lm-eval keep an item out of its own examples.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""`LmEvalTask`: a task of a lm-eval YAML file, with unit ids and intervals."""
+"""`LmEvalTask`: a task as a YAML file of lm-eval describes it, with our identities and intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _SAMPLES = "fewshot_config.samples"
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """Text of one turn, with its separator."""
+    """One side's words, and what stands after them in a text."""
 
     role: Role
     text: str
@@ -36,12 +36,12 @@ class _Turn:
 
 
 def _apart(before: str, after: str) -> bool:
-    """Return whether two texts need a separator."""
+    """Return whether two texts need something between them."""
     return bool(before) and bool(after) and not (before[-1].isspace() or after[0].isspace())
 
 
 def _turns(question: str, answer: str | None, prefix: str, between: str, after: str) -> list[_Turn]:
-    """Return the question and the answer; the item's own answer is None or its start."""
+    """Return question and answer; the answer of the item itself is None, or what begins it."""
     space = between if (_apart(question, prefix) if prefix else bool(answer)) else ""
     turns = [_Turn(Role.USER, question, space)]
     if answer:
@@ -57,7 +57,7 @@ def _text(turns: Sequence[_Turn]) -> str:
 
 
 class LmEvalTask(BaseTask[str]):
-    """An lm-eval task, made by `load_lm_eval_task`.
+    """A task of lm-eval; made by `load_lm_eval_task`.
 
     Its prompts and requests are lm-eval's, and so are its scores; items have ids and content hashes
     as everywhere here, and examples are drawn for each item alone unless ``lm_eval_shots`` is set.
@@ -65,16 +65,16 @@ class LmEvalTask(BaseTask[str]):
     Parameters
     ----------
     config : TaskConfig
-        Validated keys of the file.
+        The file, read and checked.
     num_fewshot : int, optional
-        Number of few-shot examples; overrides that of the file.
+        Instead of the file's.
     rows, data, seed, revision
         As in `BaseTask`.
     lm_eval_shots : bool, default False
-        Whether to draw examples as lm-eval does, with one generator for all items. An item may then
-        be its own example.
+        Draw examples as lm-eval does: one generator for all items in turn. An item can then be its
+        own example, where lm-eval lets it.
     subject : str, optional
-        Name of the task within a group.
+        Name of the part of a group that this task is.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class LmEvalTask(BaseTask[str]):
         )
 
     def documents(self) -> list[Item]:
-        """Return all evaluated documents, in data order."""
+        """Return all that is asked about, in the order of the data."""
         return self._items(NO_SUBJECT, self.SAMPLE_SPLIT)
 
     @property
@@ -235,7 +235,7 @@ class LmEvalTask(BaseTask[str]):
         return [pool[at] for at in places] if places else pool
 
     def _example(self, row: Mapping[str, Any]) -> list[_Turn]:
-        """Return the question and answer of an example (cached)."""
+        """Return question and answer of an example, rendered once."""
         if id(row) not in self._written:
             self._written[id(row)] = (row, self._rendered_example(row))
         return self._written[id(row)][1]
@@ -255,7 +255,7 @@ class LmEvalTask(BaseTask[str]):
         return _turns(question, written, prefix, how.target_delimiter, how.fewshot_delimiter)
 
     def _before(self, item: dict[str, Any]) -> list[_Turn]:
-        """Return the text before the question: the description and the examples."""
+        """Return what stands before the question: the description, then the examples."""
         description = resolved(self.config.description, item, "description")
         turns = [_Turn(Role.SYSTEM, description)] if description else []
         for example in self._sample_fewshot_examples(item):
@@ -288,7 +288,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _contexts(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return the contexts and the common ending, if the choices are contexts."""
+        """Return what is asked where the choices are contexts, and one ending follows each."""
         config = self.config
         questions = choices_of(config.doc_to_choice, item)
         ending = target_of(config.doc_to_target, item, has_choices=False)
@@ -312,7 +312,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _alone(self, scored: Sequence[str]) -> list[Part]:
-        """Return the request for unconditional choices, if a metric needs it."""
+        """Return the request for the choices after nothing, where a metric needs it."""
         needed = any(metric.name == "acc_mutual_info" for metric in self.config.metrics)
         return [Part("", tuple(scored))] if needed else []
 
@@ -367,7 +367,7 @@ class LmEvalTask(BaseTask[str]):
     # --- what is measured -----------------------------------------------------------------------
 
     def graders(self) -> list[Grader]:
-        """Return the grader with the file's filters and metrics."""
+        """Return the one grader with the file's filters and metrics."""
         n_classes = 2
         if any(metric.name == "mcc" for metric in self.config.metrics):
             given = self.config.doc_to_choice
@@ -375,7 +375,7 @@ class LmEvalTask(BaseTask[str]):
         return list(graders_of(self.config, max(2, n_classes)))
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task for the manifest; reads the data."""
+        """Return what a manifest says about the task, in JSON types; reads the data."""
         return {
             **super().describe(),
             "lm_eval": {
@@ -400,7 +400,7 @@ def _nth(choices: Sequence[str], at: Any, row: Mapping[str, Any]) -> str:
 
 
 def _written(answer: Any, choices: Sequence[str] | None, row: Mapping[str, Any]) -> str | None:
-    """Return an example's answer as written in a prompt."""
+    """Return an example's answer as it stands in a prompt."""
     if isinstance(answer, list):
         answer = answer[0] if answer else None
     if isinstance(answer, int) and choices:

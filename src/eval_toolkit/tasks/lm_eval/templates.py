@@ -1,4 +1,4 @@
-"""Values of a document: a column, a Jinja template, a constant, or a function."""
+"""What of a document is meant: a column, a Jinja template, a constant, or a function."""
 
 import ast
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ __all__ = ["choices_of", "rendered", "resolved", "target_of", "text_of"]
 
 
 def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
-    r"""Render a Jinja template with the columns of a row, in a sandbox.
+    r"""Return a Jinja template with the columns of a row in it, run in a sandbox.
 
     Parameters
     ----------
     template : str
-        Template; ``regex_replace(pattern, replacement)`` is available as a filter. The trailing
-        newline is kept; unknown columns are errors.
+        It may use ``regex_replace(pattern, replacement)`` beside Jinja's own filters. The newline
+        at its end stays; a column that is not there is an error.
     row : mapping
-        Row of the data.
+        A document.
     what : str
-        Key of the task, for errors.
+        Which key of the task it is, for the error.
 
     Returns
     -------
@@ -50,23 +50,23 @@ def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
 
 
 def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
-    """Return the text of a column name or a template; "" for none."""
+    """Return a text that a column name or a template stands for; "" for none."""
     if not given:
         return ""
     return str(row[given]) if given in row else rendered(given, row, what)
 
 
 def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | int:
-    """Return the question of a document, or the index of the right context.
+    """Return the question of a document, or the number of the right context.
 
     Parameters
     ----------
     given : str, int or callable
-        ``doc_to_text`` of the task. A column is used unchanged.
+        The task's ``doc_to_text``. A column is taken as it is.
     row : mapping
-        Row of the data.
+        A document.
     has_choices : bool
-        Whether the task has ``doc_to_choice``; a number in a template is then an index.
+        Whether the task has ``doc_to_choice``: a template that writes a number means one then.
 
     Returns
     -------
@@ -82,7 +82,9 @@ def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | i
     if isinstance(value, str) and not callable(given):
         value = row[value] if value in row else _number_or_text(value, row, has_choices)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InvalidInputError(f"{place_of(row)}: doc_to_text is {value!r:.60}; it must be text")
+        raise InvalidInputError(
+            f"{place_of(row)}: doc_to_text is {value!r:.60}; it must give a text"
+        )
     return value
 
 
@@ -92,12 +94,12 @@ def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) ->
 
 
 def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
-    """Return the answer of a document: a text, the index of a choice, or a list of either.
+    """Return the answer of a document: a text, the number of a choice, or a list of either.
 
     Parameters
     ----------
     given : str, int, list or callable
-        ``doc_to_target`` of the task.
+        The task's ``doc_to_target``.
     row, has_choices
         As in `text_of`.
 
@@ -136,10 +138,10 @@ def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     given : str, list, dict or callable
-        ``doc_to_choice`` of the task: a column, a template for a Python list, the choices, or a
-        table with the choices as values.
+        The task's ``doc_to_choice``: a column, a template that writes a Python list, the choices
+        themselves, or a table whose values they are.
     row : mapping
-        Row of the data.
+        A document.
 
     Returns
     -------
@@ -163,7 +165,7 @@ def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
         value = list(value.values())
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInputError(
-            f"{place_of(row)}: doc_to_choice is {value!r:.60}; it must be a list of texts"
+            f"{place_of(row)}: doc_to_choice is {value!r:.60}; it must give a list of texts"
         )
     for at, text in enumerate(value):
         if not isinstance(text, str):

@@ -126,7 +126,7 @@ def _loaded(folder: Path) -> tuple[Vocabulary, Network]:
         found = sha256_file(path)
         if found != member.sha256:
             raise ModelError(
-                f"{path} has a wrong hash: its sha256 is {found}, not {member.sha256}; "
+                f"{path} is not what was fetched: its sha256 is {found}, not {member.sha256}; "
                 f"run: {_COMMAND}",
                 kind="garbled",
             )
