@@ -1,4 +1,4 @@
-"""Differences of metrics whose columns differ between runs, labels included."""
+"""Differences of metrics whose columns are all a run's own: no label is shared, the draws are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ __all__ = ["Redrawn"]
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """A metric on A's and on B's columns of the same units.
+    """A metric of A's columns and of B's, unit by unit the same units.
 
     Resamples are counts of units, so that two problems with one plan and one seed draw the same
     units, whatever their order by score.
@@ -68,7 +68,7 @@ class Redrawn:
         seed: int,
         executor: Executor | None,
     ) -> PairedBootstrapCI:
-        """Return B − A with its interval; whole groups are drawn if there are any.
+        """Return B − A with its interval, whole groups drawn where there are any.
 
         Where both sides have the same labels, that is `paired_bootstrap_diff`.
         """
@@ -127,12 +127,12 @@ def _side(spec: MetricSpec, columns: Sequence[NDArray[Any]]) -> tuple[Statistic,
     if isinstance(spec, (SumsSpec, StatisticSpec)):
         if any(isinstance(value, tuple) for column in columns for value in column.tolist()):
             raise UndefinedMetricError(
-                f"{spec.name} is compared by unit, but a unit has several attempts"
+                f"{spec.name} is compared unit by unit, and there are several attempts at one unit"
             )
         return spec.statistic, spec.data_of(dict(zip(spec.columns, columns, strict=True)))
     labels, scores = columns
     if not np.isin(labels, (0.0, 1.0)).all():
         raise UndefinedMetricError(
-            f"{spec.name} is compared by unit, but attempts at one unit differ in their label"
+            f"{spec.name} is compared unit by unit, and attempts at one unit differ in their label"
         )
     return statistic_for(spec), Columns.scored(labels == 1.0, scores)

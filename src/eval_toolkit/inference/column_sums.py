@@ -1,4 +1,4 @@
-"""Functions of column sums, such as ratios and corpus scores, as statistics."""
+"""Functions of column sums, such as ratios and corpus scores, as statistics the engine resamples."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
 def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
-    """Return the function's values, NaN for values that are not numbers.
+    """Return the function's values, NaN for whatever is no number.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class SumsStatistic:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are summed, or from which terms are computed."""
+        """Those that are added up, and those that terms are made of."""
         read = (one.columns if isinstance(one, Term) else (one,) for one in self.summands)
         return tuple(dict.fromkeys(itertools.chain.from_iterable(read)))
 
@@ -80,13 +80,13 @@ class SumsStatistic:
         return self._of(np.stack([block.total(one) for one in self.summands], axis=1))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the values of the sums without each row; None if one does not exist."""
+        """Return the values of the sums less each row; None where one does not exist."""
         table = self._table(data)
         values = self._of(table.sum(axis=0) - table)
         return None if np.isnan(values).any() else values
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return all rows."""
+        """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)
 
     def _table(self, data: Columns) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Named columns with cached orderings, and their statistics on blocks of 64 resamples.
+"""Named columns, sorted at most once, and what a block of 64 resamples makes of them.
 
 `Columns` are the named columns of one system: labels and scores, numbers, texts. A `View` collects
 what its statistics need (terms to add up, thresholds at which to add) and lays the rows out for the
@@ -29,7 +29,7 @@ SCORED = ("label", "score")
 
 @dataclass(frozen=True)
 class Term:
-    """A number per row, computed from named columns and summed in a resample, e.g. squared errors.
+    """A number per row, made of named columns, which a resample adds up: a squared error, a hit.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Term:
         return self.apply(data.__getitem__)
 
     def apply(self, read: Callable[[str], NDArray[Any]]) -> FloatArray:
-        """Return the numbers computed from columns read by name."""
+        """Return the numbers made of columns that are read by name."""
         return np.asarray(self.function(*map(read, self.columns)), dtype=np.float64)
 
 
@@ -68,12 +68,12 @@ class Needs:
 
 
 class _Once:
-    """Cache of values shared by several statistics."""
+    """Values that are made once and read by several statistics."""
 
     _made: dict[Hashable, FloatArray]
 
     def once(self, key: Hashable, make: Callable[[], FloatArray]) -> FloatArray:
-        """Return the cached result of ``make`` under a key."""
+        """Return what ``make`` returned the first time it was asked for under this key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -81,7 +81,7 @@ class _Once:
 
 @dataclass(eq=False)
 class Columns(_Once):
-    """Named columns of the same rows, of any type.
+    """Named columns of the same rows, of any type; statistics take their value from them.
 
     Rows are sorted at most once, by the column ``rank``. Without one they keep their order, and
     sums run from the last row to the first.
@@ -127,7 +127,7 @@ class Columns(_Once):
 
     @functools.cached_property
     def labels(self) -> BoolArray:
-        """Whether each row is positive; all False without a column of labels."""
+        """Whether each row is positive; no row is where there is no column of such labels."""
         found = self.values.get("label")
         if found is None or found.dtype != np.bool_:
             return np.zeros(self.n, dtype=np.bool_)
@@ -135,7 +135,7 @@ class Columns(_Once):
 
     @functools.cached_property
     def scores(self) -> FloatArray:
-        """Scores that rank the rows; row numbers without a score column."""
+        """What the rows are ranked by: their number where there is no such column."""
         return np.arange(float(self.n)) if self.rank is None else self[self.rank]
 
     @functools.cached_property
@@ -150,7 +150,7 @@ class Columns(_Once):
 
     @functools.cached_property
     def position(self) -> IntArray:
-        """Index of each row in rank order."""
+        """Place of each row in rank order."""
         position = np.empty(self.n, dtype=np.int64)
         position[self.order] = np.arange(self.n)
         return position
@@ -181,11 +181,11 @@ class Columns(_Once):
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
     def take(self, rows: IntArray) -> "Columns":
-        """Return the rows at these positions, with repetitions."""
+        """Return these rows, in this order, as often as they are named."""
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
     def reordered(self, order: IntArray) -> "Columns":
-        """Return the same rows in another order; results that only depend on ranks are kept."""
+        """Return the same rows in another order; what depends on the rank order alone is kept."""
         new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
         new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})
@@ -196,12 +196,12 @@ class Columns(_Once):
         return new
 
     def leading(self, thresholds: FloatArray) -> IntArray:
-        """Return the number of rows with a score at or above each threshold."""
+        """Return how many rows score at or above each threshold."""
         ascending = self.sorted_scores[::-1]
         return self.n - np.searchsorted(ascending, thresholds, side="left")
 
     def summed(self, summand: Summand) -> FloatArray:
-        """Return the summands in rank order."""
+        """Return the numbers that are added up, in rank order."""
         return self.once(("sum", summand), lambda: self._summed(summand))
 
     def _summed(self, summand: Summand) -> FloatArray:
@@ -209,7 +209,7 @@ class Columns(_Once):
             return summand.apply(self._in_rank_order)
         values = self._in_rank_order(summand)
         if values.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"the column {summand!r} is not numeric and cannot be summed")
+            raise InvalidTypeError(f"the column {summand!r} holds no numbers to be added up")
         return values.astype(np.float64, copy=False)
 
     def _in_rank_order(self, name: str) -> NDArray[Any]:
@@ -219,7 +219,7 @@ class Columns(_Once):
         return self.sorted_labels if column is self.labels else column[self.order]
 
     def confusion(self, threshold: float) -> ConfusionCounts:
-        """Return the confusion counts at a threshold (cached)."""
+        """Return the confusion counts at a threshold; each is counted once."""
         if threshold not in self._confusion:
             self._confusion[threshold] = confusion_counts(self.labels, self.scores, threshold)
         return self._confusion[threshold]
@@ -227,7 +227,7 @@ class Columns(_Once):
 
 @dataclass(eq=False)
 class View:
-    """Rows in the kernel layout required by a plan and the statistics."""
+    """Rows laid out for the kernel, as a plan and the statistics' needs want them."""
 
     data: Columns
     plan: Plan
@@ -238,13 +238,13 @@ class View:
 
     @functools.cached_property
     def _summands(self) -> dict[Summand, int]:
-        """Index of each summand among the sums, after positives and negatives."""
+        """Place of each summand among the sums, after positives and negatives."""
         wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
         return {summand: 2 + place for place, summand in enumerate(wanted)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which a statistic needs the sums, and all rows."""
+        """Numbers of leading rows at which any statistic wants the sums, and all rows."""
         wanted = [self.data.leading(need.thresholds) for need in self.needs]
         cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
@@ -288,11 +288,11 @@ class View:
         )
 
     def sum_index(self, summand: Summand) -> int:
-        """Return the index of a summand in the sums."""
+        """Return where the sums hold a summand."""
         return self._summands[summand]
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
-        """Return the index of the cumulative sums for the rows at or above each threshold."""
+        """Return where the cumulative sums hold the rows at or above each threshold."""
         key = thresholds.tobytes()  # every block asks again
         if key not in self._cut_indexes:
             rows = self.data.leading(thresholds)
@@ -303,7 +303,7 @@ class View:
 
 @dataclass(eq=False)
 class Block(_Once):
-    """A view with the counts of 64 resamples; arrays have one entry per resample."""
+    """A view under the counts of 64 resamples; arrays have one entry per resample."""
 
     view: View
     counts: NDArray[np.uint8]
@@ -355,12 +355,12 @@ class Block(_Once):
         return self._cumulative[-1, 0], self._cumulative[-1, 1]
 
     def total(self, summand: Summand) -> FloatArray:
-        """Sum of a summand over each resample."""
+        """Sum over each resample of what the statistic's needs name."""
         total: FloatArray = self._cumulative[-1, self.view.sum_index(summand)]
         return total
 
     def size(self) -> FloatArray:
-        """Number of rows drawn in each resample, with repetitions."""
+        """Rows drawn in each resample, repeats included."""
         ranked = self.view.data.rank is not None
         return np.add(*(self._rank[2:] if ranked else self.totals()))
 
@@ -370,11 +370,11 @@ class Block(_Once):
         return sums[:, 0], sums[:, 1]
 
     def row_counts(self) -> NDArray[np.uint8]:
-        """Number of times each row was drawn, in row order: (rows, 64)."""
+        """How often each row was drawn, in the order of the rows: (rows, 64)."""
         return self._by_row(self.counts)
 
     def rows(self, lane: int) -> IntArray:
-        """Rows of one resample, with repetitions."""
+        """Rows of one resample, repeated as often as they were drawn."""
         return np.repeat(np.arange(self.view.data.n), self._by_row(self.counts[:, lane]))
 
     def _by_row(self, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
