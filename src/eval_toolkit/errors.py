@@ -1,4 +1,4 @@
-"""Every error the library raises on purpose, as one tree.
+"""Exceptions of the package.
 
 ::
 
@@ -41,7 +41,7 @@ _LONGEST_MESSAGE = 8_000
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return a text with its middle left out where it is too long to read."""
+    """Return a long text with its middle omitted."""
     if len(text) <= longest:
         return text
     n_left_out = len(text) - longest // 2
@@ -67,15 +67,15 @@ class EvalToolkitError(Exception):
 
 
 class InvalidInputError(EvalToolkitError, ValueError):
-    """The caller passed something unusable; the message names argument, row, rule and fix."""
+    """Invalid argument; the message names argument, row, rule and fix."""
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """The caller passed an object of the wrong type; caught by ``TypeError`` and ``ValueError``."""
+    """An argument has the wrong type; also a ``TypeError`` and ``ValueError``."""
 
 
 class MissingColumnError(InvalidInputError, KeyError):
-    """A named column, split, slice or scorer is not there; the message lists those that are."""
+    """A named column, split, slice or scorer is missing; the message lists those that exist."""
 
     __str__ = Exception.__str__  # KeyError would put quotes around the message
 
@@ -85,7 +85,7 @@ class UndefinedMetricError(EvalToolkitError, ValueError):
 
 
 class InfeasibleError(EvalToolkitError, RuntimeError):
-    """No threshold, interval or sample size meets what was asked for."""
+    """No threshold, interval or sample size meets the requirements."""
 
 
 class ArtifactError(EvalToolkitError, ValueError):
@@ -93,7 +93,7 @@ class ArtifactError(EvalToolkitError, ValueError):
 
 
 class MissingFileError(ArtifactError, FileNotFoundError):
-    """A file is not there, or a glob matches none; caught by ``FileNotFoundError`` too."""
+    """A file is missing, or a glob matches none; also a ``FileNotFoundError``."""
 
 
 class LeakageError(EvalToolkitError, RuntimeError):
@@ -105,22 +105,22 @@ class MissingExtraError(EvalToolkitError, ImportError):
 
 
 class PluginError(EvalToolkitError, LookupError):
-    """A plugin name resolves to nothing, or to something broken."""
+    """A plugin name cannot be resolved, or the plugin is broken."""
 
 
 class ModelError(EvalToolkitError, RuntimeError):
-    """A model gave no answer; says of what kind the failure is and whether to ask again.
+    """A model request failed; has the kind of failure and whether a retry may succeed.
 
     Parameters
     ----------
     message : str
-        One line for people.
+        One-line message.
     kind : str
         One of `KINDS`.
     status : int, optional
-        Status of the HTTP answer.
+        HTTP status of the response.
     tries : int
-        How often it was asked.
+        Number of tries.
     """
 
     KINDS = (
@@ -152,10 +152,10 @@ class ModelError(EvalToolkitError, RuntimeError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may be answered another time."""
+        """Whether a retry of the same request may succeed."""
         return self.kind in self.RETRYABLE
 
     @property
     def fatal(self) -> bool:
-        """Whether every other request to the model will fail the same way."""
+        """Whether all requests to the model will fail in the same way."""
         return self.kind in self.FATAL

@@ -1,4 +1,4 @@
-"""The manifest of a run: configuration, seeds, versions and data hashes."""
+"""Run manifests: configuration, seeds, versions and data hashes."""
 
 import platform
 from collections import Counter
@@ -50,7 +50,7 @@ _OF_THE_RUN = ("status", "artifacts")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SourceRoleRecord(Displayed):
-    """What a source of data was used for.
+    """Role of a data source.
 
     Examples
     --------
@@ -75,14 +75,14 @@ class SourceRoleRecord(Displayed):
 def validate_source_roles(
     records: Iterable[SourceRoleRecord | Mapping[str, Any]], *, required_roles: Iterable[str] = ()
 ) -> list[str]:
-    """Return what is wrong with the roles of the sources, one line each; empty when all is well.
+    """Return problems of the roles of the sources, one line each; empty if there are none.
 
     Parameters
     ----------
     records : iterable of SourceRoleRecord or mapping
-        A source may have several roles, but each once.
+        Roles of sources; a source may have several different roles.
     required_roles : iterable of str
-        Roles that some source must have.
+        Roles that at least one source must have.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def validate_source_roles(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunManifest(Displayed):
-    """Where a run comes from; made by `build_manifest`, stored as ``manifest.json``.
+    """Provenance of a run, made by `build_manifest` and stored as ``manifest.json``.
 
     Examples
     --------
@@ -166,18 +166,18 @@ class RunManifest(Displayed):
 
 
 def redact_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without secrets: by key where users write freely, by look elsewhere."""
+    """Return a manifest without secrets."""
     free = ("config", "metadata", "guardrails")
     return {name: redact_secrets(value, keys=name in free) for name, value in payload.items()}
 
 
 def collect_versions(objects: Mapping[str, Any] | Iterable[Any] | None) -> dict[str, str]:
-    """Return the version of each object that has one (a ``version`` that is text).
+    """Return the version of each object that has a textual ``version``.
 
     Parameters
     ----------
     objects : mapping of name to object, or iterable of objects
-        Without names the class names are used, numbered from the second on: ``Name#2``.
+        Objects; without names the class names are used, numbered from the second on: ``Name#2``.
 
     Returns
     -------
@@ -227,41 +227,40 @@ def build_manifest(
     git_sha: str | None = None,
     config_path: str | Path | None = None,
 ) -> RunManifest:
-    """Return the manifest of a run; looks at git, the machine and the data, writes nothing.
+    """Return the manifest of a run, from git, the machine and the data; nothing is written.
 
     Parameters
     ----------
     run_id : str
         Name of the run.
     config : mapping or object
-        What was asked for; stored without its secrets and hashed.
+        Configuration; stored without secrets and hashed.
     data_files : mapping of name to path, or iterable of paths, optional
-        Hashed as ``sha256:…``; "" for a file that is not there.
+        Data files, hashed as ``sha256:…``; "" for missing files.
     seeds : mapping, optional
         Seed by purpose.
     extra_code_versions, data_revisions, metadata : mapping, optional
-        Anything more to know about code, data and run.
+        Further information on code, data and run.
     versioned : mapping of name to object, or iterable of objects, optional
-        Objects whose ``version`` is recorded, as `collect_versions` does.
+        Objects whose ``version`` is recorded; see `collect_versions`.
     leakage_report : object, optional
-        A report or its dict.
+        Leakage report or its dict.
     source_roles : iterable of SourceRoleRecord or mapping, optional
-        What each source was used for; checked with ``required_source_roles``.
+        Roles of the sources; checked with ``required_source_roles``.
     guardrails : mapping, or sequence of str or mapping, optional
-        Rules the run kept to, by name or as a list; not empty if given.
+        Rules of the run, by name or as a list; not empty if given.
     prediction_artifacts : iterable of PredictionArtifactRef or mapping, optional
         Stored predictions.
     contamination_flags : mapping, optional
-        Per source one of "verified_disjoint", "suspected_contamination", "vendor_black_box" and
-        "unknown".
+        "verified_disjoint", "suspected_contamination", "vendor_black_box" or "unknown", by source.
     wall_clock_seconds : float, optional
-        How long it took.
+        Duration of the run.
     repo_root : path, optional
-        Where git is asked; the current folder by default. Outside git the sha is None.
+        Folder of the git repository; by default the current folder. Outside of git the sha is None.
     git_sha : str, optional
-        Used instead of asking.
+        Commit to record instead of querying git.
     config_path : path, optional
-        Hash this file's bytes instead of ``config``.
+        File whose bytes are hashed instead of ``config``.
 
     Returns
     -------
@@ -360,12 +359,12 @@ def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
             f"`guardrails` must map names to rules or list rules, got {guardrails!r}"
         )
     if not guardrails:
-        raise InvalidInputError("`guardrails` is empty; leave it out or name at least one")
+        raise InvalidInputError("`guardrails` is empty; omit it or give at least one")
     if not isinstance(guardrails, Mapping):
         for rule in guardrails:
             if not (isinstance(rule, (str, Mapping)) and rule and str(rule).strip()):
                 raise InvalidInputError(
-                    f"`guardrails` lists {rule!r}; a rule is a text or a mapping, and not empty"
+                    f"`guardrails` lists {rule!r}; a rule must be a non-empty text or mapping"
                 )
         listed: list[Any] = sanitize_for_json(guardrails)
         return listed
@@ -390,7 +389,7 @@ def _flags(flags: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with its own hash in it, under ``manifest_sha256``.
+    """Return a manifest with its own hash under ``manifest_sha256``.
 
     The hash is the sha256 of the canonical JSON of everything else.
 
@@ -405,7 +404,7 @@ def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Path) -> Path:
-    """Write ``manifest.json`` into a run's folder, whole or not at all, without secrets.
+    """Write ``manifest.json`` into a run folder atomically, without secrets.
 
     Into a finished run the manifest goes with the run's list of artifacts, so that the run stays
     valid; the versions of both are kept.
@@ -413,9 +412,9 @@ def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Pat
     Parameters
     ----------
     manifest : RunManifest or mapping
-        What to write.
+        Manifest to write.
     run_dir : path
-        Created if need be.
+        Run folder; created if needed.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Every extension point on one page: implement the methods, no registration, no base class.
+"""Protocols of all extension points; no registration or base class is needed.
 
 All protocols are structural and ``runtime_checkable``.
 """
@@ -37,7 +37,7 @@ __all__ = [
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Inputs to P(positive)."""
+    """Predicts P(positive) for inputs."""
 
     def predict_proba(self, X: Any) -> "NDArray[np.float64]":
         """Return one probability of the positive class per input, shape (n,)."""
@@ -46,7 +46,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class SliceAwareScorer(Scorer, Protocol):
-    """A scorer that declines slices, for instance because each call costs money."""
+    """A scorer that can decline slices, e.g. because calls are expensive."""
 
     def should_score_slice(self, slice_name: str) -> bool:
         """Return False to skip the slice."""
@@ -55,7 +55,7 @@ class SliceAwareScorer(Scorer, Protocol):
 
 @runtime_checkable
 class Versioned(Protocol):
-    """An object whose version belongs in the manifest."""
+    """An object with a version for the manifest."""
 
     @property
     def version(self) -> str:
@@ -65,7 +65,7 @@ class Versioned(Protocol):
 
 @runtime_checkable
 class TextTransform(Protocol):
-    """A named change of a text."""
+    """A named transformation of a text."""
 
     @property
     def name(self) -> str:
@@ -73,13 +73,13 @@ class TextTransform(Protocol):
         ...
 
     def transform(self, text: str) -> str:
-        """Return the changed text."""
+        """Return the transformed text."""
         ...
 
 
 @runtime_checkable
 class EvalSliceLike(Protocol):
-    """What the harness reads of a slice; no dataframe needed."""
+    """Interface of slices for the harness, without a dataframe."""
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ class PredictionReader(Protocol):
 
 @runtime_checkable
 class LeakageCheck(Protocol):
-    """Looks for rows that should not be where they are."""
+    """Checks splits for leakage."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class LeakageCheck(Protocol):
 
 @runtime_checkable
 class Splitter(Protocol):
-    """Cuts a slice into folds."""
+    """Divides a slice into folds."""
 
     def iter_folds(
         self, slice_: Any, *, groups: "ArrayLike | None" = None
@@ -144,7 +144,7 @@ class Splitter(Protocol):
 
 @runtime_checkable
 class PoolBuilder(Protocol):
-    """Builds a fold's train and validation parts out of its training rows."""
+    """Builds a fold's train and validation parts from its training rows."""
 
     def build(self, train: Any, *, fold_idx: int) -> dict[str, Any]:
         """Return at least ``train`` and ``val``."""
@@ -153,21 +153,21 @@ class PoolBuilder(Protocol):
 
 @runtime_checkable
 class ThresholdSelector(Protocol):
-    """Picks an operating threshold from labelled scores."""
+    """Selects an operating threshold from labelled scores."""
 
     @property
     def criterion(self) -> str:
-        """A label that tells this selector from others."""
+        """Unique label of the selector."""
         ...
 
     def select(self, y_true: "ArrayLike", y_score: "ArrayLike") -> "ThresholdResult":
-        """Return the chosen threshold and its metrics."""
+        """Return the selected threshold and its metrics."""
         ...
 
 
 @runtime_checkable
 class DatasetLoader(Protocol):
-    """Produces named slices and describes where they come from."""
+    """Loads named slices and describes their source."""
 
     def load_splits(self) -> dict[str, Any]:
         """Return the slices by name."""
@@ -180,7 +180,7 @@ class DatasetLoader(Protocol):
 
 @runtime_checkable
 class SimilarityStrategy(Protocol):
-    """Finds similar texts; similarities and indices, most similar first.
+    """Finds similar texts; returns similarities and indices, most similar first.
 
     How many is given by position: a strategy may call it ``k_neighbors`` or ``k``.
 
@@ -218,7 +218,7 @@ class MetricSpec(Protocol):
 
 @runtime_checkable
 class Model(Protocol):
-    """A language model: one request in, one answer out; many requests may be under way at once.
+    """A language model that answers requests, possibly several concurrently.
 
     A model that works in batches collects the requests that are under way. A model that cannot do
     one of the two raises `ModelError` of the kind "unsupported". Four more members are used where
@@ -229,11 +229,11 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables and run folders call it."""
+        """Name in tables and run folders."""
         ...
 
     def describe(self) -> "Mapping[str, Any]":
-        """Return everything that may change its answers, in JSON types, and no secret."""
+        """Return all settings that may change its answers, as JSON types without secrets."""
         ...
 
     async def generate(self, request: "GenerateRequest") -> "RawCompletion":
@@ -247,7 +247,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class Grader(Protocol):
-    """A response to numbers: pure, so that it can be run again over stored responses.
+    """Grades a response; deterministic, so that stored responses can be graded again.
 
     Four more members are used where they are there: ``columns()`` (how each column is to be read),
     ``response_types`` (what it can grade), ``metrics()`` (metrics of its columns that are no means,
@@ -257,12 +257,12 @@ class Grader(Protocol):
 
     @property
     def name(self) -> str:
-        """A stable identifier; the column it fills, or the start of several."""
+        """Stable identifier; the name or prefix of its columns."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes when its numbers may change."""
+        """Version; changes when its results may change."""
         ...
 
     def grade(self, response: Any) -> "Mapping[str, Any]":
@@ -275,7 +275,7 @@ class Grader(Protocol):
 
 @runtime_checkable
 class TextScorer(Protocol):
-    """Texts to numbers that say how bad they are, many at once; pure, so that it may be cached.
+    """Scores texts for harmfulness or other flaws; deterministic, so that results can be cached.
 
     More members are used where they are there:
 
@@ -301,22 +301,22 @@ class TextScorer(Protocol):
 
     @property
     def name(self) -> str:
-        """A stable identifier; the start of its columns."""
+        """Stable identifier; the prefix of its columns."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes when its numbers may change."""
+        """Version; changes when its results may change."""
         ...
 
     @property
     def threshold(self) -> float:
-        """From where on a text counts as bad."""
+        """Threshold at which a text counts as bad."""
         ...
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are bad, or those at or below it."""
+        """Whether texts at or above the threshold are bad, rather than those at or below it."""
         ...
 
     def score(self, texts: Sequence[str]) -> "Sequence[float]":
@@ -326,7 +326,7 @@ class TextScorer(Protocol):
 
 @runtime_checkable
 class Attack(Protocol):
-    """What a tester says next: by itself, or by asking a model.
+    """Generates the next probe of a tester, directly or with a model.
 
     Six more members are used where they are there: ``model`` (who is asked, where `ask` returns
     requests), ``read(reply, conversation)`` (the probe in the model's reply; all of it by default),
@@ -343,11 +343,11 @@ class Attack(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes when its probes may change."""
+        """Version; changes when its probes may change."""
         ...
 
     def ask(self, conversation: Any, seed: int) -> "str | GenerateRequest":
-        """Return the next probe, or what to ask the model for it; the same for the same seed.
+        """Return the next probe, or a model request for it; deterministic for a given seed.
 
         ``conversation`` is a `rollouts.Conversation`.
         """

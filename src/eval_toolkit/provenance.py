@@ -65,7 +65,7 @@ _PACKAGES = {
 def _output(
     command: list[str], cwd: str | Path | None = None, variables: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return what a command prints, or None when it is not there, fails or hangs."""
+    """Return the output of a command, or None if it is missing, fails or hangs."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell
             command,
@@ -90,7 +90,7 @@ def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
     Parameters
     ----------
     repo_root : path, optional
-        A folder of the repository; the current folder by default.
+        Folder of the repository; by default the current folder.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
 
 
 def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
-    """Return variables that switch off the programs a repository's own configuration names.
+    """Return environment variables that disable programs configured in a repository.
 
     A folder that came from somebody else may hold a ``.git`` too. What the user configured for all
     repositories stays.
@@ -144,7 +144,7 @@ def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of the installed packages that can change a result; none is imported.
+    """Return the versions of installed packages that can change a result, without importing them.
 
     Examples
     --------
@@ -165,14 +165,14 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileHash(Displayed):
-    """The sha256 of a file that is there."""
+    """sha256 of an existing file."""
 
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileHashMissing(Displayed):
-    """Why a file has no hash."""
+    """Reason why a file has no hash."""
 
     reason: Literal["missing", "not_a_file"]
     path: Path
@@ -182,12 +182,12 @@ FileHashResult: TypeAlias = FileHash | FileHashMissing
 
 
 def compute_file_hash(path: str | Path) -> FileHashResult:
-    """Return a file's sha256, or why it has none.
+    """Return a file's sha256, or the reason why it has none.
 
     Parameters
     ----------
     path : path
-        A file.
+        File to hash.
 
     Returns
     -------
@@ -206,14 +206,14 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
 
 
 def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
-    """Return a file's sha256 in hexadecimal, or None when it is not a file.
+    """Return a file's sha256 in hexadecimal, or None if it is not a file.
 
     Parameters
     ----------
     path : path
-        A file.
+        File to hash.
     strict : bool, default False
-        Raise instead of returning None.
+        Whether to raise instead of returning None.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
     Parameters
     ----------
     base : path
-        Created if need be.
+        Parent folder; created if needed.
     prefix : str, default "run"
         First part of the name.
 
@@ -281,7 +281,7 @@ def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
 
 
 def figure_metadata(provenance: Mapping[str, Any], dpi: int = 300) -> dict[str, Any]:
-    """Return what to store beside a figure: its provenance, the time, matplotlib's version, dpi.
+    """Return the metadata of a figure: provenance, time, matplotlib version, dpi.
 
     Examples
     --------
@@ -366,7 +366,7 @@ def capture_gpu_info() -> dict[str, Any] | None:
 
 
 def capture_cuda_version() -> str | None:
-    """Return the CUDA version: the one torch was built with if it is loaded, else the driver's.
+    """Return the CUDA version: that of torch if it is loaded, else the driver's.
 
     This is not the driver's own version, which `capture_gpu_info` has.
 

@@ -1,4 +1,4 @@
-"""Seeds: one integer in, every random choice derived from it.
+"""Seeds: all random choices are derived from one integer.
 
 A seed is an ``int``; ``rng=`` is accepted as a second spelling and may also be a numpy
 ``SeedSequence``, a sequence of ints, a ``Generator``, a ``BitGenerator`` or None.
@@ -31,7 +31,7 @@ _MASK = (1 << 64) - 1
 def resolve_seed(
     seed: SeedLike = None, rng: SeedLike = None, *, default: int = DEFAULT_SEED
 ) -> int:
-    """Return the 64-bit integer seed meant by ``seed=`` or ``rng=``.
+    """Return the 64-bit integer seed for ``seed=`` or ``rng=``.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def resolve_seed(
         Two spellings of one argument; at most one may be given. A generator is advanced by one
         draw, so that repeated calls with the same generator differ.
     default : int, default 42
-        Used when neither is given: results are reproducible unless asked otherwise.
+        Seed used if neither is given, for reproducible results.
 
     Returns
     -------
@@ -95,14 +95,14 @@ def _seed_from_numpy(given: Any) -> int:
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """Return the seed of one random choice: a 64-bit hash of the run seed and its purpose.
+    """Return the seed of one random choice: a 64-bit hash of the run's seed and the purpose.
 
     Parameters
     ----------
     seed : int
         The run's seed.
     *purpose : str or int
-        What the choice is for and for which unit, e.g. ``"few-shot", unit_id``.
+        Purpose of the choice and its unit, e.g. ``"few-shot", unit_id``.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> No
     seed : int
         Non-negative seed.
     strict_torch_determinism : bool, default False
-        Also ask torch for deterministic algorithms.
+        Whether to request deterministic algorithms from torch.
 
     Raises
     ------

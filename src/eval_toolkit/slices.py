@@ -22,7 +22,7 @@ __all__ = ["EvalSlice"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EvalSlice(Displayed):
-    """A named part of the data: what is scored, its labels, and how rows belong together.
+    """A named part of the data: inputs, labels, groups and other roles of columns.
 
     Parameters
     ----------
@@ -31,20 +31,20 @@ class EvalSlice(Displayed):
     df : DataFrame or dict of columns
         pandas, polars or pyarrow, or a plain dict of equal-length columns.
     description : str
-        For reports.
+        Description for reports.
     feature_col : str or sequence of str, default "text"
-        What the scorer is given. Several columns are given as a frame.
+        Input of the scorer. Several columns are passed as a frame.
     label_col : str, default "label"
-        Labels: 0 and 1 or true and false, as numbers or as text.
+        Column of labels: 0 and 1 or true and false, as numbers or as text.
     strata_col : str, optional
-        Parts of the slice that results are also reported on.
+        Column of strata, for which results are also reported.
     group_col : str, optional
-        Rows that are not independent (one author, one template): groups are resampled, and kept
-        together by group-aware splitters.
+        Column of groups of rows that are not independent (one author, one template): groups are
+        resampled together, and kept together by group-aware splitters.
     id_col : str, optional
-        The data's own key of a row.
+        Column of unique row ids.
     time_col : str, optional
-        When a row came about, for splitters and checks that look at time.
+        Column of times, for splitters and checks.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class EvalSlice(Displayed):
         self.ids  # noqa: B018
 
     def _roles(self) -> list[tuple[str, str]]:
-        """Return (argument, column) for every column that is named."""
+        """Return (argument, column) for every column that is set."""
         features = [self.feature_col] if isinstance(self.feature_col, str) else self.feature_col
         named = [("feature_col", column) for column in features]
         for role in ("label_col", "strata_col", "group_col", "id_col", "time_col"):
@@ -111,14 +111,14 @@ class EvalSlice(Displayed):
 
     @cached_property
     def features(self) -> Any:
-        """What the scorer is given: a list, or a frame of several columns."""
+        """Input of the scorer: a list, or a frame with several columns."""
         if isinstance(self.feature_col, str):
             return frames.column(self.df, self.feature_col).tolist()
         return frames.select(self.df, list(self.feature_col))
 
     @property
     def strata(self) -> NDArray[Any] | None:
-        """Part of the slice each row belongs to, or None."""
+        """Stratum of each row, or None."""
         return self._optional(self.strata_col)
 
     @property
@@ -133,7 +133,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def ids(self) -> NDArray[Any] | None:
-        """The data's own key of each row as text, or None."""
+        """Unique id of each row as text, or None."""
         column = self._optional(self.id_col)
         if column is None:
             return None
@@ -176,7 +176,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """One plain value per row: the feature, or the list of its features; None where missing."""
+        """One plain value per row: the feature, or the list of its features; None if missing."""
         # pandas says NaN where polars says None: the identity of a row must not depend on it.
         if isinstance(self.feature_col, str):
             values: list[Any] = self.features
@@ -188,13 +188,13 @@ class EvalSlice(Displayed):
 
     @cached_property
     def content_hashes(self) -> list[str]:
-        """Identity of each row: sha256 of its input and label."""
+        """Content hash of each row: sha256 of its input and label."""
         pairs = zip(self.inputs, self.y_true.tolist(), strict=True)
         return [content_hash(item, label) for item, label in pairs]
 
     @cached_property
     def unit_ids(self) -> list[str]:
-        """What each row is known by: its id, else 16 digits of its content hash.
+        """Id of each row: its own id, else 16 digits of its content hash.
 
         Equal rows get ~2, ~3 … in the order of their groups, strata and other columns, never of
         their positions: the order of the rows changes nothing.

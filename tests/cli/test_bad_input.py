@@ -45,7 +45,7 @@ class TestFiles:
 
     def test_header_only(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, "label,score\n"))
-        assert "p.csv: there are no rows below the column names" in err
+        assert "p.csv: the file has no rows below the column names" in err
 
     def test_truncated_gzip(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = tmp_path / "p.csv.gz"
@@ -139,7 +139,7 @@ class TestColumns:
         self, refused: Callable[..., str], tmp_path: Path, option: str
     ) -> None:
         err = refused("score", csv(tmp_path, ROWS), option, "score")
-        assert "p.csv: 'score' is the score, and no slice, group or id too" in err
+        assert "p.csv: 'score' is the score, and cannot also be a slice, group or id" in err
 
     def test_too_many_slices(self, refused: Callable[..., str], tmp_path: Path) -> None:
         rows = "".join(f"{i % 2},0.5,k{i}\n" for i in range(1001))
@@ -251,7 +251,7 @@ class TestNames:
         [
             ("roc_acu", "did you mean roc_auc"),
             ("zzz", "there are pr_auc, roc_auc"),
-            ("f1", "f1 needs a threshold: write --metric f1=0.5"),
+            ("f1", "f1 needs a threshold: use --metric f1=0.5"),
             ("roc_auc=0.1", "roc_auc takes no number"),
             ("recall_at_fpr=low", "'low' is not a number"),
             ("recall_at_fpr=7", "it must lie in [0, 1]"),

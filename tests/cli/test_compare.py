@@ -185,7 +185,7 @@ class TestPairing:
         other = tables.write_table(table, tmp_path / "b.csv")
         code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
         assert code == 0
-        assert "read from A only, missing in B: source, author\n" in out
+        assert "read from A, missing in B: source, author\n" in out
 
     def test_no_id_pairs_by_order(self, command: Command, a: Path) -> None:
         code, out, _ = command("compare", a, a, "--no-id")
@@ -486,7 +486,7 @@ class TestRuns:
         [
             (["score"], "--pair score must be two scorers, as in old=new"),
             (["=x"], "must be two scorers"),
-            (["score=score2", "score=better2"], "names a scorer of A again"),
+            (["score=score2", "score=better2"], "names a scorer of A twice"),
             (["score=nope"], "has no scorer 'nope'"),
         ],
     )
@@ -702,7 +702,7 @@ class TestRollouts:
         assert lines[5].split()[:4] == ["3", "0.750", "0.500", "-0.250"]
         shown = next(line for line in out.splitlines() if line.startswith("attack_success "))
         assert " ".join(lines[5].split()[4:]) in shown
-        assert "target: m in both, set up differently" in out
+        assert "target: m in both, with different settings" in out
 
     def test_trees_of_several_paths_that_were_cut_short_have_their_conversations_interval(
         self, as_json: Json, tmp_path: Path

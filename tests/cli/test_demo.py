@@ -134,7 +134,10 @@ class TestTour:
 
     def test_it_goes_from_leakage_to_the_report(self, told: tuple[str, Path]) -> None:
         out, folder = told
-        assert "12 training rows had slipped in, on purpose: LK001 found 12, 12 were dropped" in out
+        assert (
+            "12 training rows were added to the test rows on purpose: LK001 found 12, 12 were dropped"
+            in out
+        )
         assert out.startswith("logistic and forest are not clearly different in pr_auc")
         assert out.count("\npass  ") == 3
         assert f"report: {folder / 'report.html'}\nnext: eval-toolkit view {folder}\n" in out

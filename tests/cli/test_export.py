@@ -91,7 +91,7 @@ class TestRefused:
         for args, said in [
             ((run, "--to", "astra"), "astra has rollouts alone"),
             ((run, "--to", "lm-eval"), "name a folder: -o FOLDER"),
-            ((run, "--to", "csv", "--json"), "name a file with -o"),
+            ((run, "--to", "csv", "--json"), "--json lists the written files; pass a file with -o"),
             ((run, "--to", "csv", "--metric", "f1"), "csv takes no --metric; it takes none"),
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),
             ((run, run, "--to", "model-card"), "two of the runs have the same name"),

@@ -393,9 +393,9 @@ class TestWithoutAFile:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ((), "give claims: --claims FILE, or --at-least CELL NUMBER"),
+            ((), "pass claims: --claims FILE, or --at-least CELL NUMBER"),
             (("--at-least", "pr_auc @ x", "0.5"), None),
-            (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it names no metric"),
+            (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it has no metric"),
             (("--max-drop", "pr_auc", "0"), "must be greater than 0"),
             (("--at-least", "pr_auc", "nan"), "`threshold`"),
         ],

@@ -25,7 +25,7 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--attempts", 2, "--pass-hat", 4], "--pass-hat is 4, but each sample has 2 attempts; say --attempts 4"),
         (["--attempts", 2, "--maj-at", 4], "--maj-at is 4, but"),
         (["--subject", "Mars"], "--subject: there is no subject 'Mars'"),
-        (["--perturb", "typos=2"], "--perturb typos=2: a share lies between 0 and 1"),
+        (["--perturb", "typos=2"], "--perturb typos=2: a probability must lie between 0 and 1"),
         (["--perturb", "typo"], "--perturb typo: did you mean typos?"),
         (["--perturb", "paraphrase"], "--perturb paraphrase: there are typos, upper"),
         (["--grader", "judge"], "grader 'judge': needs rubric and model, as in judge{rubric=…"),

@@ -330,7 +330,7 @@ class TestVariance:
 def test_words(command: Command) -> None:
     code, out, err = command("plan", "rate", "--width", 0.1, "--expected", 0.9)
     assert (code, err) == (0, "")
-    assert out.startswith("141 rows to know a rate near 0.9 to a 95 % interval of width 0.1.\n")
+    assert out.startswith("141 rows to estimate a rate near 0.9 to a 95 % interval of width 0.1.\n")
 
 
 def test_help_shows_examples(command: Command) -> None:

@@ -58,8 +58,8 @@ def test_the_page_says_what_is_left(command: Command, task: Path, tmp_path: Path
             "positions", task, "--model", "last_choice:model", "--no-store", "--quiet"
         )
     assert code == 0
-    assert "positions matter" in out
-    assert "same choice wherever it stands" in out
+    assert "significant position bias" in out
+    assert "same choice in every position" in out
 
 
 def test_texts_have_no_positions(command: Command, tmp_path: Path) -> None:

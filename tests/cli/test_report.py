@@ -64,7 +64,7 @@ def test_two_runs_lead_with_the_answer(run: Path, tmp_path: Path, command: Comma
 def test_bad_input_is_one_line(run: Path, tmp_path: Path, command: Command) -> None:
     for args, said in {
         (tmp_path / "nothing",): "nothing: no such folder",
-        (run, run): "name the report of several runs: -o report.html",
+        (run, run): "pass a path for the report of several runs: -o report.html",
         (run, "-o", tmp_path): "is a folder; name a file",
         (tmp_path / "preds.csv",): "is a file; a report needs a run",
         (run, "-o", tmp_path / "preds.csv"): "a report is HTML; name a file that ends in .html",

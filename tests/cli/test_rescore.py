@@ -75,7 +75,7 @@ class TestPage:
         code, out, err = command("rescore", stored, "--scorer", judge, "--out", new)
         assert (code, err) == (0, "")
         assert "judges alone were asked, 8 times" in out
-        assert "judge harmfulness (scripted): 8 requests asked" in out
+        assert "judge harmfulness (scripted): 8 requests sent" in out
         assert "no model was asked" not in out
         answers, verdicts = apart(read_outcomes(Run.open(new).table(RESPONSES)))
         assert (len(answers), len(verdicts)) == (8, 8)
@@ -83,7 +83,7 @@ class TestPage:
         code, out, err = command("rescore", new, "--scorer", f"{judge}@0.7")
         assert (code, err) == (0, "")
         assert "no model was asked" in out
-        assert "0 requests asked, 8 cached verdicts" in out
+        assert "0 requests sent, 8 cached verdicts" in out
 
     def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
         judge = "judge:harmfulness@scripted:Hard to say"
@@ -100,7 +100,7 @@ class TestBadInput:
         [
             ([], "give a --scorer for the rollouts"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
-            (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
+            (["--scorer", "keywords:x@7"], "between 0 and 1, so the threshold must too"),
             (["--scorer", "keywords:x"] * 2, "two --scorer have the name 'keywords'"),
             (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),
             (["--scorer", "keywords:x", "--policy", "worst"], "'worst' is not one of"),
@@ -126,7 +126,7 @@ class TestBadInput:
         assert "is no run of rollouts" in err
         code, _, err = command("rescore", stored, *scorer, "--out", tmp_path / "task")
         assert (code, err.count("\n")) == (2, 1)
-        assert "holds a run already; choose another folder" in err
+        assert "already contains a run; choose another folder" in err
         assert "overwrite" not in err
 
     def test_a_rescored_folder_is_not_rolled_out_into(self, command: Command, stored: Path) -> None:

@@ -69,10 +69,10 @@ def test_names_and_metrics(as_json: Json, runs: dict[str, str]) -> None:
 def test_the_plain_run_is_plain(command: Command, runs: dict[str, str]) -> None:
     code, out, err = command("robustness", runs["upper"], runs["plain"])
     assert (code, out) == (2, "")
-    assert "was run with upper; RUN must be the run of the plain questions" in err
+    assert "was run with upper; RUN must be the run with unperturbed questions" in err
     code, out, err = command("robustness", runs["plain"], runs["plain"])
     assert (code, out) == (2, "")
-    assert "is the plain run itself" in err
+    assert "is the plain run; pass a perturbed run" in err
 
 
 def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_pat
     told = as_json("robustness", runs["plain"], tmp_path / "other", tmp_path / "again")
     other, again = told["notes"]
     assert "other has another model than the plain run" in other
-    assert "again does not say that it was perturbed" in again
+    assert "again is not recorded as perturbed" in again
     assert as_json("robustness", runs["plain"], runs["upper"])["notes"] == []
 
 
@@ -112,7 +112,7 @@ def test_scores_of_a_corpus_are_compared(as_json: Json, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["a=UPPER", "LOWER"], "name every run (NAME=RUN) differently, or none"),
+        (["a=UPPER", "LOWER"], "give a different name to every run (NAME=RUN), or to none"),
         (["worst=UPPER"], "no perturbation can be called 'worst'"),
         (["UPPER", "--metric", "exact_mach"], "did you mean exact_match?"),
         (["nowhere"], "nowhere"),

@@ -194,9 +194,9 @@ class TestPage:
         assert "no value for unprovoked_success: survival by 3 is undefined" in out
         # of the second table: at worst all failed and at best none, which is what is known
         assert cells(out)["attack_success"][1:3] == ["1.000", "0.000"]
-        assert "12 of 12 rollouts were cut short or not scored, so that it is not known" in out
+        assert "12 of 12 rollouts were truncated or not scored, so their outcome is unknown" in out
         assert "4 × turn 2: the budget of 20 calls is used up" in out
-        assert "such conversations count up to where they ended" in out
+        assert "the results by turn include these conversations up to their last turn" in out
         assert cells(out)["2"][1:4] == ["8", "0", "1.000"]
         assert cells(out)["3"] == ["3", "0", "0"]  # nobody was seen for so long
 
@@ -215,10 +215,7 @@ class TestPage:
     def test_a_budget_is_told_where_everything_failed_before(self, rollout: Command) -> None:
         out = rollout("--target", GIVES_IN, "--no-store", "--max-calls", 20)[1]
         assert cells(out)["attack_success"][1] == "1.000"
-        assert (
-            "the budget of 20 calls is used up: 12 of 12 rollouts were not asked to their end"
-            in out
-        )
+        assert "the budget of 20 calls is used up: 12 of 12 rollouts were not completed" in out
 
     def test_a_scorer_that_does_not_decide_says_why_it_has_no_numbers(
         self, rollout: Command
@@ -242,7 +239,7 @@ class TestPage:
         assert (
             "about attack_success, attack_success_own: 6 of 12 rollouts broke and count as" in out
         )
-        assert "(Kaplan–Meier); what broke is left out from there on" in out
+        assert "(Kaplan–Meier); conversations are censored after an error" in out
         assert cells(out)["unsafe_refusal"][1:3] == ["100.00", "%"]  # all unsafe seeds are odd
 
     def test_rollouts_that_are_all_alike_are_told(self, rollout: Command) -> None:
@@ -304,10 +301,10 @@ class TestPage:
 class TestRun:
     def test_goes_on_where_it_was(self, rollout: Command, tmp_path: Path) -> None:
         args = ("--target", REFUSES, "--out", tmp_path / "r")
-        assert "36 requests asked" in rollout(*args)[1]
+        assert "36 requests sent" in rollout(*args)[1]
         again = rollout(*args)
         assert again[0] == 0
-        assert "0 requests asked, 36 cached answers" in again[1]
+        assert "0 requests sent, 36 cached answers" in again[1]
         assert f"eval-toolkit transcripts {tmp_path / 'r'}" in again[1]
         assert len(rollouts_of(Run.open(tmp_path / "r"))) == 12
 
@@ -337,7 +334,7 @@ class TestRun:
         )
         code, out, err = rollout("--target", REFUSES, "--out", tmp_path / "r")
         assert (code, out) == (2, "")
-        assert "holds a run of another kind" in err
+        assert "contains a run of another kind; choose" in err
 
 
 class TestCompareAndGate:
@@ -525,7 +522,7 @@ class TestSaidBeforehand:
         assert rollout("--target", REFUSES, "--out", folder)[0] == 0
         code, _, err = rollout("--target", GIVES_IN, "--out", folder)
         assert code == 2
-        assert err.startswith(f"error: {folder}: the run there has another target (")
+        assert err.startswith(f"error: {folder}: the stored run has another target (")
         code, _, err = rollout("--target", REFUSES, "--out", folder, tester="base64")
         assert code == 2
         assert "the run there has another tester ('static', here 'base64')" in err

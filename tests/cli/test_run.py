@@ -84,7 +84,7 @@ class TestPage:
         assert ["number_match", "0.050", "[0.003,", "0.236]", "0.050", "20", "0"] in lines
         assert any(line[:2] == ["number_match_macro", "0.050"] for line in lines)
         assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.005,"] for line in lines)
-        assert "20 requests asked, 0 cached answers" in out
+        assert "20 requests sent, 0 cached answers" in out
 
     def test_json(self, as_json: Callable[..., Any], task: Path) -> None:
         found = as_json("run", task, "--model", "scripted:3", "--no-store")
@@ -100,10 +100,10 @@ class TestPage:
         again = command("run", task, "--model", "scripted:3", "--limit", 2)[1]
         more = command("run", task, "--model", "scripted:3", "--limit", 4)[1]
         other = command("run", task, "--model", "scripted:4", "--limit", 2)[1]
-        assert "4 requests asked, 0 cached answers" in first
-        assert "0 requests asked, 4 cached answers" in again
-        assert "4 requests asked, 4 cached answers" in more
-        assert "4 requests asked, 0 cached answers" in other
+        assert "4 requests sent, 0 cached answers" in first
+        assert "0 requests sent, 4 cached answers" in again
+        assert "4 requests sent, 4 cached answers" in more
+        assert "4 requests sent, 0 cached answers" in other
         assert len(list((tmp_path / "runs").iterdir())) == 2
 
     def test_dry_run_asks_nothing(self, command: Command, task: Path, server: FaultServer) -> None:
@@ -177,9 +177,9 @@ class TestWhatItTook:
         arguments = ("run", task, "--model", "scripted:3", "--cache", tmp_path / "c.db")
         command(*arguments, "--limit", 2, "--out", tmp_path / "r")
         _, out, _ = command(*arguments, "--limit", 3, "--no-store")
-        assert "2 requests asked, 4 from the cache, 0 cached answers" in out
+        assert "2 requests sent, 4 from the cache, 0 cached answers" in out
         _, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 2, "--no-store")
-        assert "0 requests asked, 4 replayed, 0 cached answers" in out
+        assert "0 requests sent, 4 replayed, 0 cached answers" in out
 
     def test_what_was_spent_now_and_in_all(
         self, command: Command, task: Path, tmp_path: Path
@@ -192,7 +192,7 @@ class TestWhatItTook:
             _, first, _ = command(*arguments)
             _, again, _ = command(*arguments)
         spent = first.split(", cost ")[1].split()[0]
-        assert "in all" not in first
+        assert "in total" not in first
         assert f"cost 0 now, {spent} in total" in again
         assert "0 tokens now, " in again
 
@@ -300,7 +300,7 @@ class TestRefusals:
         ("arguments", "message"),
         [
             (("nothing_like_this",), "there is no task 'nothing_like_this'"),
-            (("capitals",), "give a --model to query, or --replay a stored run"),
+            (("capitals",), "pass a --model to query, or --replay a stored run"),
             (("capitals", "--model", "embeded"), "did you mean 'embedded'?"),
             (("capitals", "--model", "scripted:x", "--subject", "Asai"), "Asai"),
             (("gsm8k", "--model", "scripted:x", "--data", "no.jsonl"), "no.jsonl"),
@@ -387,7 +387,7 @@ class TestServers:
             assert "at worst" in out
             code, out, _ = command(*arguments, "--max-error-rate", 1)
             assert code == 0
-            assert f"{failed} requests asked, {20 - failed} cached answers" in out
+            assert f"{failed} requests sent, {20 - failed} cached answers" in out
         assert run_state(tmp_path / "r") == "complete"
 
     def test_a_server_that_has_moved(self, command: Command, task: Path, tmp_path: Path) -> None:
@@ -462,7 +462,7 @@ class TestServers:
             assert "Traceback" not in err
             kept = journal.read_bytes().count(b"\n") - 1
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
-        assert f"{20 - kept} requests asked, {kept} cached answers" in done.stdout
+        assert f"{20 - kept} requests sent, {kept} cached answers" in done.stdout
         assert Run.open(tmp_path / "r").manifest["status"] == "complete"
 
 

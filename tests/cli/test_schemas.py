@@ -45,7 +45,7 @@ def test_check(command: Command) -> None:
     [
         ({"type": "nonsense"}, "type: 'nonsense' is not valid"),
         ({"items": {"$ref": "nope.v1.json"}}, "$ref nope.v1.json: there is no such schema"),
-        ({"$defs": {}, "$ref": "#/$defs/x"}, "$ref #/$defs/x: there is nothing there"),
+        ({"$defs": {}, "$ref": "#/$defs/x"}, "$ref #/$defs/x: not found"),
     ],
 )
 def test_check_finds(

@@ -49,7 +49,7 @@ def test_every_row_is_in_one_part_as_it_was(command: Command, file: Path, tmp_pa
     assert sorted(parts["train.csv"] + parts["test.csv"]) == sorted(rows())
     assert sum(",1,u" in line for line in parts["test.csv"]) == 5  # a quarter, as in the file
     assert "0.250" in out
-    assert "nothing is in two parts (ExactDuplicateCheck)" in out
+    assert "no leakage between parts (ExactDuplicateCheck)" in out
 
 
 def test_the_same_again_whatever_the_order(command: Command, file: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_groups_stay_together(command: Command, file: Path, tmp_path: Path) -> N
         {line.rsplit(",", 2)[1] for line in lines} for lines in parts_of(tmp_path / "p").values()
     ]
     assert not authors[0] & authors[1]
-    assert "nothing is in two parts (ExactDuplicateCheck, GroupLeakageCheck)" in out
+    assert "no leakage between parts (ExactDuplicateCheck, GroupLeakageCheck)" in out
 
 
 def test_in_time(command: Command, file: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_more_than_two_labels_need_no_map_without_stratification(
     path.write_text("text,label\n" + "".join(f"row {i**3},{'abc'[i % 3]}\n" for i in range(30)))
     code, out, _ = command("split", path, "--out", tmp_path / "p", "--no-stratify")
     assert code == 0
-    assert "labels not counted (" in out
+    assert "labels not checked (" in out
     assert "positive  share" not in out
     code, _, err = command("split", path, "--out", tmp_path / "q")
     assert code == 2
@@ -189,7 +189,7 @@ def test_rows_without_a_text_are_not_kept_together(command: Command, tmp_path: P
     code, out, _ = command("split", path, "--out", tmp_path / "p", *options)
     assert code == 0
     assert [len(lines) for lines in parts_of(tmp_path / "p", "text,label\n").values()] == [20, 20]
-    assert "nothing is in two parts" in out
+    assert "no leakage between parts" in out
     assert "rows without text, not compared: 40" in out
     assert "kept together: texts that share at least 0.7 of their 5-character n-grams" in out
 
@@ -217,7 +217,7 @@ class TestDuplicates:
     ) -> None:
         code, out, _ = command("split", copies, "--out", tmp_path / "p")
         assert code == 0
-        assert "in two parts: LK001 ExactDuplicateCheck: 16 copies" in out
+        assert "leakage between parts: LK001 ExactDuplicateCheck: 16 copies" in out
         assert "error" not in out
         assert "--keep-duplicates-together" in out
 
@@ -225,7 +225,7 @@ class TestDuplicates:
         options = ("--keep-duplicates-together", "--sizes", "train=0.5,test=0.5")
         code, out, _ = command("split", copies, "--out", tmp_path / "p", *options)
         assert code == 0
-        assert "nothing is in two parts (ExactDuplicateCheck, NearDuplicateCheck)" in out
+        assert "no leakage between parts (ExactDuplicateCheck, NearDuplicateCheck)" in out
         texts = [
             set(tables.read_table(tmp_path / "p" / f"{part}.jsonl", texts=["text"])["text"])
             for part in ("train", "test")
@@ -281,7 +281,10 @@ def test_refused(
 def test_one_file_at_a_time(command: Command, file: Path, tmp_path: Path) -> None:
     (tmp_path / "also.csv").write_bytes(file.read_bytes())
     code, _, err = command("split", tmp_path / "al*.csv", "--out", tmp_path / "p")
-    assert (code, err) == (2, f"error: {tmp_path / 'also.csv'}: one file is split at a time\n")
+    assert (code, err) == (
+        2,
+        f"error: {tmp_path / 'also.csv'}: only one file can be split at a time\n",
+    )
     code, _, err = command("split", tmp_path / "no.csv", "--out", tmp_path / "p")
     assert (code, err) == (2, f"error: {tmp_path / 'no.csv'}: no such file\n")
 

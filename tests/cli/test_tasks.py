@@ -30,7 +30,7 @@ answer = "a"
 def test_list_says_what_comes_along(command: Command, as_json: Callable[..., Any]) -> None:
     code, out, _ = command("tasks", "list")
     assert code == 0
-    assert "capitals_open   completion      comes along" in out
+    assert "capitals_open   completion      included" in out
     names = {task["name"]: task for task in as_json("tasks", "list")["tasks"]}
     assert names["gsm8k"]["needs_data"] is True
     assert names["capitals"]["response_type"] == "loglikelihoods"
@@ -146,7 +146,7 @@ class TestCheck:
         (corpus / "below" / "a.txt").unlink()
         code, _, err = command("tasks", "check", quiz, "--corpus", corpus)
         assert code == 2
-        assert "there is no txt, CSV, TSV, JSONL or Parquet file" in err
+        assert "no txt, CSV, TSV, JSONL or Parquet file" in err
 
     def test_a_corpus_without_the_items_is_fine(self, command: Command, quiz: Path) -> None:
         other = quiz.parent / "other.csv"
@@ -160,7 +160,7 @@ class TestCheck:
         code, out, _ = command(*arguments)  # the questions have no run of 13 words
         assert code == 0
         assert "items in the corpus  skipped" in out
-        assert "not looked for: 6 items without a run of 13 words" in out
+        assert "not searched: 6 items with fewer than 13 words" in out
 
     def test_examples_of_other_prompts_are_warnings(self, command: Command, quiz: Path) -> None:
         def shown(seed: int) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class TestCheck:
         code, out, _ = command(*arguments)
         assert code == 0
         lines = [line.split("  ")[0] for line in out.splitlines() if "warning" in line]
-        assert lines == ["items that other prompts ask"]
+        assert lines == ["items repeated in other prompts"]
         assert "examples that ask the same" in out
         assert command(*arguments, "--strict")[0] == 1
 

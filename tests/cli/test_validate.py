@@ -87,7 +87,7 @@ def test_aliases_that_stand_for_gigabytes(command: Command, tmp_path: Path) -> N
     code, out, err = command("validate", path)
     assert (code, out) == (2, "")
     assert err == (
-        f"error: {path}: not YAML: line 7: aliases stand for more than 10000000 characters\n"
+        f"error: {path}: not YAML: line 7: aliases expand to more than 10000000 characters\n"
     )
 
 
@@ -123,7 +123,7 @@ def test_json(command: Command, tmp_path: Path) -> None:
         ("", "file.json"),
         ("{", "malformed JSON"),
         ('{"a": NaN}', "NaN is not JSON"),
-        ("[1]", "its schema is unknown; name one of manifest.v1.json"),
+        ("[1]", "its schema is unknown; use one of manifest.v1.json"),
         ('{"code_versions": {}, "schema_version": "v9"}', "its schema_version 'v9'"),
     ],
 )
@@ -155,7 +155,7 @@ def test_no_file(command: Command, tmp_path: Path) -> None:
 def test_a_folder(command: Command, tmp_path: Path) -> None:
     code, _, err = command("validate", tmp_path)
     assert code == 2
-    assert "is a folder; name files in it, or inspect it with eval-toolkit doctor" in err
+    assert "is a folder; pass files in it, or inspect it with eval-toolkit doctor" in err
 
 
 def test_unknown_schema(command: Command, tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ def test_prints_an_address_that_answers_and_ends_with_130(tmp_path: Path) -> Non
         process.wait()
     assert process.returncode == 130
     assert out == ""
-    assert [line for line in err.splitlines() if line] == ["Ctrl-C ends the viewer", "interrupted"]
+    assert [line for line in err.splitlines() if line] == [
+        "press Ctrl-C to stop the viewer",
+        "interrupted",
+    ]
     assert address.query.removeprefix("token=") not in err
 
 

@@ -116,13 +116,13 @@ _PROCESSES = {
     "kill by group and thread": "call(234, 131, SENTINEL, SENTINEL, 9)",
     "queue a signal": "call(129, 138, SENTINEL, 9, bytes(128))",
     "signal by a file": "signal.pidfd_send_signal(os.pidfd_open(SENTINEL), 9)",
-    "have a signal sent": (
+    "trigger a signal": (
         "r, w = os.pipe(); fcntl.fcntl(r, fcntl.F_SETOWN, SENTINEL)\n"
         "fcntl.fcntl(r, 10, 9)\n"
         "fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK); os.write(w, b'x')"
     ),
-    "have a signal sent to a thread": "r, w = os.pipe(); fcntl.fcntl(r, 15, struct.pack('ii', 1, SENTINEL))",
-    "have a signal sent by a device": (
+    "trigger a signal to a thread": "r, w = os.pipe(); fcntl.fcntl(r, 15, struct.pack('ii', 1, SENTINEL))",
+    "trigger a signal by a device": (
         "a, b = socket.socketpair(); fcntl.ioctl(a, 0x8901, struct.pack('i', SENTINEL))"
     ),
     "a lease": "fcntl.fcntl(os.open(os.__file__, 0), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
@@ -243,7 +243,7 @@ HIDDEN = {
 """Programs that write more than they may where a look at their folder does not find it."""
 
 HARMLESS = {
-    "a file of its own": "open('x', 'w').write('y'); assert open('x').read() == 'y'",
+    "save the right one as a separate file": "open('x', 'w').write('y'); assert open('x').read() == 'y'",
     "a temporary file": "import tempfile\nwith tempfile.NamedTemporaryFile() as f: f.write(b'x')",
     "a database": "import sqlite3; sqlite3.connect('x.db').execute('create table t (a)')",
     "threads": "import threading; t = threading.Thread(target=print); t.start(); t.join()",

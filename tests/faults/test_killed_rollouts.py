@@ -230,7 +230,7 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
         out, err = process.communicate(timeout=600)
         assert process.returncode == 130
         assert (
-            f"finished answers are kept in {tmp_path / 'r'}; run the same command again to resume"
+            f"finished answers are stored in {tmp_path / 'r'}; run the same command again to resume"
             in err
         )
         assert "Traceback" not in err
@@ -243,7 +243,7 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
             check=True,
             timeout=900,
         )
-    assert f"{20 - kept} requests asked, {kept} cached answers" in done.stdout
+    assert f"{20 - kept} requests sent, {kept} cached answers" in done.stdout
     assert Run.open(tmp_path / "r").manifest["counts"]["n_requests"] == 20
 
 
@@ -276,4 +276,4 @@ def test_a_limit_of_the_system_is_no_usage_error(seeds: Path, tmp_path: Path) ->
             command(many, server, out), capture_output=True, text=True, check=True, timeout=900
         )
     assert 0 < kept < 200
-    assert f"{200 - kept} requests asked, {kept} cached answers" in done.stdout
+    assert f"{200 - kept} requests sent, {kept} cached answers" in done.stdout

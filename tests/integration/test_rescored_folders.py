@@ -42,7 +42,7 @@ def run_of(answer: str, folder: Path) -> Run:
 
 def test_the_answers_of_another_run_stay(tmp_path: Path) -> None:
     one, other = run_of("1", tmp_path / "a"), run_of("3", tmp_path / "b")
-    with pytest.raises(ArtifactError, match="b: holds a run already; choose another folder"):
+    with pytest.raises(ArtifactError, match="b: already contains a run; choose another folder"):
         rescore(one, tmp_path / "b", task=quiz())
     answers = [done.response.text for done in outcomes_of(Run.open(other.path))]
     assert answers == ["3"] * 5

@@ -285,7 +285,7 @@ class TestMadeDifferently:
         assert found.version_changes == {}
         assert found["seeds", "m", "attack_success"].delta == -1.0
         assert found.notes == (
-            "target: m in both, set up differently",
+            "target: m in both, with different settings",
             "system prompt: none in A, Be kind. in B",
             "rollouts per seed: 1 in A, 2 in B",
             "scored in A alone: refusal",
@@ -335,7 +335,10 @@ class TestCutShort:
             cell = found["goals", part, "whole", "attack_success"]
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
-            assert "the table of failures by turn (`eval-toolkit compare`" in cell.reason
+            assert (
+                "for the paired difference of failures see the table by turn (`eval-toolkit compare`, `rollouts.compare_survival`)"
+                in cell.reason
+            )
             assert cell.higher_is_better is False
         assert found["goals", "whole", "asr@3"].status == "skipped"
         assert found["goals", "whole", "toxicity_probe_mean"].status == "ok"

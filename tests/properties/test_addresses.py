@@ -72,9 +72,9 @@ def test_an_address_may_be_written_loosely(text: str, expected: Address) -> None
 @each(
     ("text", "why"),
     [
-        ("", "names no metric"),
-        ("@ fold=1", "names no metric"),
-        ("f1 @ fold=1 / ", "no system follows"),
+        ("", "it has no metric"),
+        ("@ fold=1", "it has no metric"),
+        ("f1 @ fold=1 / ", "no system after the slash"),
         ("f1 @ a=", "a value is missing"),
         ("f1 @ a=1&a=2", "names 'a' twice"),
         ("f1 @ a=1&b", "must read like"),

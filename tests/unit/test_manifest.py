@@ -143,7 +143,11 @@ def test_git_is_asked_where_told(tmp_path):
         ({"run_id": ""}, InvalidInputError, "`run_id` is ''; a run needs a name"),
         ({"source_roles": [{"source": "a"}]}, InvalidInputError, r"source_roles\[0\] has no role"),
         ({"required_source_roles": ["train"]}, InvalidInputError, "no source has the role 'train'"),
-        ({"guardrails": {}}, InvalidInputError, "`guardrails` is empty; leave it out"),
+        (
+            {"guardrails": {}},
+            InvalidInputError,
+            "`guardrails` is empty; omit it or give at least one",
+        ),
         ({"guardrails": {"a": ""}}, InvalidInputError, "`guardrails` has 'a': ''; both must say"),
         ({"guardrails": "no retuning"}, InvalidTypeError, "`guardrails` must map names to rules"),
         (

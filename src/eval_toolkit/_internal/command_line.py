@@ -1,4 +1,4 @@
-"""Which command line is running, for the manifests of the runs it makes."""
+"""The command line recorded in the manifests of runs."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ _COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 @contextmanager
 def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
-    """Let manifests made in the block say which command line they come from.
+    """Record a command line in the manifests made within the block.
 
     Parameters
     ----------
     program : str
         Name of the program.
     args : sequence of str
-        Its arguments; secrets in them are redacted when the manifest is written.
+        Arguments of the program; secrets are redacted when the manifest is written.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
 
 
 def capture_command() -> str:
-    """Return the command line that is running, as a shell reads it; empty outside of one.
+    """Return the running command line, quoted for a shell; empty outside of one.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Environment variables that hold secrets: kept from child processes and from ``/proc/self/environ``."""
+"""Environment variables with secrets: removed from child processes and ``/proc/self/environ``."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ __all__ = ["child_environment", "hide_secrets", "secret_variables"]
 
 
 def secret_variables() -> dict[str, str]:
-    """Return the environment variables whose names say that they hold a key, token or password.
+    """Return the environment variables whose names indicate a key, token or password.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def secret_variables() -> dict[str, str]:
 
 
 def child_environment(others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child process: this one's without secrets, and `others`."""
+    """Return the environment of a child process: the current one without secrets, plus `others`."""
     kept = {name: value for name, value in os.environ.items() if not _is_secret(name)}
     return {**kept, **(others or {})}
 
@@ -33,7 +33,7 @@ def _is_secret(name: str) -> bool:
 
 
 def hide_secrets() -> None:
-    """Overwrite secrets in the memory from which Linux shows a process's environment.
+    """Overwrite secrets in the memory that Linux shows as a process's environment.
 
     `os.environ` keeps them. Children that are started without an environment of their own do not
     get them, and neither does who may read ``/proc/PID/environ``. For commands: a process that

@@ -1,4 +1,4 @@
-"""Any table in memory: pandas, polars or pyarrow through narwhals, or a plain dict of columns.
+"""Tables in memory: pandas, polars or pyarrow through narwhals, or a dict of columns.
 
 No dataframe library is imported here; a frame that is passed in was made by one already loaded.
 """
@@ -28,7 +28,7 @@ def _wrapped(frame: Any) -> Any:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
         raise InvalidInputError(
-            f"`df` has two columns of one name: {' '.join(str(error).split())}"
+            f"`df` has two columns with the same name: {' '.join(str(error).split())}"
         ) from None
     except TypeError:
         raise InvalidTypeError(
@@ -44,7 +44,7 @@ def names(frame: Any) -> list[str]:
 
 
 def n_rows(frame: Any) -> int:
-    """Return the number of rows; the columns of a dict must agree on it."""
+    """Return the number of rows; all columns of a dict must have the same length."""
     wrapped = _wrapped(frame)
     if wrapped is not None:
         return len(wrapped)
@@ -55,7 +55,7 @@ def n_rows(frame: Any) -> int:
 
 
 def column(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column as an array; text comes as objects, with None or NaN where it is missing.
+    """Return a column as an array; text becomes objects, with None or NaN for missing values.
 
     Integers stay integers: as objects where some are missing or too large for numpy.
     """
@@ -98,7 +98,7 @@ def _series(series: Any) -> NDArray[Any]:
 
 
 def _rounded(values: Sequence[Any]) -> bool:
-    """Say whether integers lose digits as floats, which is what 2**63 beside -1 becomes."""
+    """Return whether integers were rounded to floats, e.g. 2**63 next to -1."""
     return isinstance(values, (list, tuple)) and any(
         isinstance(value, (int, np.integer)) and int(float(value)) != value for value in values
     )
@@ -109,7 +109,7 @@ def _objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def take(frame: Any, rows: Any) -> Any:
-    """Return the rows at these positions (or under this mask), as a frame of the same kind."""
+    """Return the rows at these positions (or under this mask), as a frame of the same type."""
     at = _positions(rows, n_rows(frame))
     wrapped = _wrapped(frame)
     if wrapped is None:
@@ -132,13 +132,13 @@ def _positions(rows: Any, n: int) -> IntArray:
     outside = (at < 0) | (at >= n)
     if outside.any():
         raise InvalidInputError(
-            f"`rows` names row {at[np.argmax(outside)]}; the frame has rows 0 to {n - 1}"
+            f"`rows` contains row {at[np.argmax(outside)]}; the frame has rows 0 to {n - 1}"
         )
     return at.astype(np.int64)
 
 
 def select(frame: Any, columns: Sequence[str]) -> Any:
-    """Return some of the columns, as a frame of the same kind."""
+    """Return some of the columns, as a frame of the same type."""
     wrapped = _wrapped(frame)
     if wrapped is None:
         return {name: frame[name] for name in columns}
@@ -146,7 +146,7 @@ def select(frame: Any, columns: Sequence[str]) -> Any:
 
 
 def with_column(frame: Any, name: str, values: NDArray[Any]) -> Any:
-    """Return the frame with a column added or replaced; the frame itself stays as it was."""
+    """Return the frame with a column added or replaced; the input is not changed."""
     wrapped = _wrapped(frame)
     if wrapped is None:
         return {**frame, name: values}
@@ -160,7 +160,7 @@ def with_column(frame: Any, name: str, values: NDArray[Any]) -> Any:
 
 
 def concat(frames: Sequence[Any]) -> Any:
-    """Return frames of one kind and equal columns one below the other."""
+    """Concatenate frames of the same type with equal columns."""
     if isinstance(frames[0], Mapping):
         return {
             name: np.concatenate([column(frame, name) for frame in frames]) for name in frames[0]
@@ -171,12 +171,12 @@ def concat(frames: Sequence[Any]) -> Any:
 
 
 def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
-    """Return columns as a frame: of the named library, or of the first one that is installed.
+    """Return columns as a frame of the named library, or of the first installed one.
 
     Parameters
     ----------
     columns : mapping of str to array-like
-        Equal lengths.
+        Columns of equal length.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
         "columns" keeps the dict. By default the first of the four that can be imported.
     """
@@ -191,8 +191,8 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
             return library.DataFrame(dict(columns))
         except UnicodeEncodeError as error:
             raise InvalidInputError(
-                f"{error.object[:60]!a} holds half of a surrogate pair, which a pandas frame cannot; "
-                "use backend='columns'"
+                f"{error.object[:60]!a} contains half of a surrogate pair, which pandas does not "
+                "support; use backend='columns'"
             ) from None
     typed = {}
     for name, values in columns.items():
@@ -207,7 +207,7 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
             ) from None
         except (TypeError, ValueError) as error:  # both libraries' own errors are these too
             raise InvalidInputError(
-                f"column {name!r} holds values of several types, which a {chosen} frame cannot; "
+                f"column {name!r} holds values of several types, which {chosen} does not support; "
                 "use backend='pandas' or backend='columns'"
             ) from error
     return library.DataFrame(typed) if chosen == "polars" else library.table(typed)

@@ -1,4 +1,4 @@
-"""Identity: sha256 of files, texts, JSON, rows and objects. Nothing else in the package hashes."""
+"""Hashes of files, texts, JSON, rows and objects; the only module that computes them."""
 
 import copyreg
 import hashlib
@@ -26,16 +26,16 @@ _CHUNK = 1 << 20
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 _VOLATILE = frozenset({"_stop_words_id", "cv_results_", "refit_time_"})
-"""Attributes of scikit-learn that hold a memory address or a stopwatch reading."""
+"""Attributes of scikit-learn objects with memory addresses or timings."""
 
 
 def sha256_text(text: str) -> str:
-    """Return the sha256 of a text's UTF-8 bytes; lone surrogates are hashed as they are."""
+    """Return the sha256 of a text's UTF-8 bytes; lone surrogates are encoded too."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sha256_file(path: str | Path) -> str:
-    """Return the sha256 of a file, read in pieces."""
+    """Return the sha256 of a file, read in chunks."""
     digest = hashlib.sha256()
     with open_regular(path) as stream:
         while piece := stream.read(_CHUNK):
@@ -44,7 +44,7 @@ def sha256_file(path: str | Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON does not know as what it does: arrays in full, the rest as text."""
+    """Return a JSON value for an object: arrays in full, other types as text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -61,7 +61,7 @@ def canonical_json(payload: Any) -> str:
 
 
 def canonical_value(value: Any) -> Any:
-    """Return a value in JSON types, equal numbers as one: a whole float becomes an int.
+    """Return a value in JSON types; equal numbers become identical, so 1.0 becomes 1.
 
     A table's integers turn into floats as soon as one of them is missing, and what a row is known
     by must not depend on the other rows.
@@ -93,8 +93,8 @@ def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
     hashes : sequence of str
         Content hash of each row.
     *told_apart : iterables with one sortable value per row
-        Equal rows are numbered in the order of these, the first deciding first; only rows that
-        agree in all of them are numbered by position.
+        Keys that order equal rows, the first key first; only rows with equal keys are ordered by
+        position.
     """
     keys = list(zip(hashes, *told_apart, strict=True))
     seen: dict[str, int] = {}
@@ -107,7 +107,7 @@ def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
 
 
 def object_digest(value: Any) -> str | None:
-    """Return the sha256 of an object and all it is made of, equal in every process.
+    """Return the sha256 of an object and its parts, equal in every process.
 
     The parts are those that `copy.copy` would copy; nothing is pickled. Named functions and classes
     count by name, lambdas and local functions by their code.
@@ -168,7 +168,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
 
 
 def _taken_apart(value: Any) -> tuple[str, Any]:
-    """Return what kind of object it is, and its parts."""
+    """Return the type of an object, and its parts."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if type(value) in (dict, list, tuple, set, frozenset):
         return kind, value

@@ -201,7 +201,7 @@ _ROOT = "eval_toolkit."
 
 
 class _Alias:
-    """Loads a module under its old name: the module at its new home, as it is there."""
+    """Loader that returns the module at its new location under its old name."""
 
     def __init__(self, home: str) -> None:
         self._module = import_module(home)
@@ -211,7 +211,7 @@ class _Alias:
         return self._module
 
     def get_code(self, fullname: str) -> Any:
-        """Return what ``python -m`` runs under the old name."""
+        """Return the code that ``python -m`` runs under the old name."""
         return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
 
     def exec_module(self, module: ModuleType) -> None:
@@ -225,7 +225,7 @@ class _Alias:
 
 
 class _OldNames:
-    """Finds modules by their old names."""
+    """Finder for modules by their old names."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith(_ROOT):
@@ -258,7 +258,7 @@ def elsewhere(module: str, name: str) -> Any:
 
 
 def find_moved() -> None:
-    """Let the old names of modules be imported.
+    """Install the import hook for old module names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is imported when it is needed: optional dependencies, and names that few callers use."""
+"""Lazy imports: optional dependencies, and rarely used names."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ __all__ = ["names_on_use", "require"]
 
 
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
-    """Import and return ``module``, or say which extra provides it.
+    """Import and return ``module``, or raise an error that names the extra which provides it.
 
     Parameters
     ----------
     module : str
         Dotted name of the module.
     feature : str
-        What needs it, in the words of the user (``"Scorecard.to_pandas"``).
+        Feature that needs the module, as the user knows it (``"Scorecard.to_pandas"``).
     extra : str, optional
-        The extra of eval-toolkit that installs it; None for packages we only use when present.
+        Extra of eval-toolkit that installs the module; None for packages without an extra.
 
     Raises
     ------
@@ -45,12 +45,12 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
 
 
 def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports some of its names when they are used.
+    """Return a ``__getattr__`` that imports some of a package's names on first use.
 
     Parameters
     ----------
     package : str
-        Its dotted name.
+        Dotted name of the package.
     homes : mapping of str to str
         Module of the package, or the dotted name of one elsewhere, and the names that come from
         it, with spaces between them. Names that have moved are found as well.

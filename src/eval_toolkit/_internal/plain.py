@@ -1,4 +1,4 @@
-"""Any payload in the types that JSON knows; what has no place there is the caller's to decide."""
+"""Conversion of values to plain JSON types."""
 
 import dataclasses
 import math
@@ -15,13 +15,13 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["csv_text", "plain", "where", "whole_text"]
 
 Place = tuple[str, ...]
-"""Keys from the top down."""
+"""Path of keys from the root."""
 Absent = Callable[[Any, Place], Any]
-"""What stands for a number that is not finite or a value that is missing."""
+"""Replacement for a missing value or a number that is not finite."""
 
 
 def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
-    """Return a value in plain JSON types: dict, list, str, int, float, bool or None.
+    """Return a value as plain JSON types: dict, list, str, int, float, bool or None.
 
     Parameters
     ----------
@@ -29,9 +29,10 @@ def plain(value: Any, absent: Absent = lambda value, place: None, place: Place =
         Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
         objects with ``to_dict``; anything else becomes ``str(value)``.
     absent : callable, optional
-        Given NaN, an infinity or NaT and its place; None takes their place by default.
+        Returns the replacement of NaN, an infinity or NaT, given the value and its path; None by
+        default.
     place : tuple of str
-        Where the value lies in the payload.
+        Path of the value in the payload.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def _plain_container(value: Any, absent: Absent, place: Place) -> Any:
 
 
 def _is_plain(values: Sequence[Any]) -> bool:
-    """Return whether nothing in a list needs a change: a million scores are one look."""
+    """Return whether a list needs no conversion, checked quickly for long lists."""
     kinds = set(map(type, values))
     if kinds <= {str, int, bool, type(None)}:
         return True
@@ -109,12 +110,12 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
 
 
 def where(place: Place) -> str:
-    """Return a place in words, for messages."""
+    """Return a path as text, for messages."""
     return f"the value at {' → '.join(place)}" if place else "the payload"
 
 
 def whole_text(text: str) -> str:
-    r"""Return a text that can be written down: half a surrogate pair becomes the replacement sign.
+    r"""Return a text that can be encoded: lone surrogates become the replacement character.
 
     Examples
     --------
@@ -131,11 +132,11 @@ def whole_text(text: str) -> str:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, also in wide letters."""
+"""Characters that start a formula in spreadsheets, including full-width forms."""
 
 
 def csv_text(text: str) -> str:
-    """Return a text for a cell of CSV: what a spreadsheet would run has an apostrophe before it.
+    """Return a text for a CSV cell, prefixed with an apostrophe if it looks like a formula.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Secrets out of what is written: known by the key above them, the name before them, their look."""
+"""Redaction of secrets, recognised by their key, by the name before them, or by their format."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ _SECRET_WORDS = frozenset(
     | {"jwt", "passcode", "passphrase", "passwd", "password", "passwords", "pwd", "secret"}
     | {"secrets", "token"}
 )
-"""A name that ends in one of these is a secret's, whatever comes before it …"""
+"""Endings of names that always denote a secret …"""
 _OWNERS = frozenset(
     {"access", "account", "admin", "api", "app", "auth", "client", "consumer", "database", "db"}
     | {"deploy", "encryption", "host", "license", "login", "mail", "master", "private", "proxy"}
@@ -27,15 +27,15 @@ _OWNERS = frozenset(
     | {"groq", "hf", "huggingface", "mistral", "openai", "openrouter", "postgres", "redis"}
     | {"slack", "stripe", "together", "wandb"}
 )
-"""… and in these when one of the owners comes before it: `sort_key` and `second_pass` are none."""
+"""… and endings that denote one only after an owner: not `sort_key` or `second_pass`."""
 _OWNED_WORDS = frozenset({"key", "keys", "pass", "tokens"})
 _IN_AN_ADDRESS = frozenset({"key", "sig", "signature", "code"})
-"""Secrets in the query of an address alone: ``?sig=…``."""
+"""Names of secrets in the query of a URL only: ``?sig=…``."""
 _OF_TEXT = frozenset(
     {"bos", "cls", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "pad"}
     | {"per", "sep", "special", "start", "stop", "unk"}
 )
-"""`eos_token` and `max_token` are about texts."""
+"""Names such as `eos_token` and `max_token` do not denote secrets."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NAME = re.compile(
@@ -74,7 +74,7 @@ _HINT = re.compile(
     r"sk-|hf_|gh[pousr]_|github_pat|glpat-|xox|AKIA|ASIA|AIza|eyJ|://|-----BEGIN"
     r"|(?i:key|token|pass|pwd|secret|auth|cookie|credential|jwt|bearer|basic|[?&](?:sig|code))"
 )
-"""Every secret in a text has one of these in it or before it: most texts have none."""
+"""Substrings of which every text with a secret contains at least one; most texts have none."""
 _NO_SECRETS = frozenset({"", "none", "null", "true", "false", "str", "bytes", "int", "any"})
 
 
@@ -84,14 +84,14 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     Parameters
     ----------
     payload : object
-        Dicts, lists and texts at any depth; other values are returned as they are, and so are
+        Dicts, lists and texts at any depth; other values are returned unchanged, as are
         ``unit_ids``, which must agree with the records.
     keys : bool, default True
-        Take the keys of dicts as names of settings: every text under a key that names a secret
-        (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is replaced, whatever it
-        looks like, and a key that is a secret itself too. ``max_tokens``, ``tokenizer`` and
-        ``api_key_env`` are no secrets. With False the keys are the names of slices, scorers and
-        metrics: they say nothing and stay as they are.
+        Whether the keys of dicts are names of settings: a text under a key that denotes a secret
+        (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is replaced regardless of its
+        format, and so is a key that is itself a secret. ``max_tokens``, ``tokenizer`` and
+        ``api_key_env`` do not denote secrets. With False the keys are names of slices, scorers and
+        metrics and are not interpreted.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
 
 
 def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return results without secrets: by key in the configuration, by name and look elsewhere.
+    """Return results without secrets: by key in the configuration, by name and format elsewhere.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(failure: BaseException) -> str:
-    r"""Return what an exception says, on one line, not too long, and without secrets.
+    r"""Return the message of an exception on one line, truncated and without secrets.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _redacted_mapping(payload: Mapping[Any, Any], keys: bool) -> dict[Any, Any]:
 
 
 def _new_name(name: str, taken: Mapping[Any, Any]) -> str:
-    """Return the name, numbered where another key became the same: nothing may get lost."""
+    """Return the redacted name, numbered if another key has the same one."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1
@@ -187,7 +187,7 @@ def _redacted_text(text: str) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Return the text without what follows the name of a secret: ``password=…``, ``--token …``."""
+    """Return a text without the values after names of secrets: ``password=…``, ``--token …``."""
     pieces, done = [], 0
     for match in _NAME.finditer(text):
         if match.start() < done or not _announces_a_secret(match):
@@ -212,14 +212,14 @@ def _announces_a_secret(match: re.Match[str]) -> bool:
 
 
 def _is_no_secret(value: str, name: str) -> bool:
-    """Return whether a value is a blank, a type, or says where the secret comes from."""
+    """Return whether a value is blank, a type, or a reference to the source of a secret."""
     return (
         value.lower() in _NO_SECRETS or value in (name, "*" * len(value)) or value.startswith("$")
     )
 
 
 def _is_random(body: str) -> bool:
-    """Return whether what follows ``sk-`` was drawn and not written.
+    """Return whether the text after ``sk-`` looks random.
 
     A key has a long run of characters with many digits, or one in which upper case, lower case
     and digits change all the time; "sk-learn-TfidfLogReg-v2" is words.
@@ -235,7 +235,7 @@ def _is_mixed(run: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name in lower case, without a number at its end."""
+    """Return the words of a name in lower case, without a trailing number."""
     words = [word.lower() for word in _WORD.findall(name)]
     while words and words[-1].isdigit():
         words.pop()
@@ -243,7 +243,7 @@ def _words(name: str) -> list[str]:
 
 
 def names_a_secret(key: str) -> bool:
-    """Return whether a name is that of a key, a token or a password."""
+    """Return whether a name denotes a key, a token or a password."""
     owner, last = ["", "", *_words(key)][-2:]
     if last == "token" and owner in _OF_TEXT:
         return False
@@ -255,7 +255,7 @@ def _is_secret_flag(item: Any) -> bool:
 
 
 def _blank(value: Any) -> Any:
-    """Return the value with every text in it gone; numbers and flags stay."""
+    """Return the value with all texts blanked; numbers and booleans are kept."""
     if isinstance(value, (str, bytes)):
         return REDACTED if value else value
     if isinstance(value, Mapping):

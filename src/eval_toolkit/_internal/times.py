@@ -1,4 +1,4 @@
-"""One reading of times for splitters and checks: numbers, dates, ISO 8601 text."""
+"""Parsing of times for splitters and checks: numbers, dates, ISO 8601 text."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -20,18 +20,18 @@ Clock: TypeAlias = Literal["number", "date", "date with a time zone"]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times of a column: of one kind, so that sorting them is sorting by time."""
+    """Times of a column, all of one kind, so that they can be ordered."""
 
     name: str
     n: int
     kind: Clock
     rows: IntArray
-    """The rows that have a time."""
+    """Rows with a time."""
     values: NDArray[Any]
-    """Theirs: numbers, or datetime64 (in UTC where there is a zone)."""
+    """Times of these rows: numbers, or datetime64 (in UTC if they have a time zone)."""
 
     def complete(self) -> NDArray[Any]:
-        """Return one time per row, or say which row has none."""
+        """Return one time per row, or raise for the first row without one."""
         if len(self.rows) < self.n:
             row = int(np.setdiff1d(np.arange(self.n), self.rows)[0])
             raise InvalidInputError(f"{self.name}[{row}] is missing; every row needs a time")
@@ -39,14 +39,14 @@ class Times:
 
 
 def read_times(values: NDArray[Any], name: str) -> Times:
-    """Return the times in an array and the rows that have one.
+    """Return the times in an array, and the rows that have one.
 
     Parameters
     ----------
     values : ndarray
-        Finite numbers, dates, timestamps or ISO 8601 text; None, NaN or NaT where one is missing.
+        Finite numbers, dates, timestamps or ISO 8601 text; None, NaN or NaT if missing.
     name : str
-        The column, for messages.
+        Name of the column, for messages.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def read_times(values: NDArray[Any], name: str) -> Times:
 
 
 def _numbers(values: NDArray[Any], rows: IntArray, name: str) -> NDArray[Any]:
-    """Return finite numbers that can be subtracted: int64 where they fit, else float64."""
+    """Return finite numbers that can be subtracted: int64 if they fit, else float64."""
     if values.dtype.kind not in "iuf":  # integers beyond 64 bits
         values = values.astype(np.float64)
     infinite = ~np.isfinite(values)
@@ -99,7 +99,7 @@ def _kind(moment: Any) -> Clock:
 
 
 def _moment(value: Any, where: str) -> Any:
-    """Return one time as a number or a datetime."""
+    """Convert one time to a number or a datetime."""
     if isinstance(value, np.datetime64):
         value = value.astype("M8[us]").item()
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Input validation: one clear line naming the argument, the row, the rule and the value.
+"""Input validation: messages name the argument, the row, the rule and the value.
 
 Every public function of the numbers layer starts by calling one or two of these. They return
 canonical arrays, so that kernels never check anything again.
@@ -57,11 +57,11 @@ _NOT_NUMBERS = (
     np.complexfloating,
     type(np.ma.masked),
 )
-"""What ``float`` would parse, count in nanoseconds, cut to the real part, or turn into NaN."""
+"""Types that ``float`` would parse, truncate or turn into NaN."""
 
 
 def as_float(value: Any) -> float:
-    """Return ``float(value)``; raise TypeError for text, dates and complex numbers too."""
+    """Return ``float(value)``; raise TypeError for text, dates and complex numbers."""
     if isinstance(value, _NOT_NUMBERS):
         raise TypeError(f"{value!r} is not a real number")
     return float(value)
@@ -70,7 +70,7 @@ def as_float(value: Any) -> float:
 def as_array(
     values: ArrayLike, name: str, *, shape: str = "1-D", dtype: type | None = None
 ) -> NDArray[Any]:
-    """Return ``values`` as an array; rows of different lengths and masked entries are refused."""
+    """Return ``values`` as an array; reject rows of different lengths and masked entries."""
     try:
         array = np.asarray(values, dtype=dtype)
     except ValueError:
@@ -182,7 +182,7 @@ def probability_pair(
 
 
 def sample_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return non-negative weights that do not sum to zero, or None when none were given."""
+    """Return non-negative weights that do not sum to zero, or None if none are given."""
     if sample_weight is None:
         return None
     weights = vector(sample_weight, "sample_weight")
@@ -194,7 +194,7 @@ def sample_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None
             f"sample_weight[{row}] is {weights[row]}; weights must not be negative"
         )
     if not weights.any():
-        raise InvalidInputError("`sample_weight` is all zero; at least one row must count")
+        raise InvalidInputError("`sample_weight` is all zero; at least one weight must be positive")
     return weights
 
 
@@ -209,7 +209,7 @@ def both_classes(labels: BoolArray, metric: str, weights: FloatArray | None = No
 
 
 def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArray, int]:
-    """Return group codes 0..k-1 in sorted order of the group ids, and their number k."""
+    """Return group codes 0..k-1 in sorted order of the group ids, and the number of groups."""
     array = identifiers(groups, name)
     if len(array) != n:
         raise InvalidInputError(f"`{name}` has {len(array)} rows but the data has {n}")
@@ -228,7 +228,7 @@ def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArr
 
 
 def identifiers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return ids as a 1-D array: of a plain numpy type if they come in one, else of objects."""
+    """Return ids as a 1-D array: of a plain numpy type if possible, else of objects."""
     # Lists as objects: numpy would make text of 1 and of NaN beside a string.
     array = _one_dimensional(values, name, None if hasattr(values, "__array__") else object)
     return array if array.dtype.kind in "biufmMUS" else array.astype(object)
@@ -250,7 +250,7 @@ def object_codes(values: NDArray[Any], name: str) -> tuple[list[Any], IntArray]:
 
 
 def _ranks(values: list[Any]) -> IntArray:
-    """Return the place of each of several distinct values: numbers first, then type by type."""
+    """Return the ranks of distinct values: numbers first, then other types by name."""
     by_kind: dict[str, list[int]] = {}
     for index, value in enumerate(values):
         by_kind.setdefault(_kind(value), []).append(index)
@@ -273,7 +273,7 @@ def _kind(value: Any) -> str:
 
 
 UNLABELED = "unlabeled"
-"""The part that rows without one belong to."""
+"""Part of the rows without a part."""
 
 
 def is_missing(value: Any) -> bool:
@@ -317,7 +317,7 @@ def fraction(value: SupportsFloat, name: str) -> float:
 
 
 def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
-    """Return an int of at least ``low``; booleans and floats are refused."""
+    """Return an int of at least ``low``; reject booleans and floats."""
     if isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"`{name}` must be an integer, got {value!r}")
     try:
@@ -330,7 +330,7 @@ def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
 
 
 def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> int:
-    """Return a number of bins, at most `MAX_BINS`: every bin takes memory, also an empty one."""
+    """Return a number of bins, at most `MAX_BINS`, since even empty bins take memory."""
     result = integer(value, name, low=low)
     if result > MAX_BINS:
         raise InvalidInputError(f"`{name}` is {result:.3g}; it must be at most {MAX_BINS:,}")
@@ -346,7 +346,7 @@ def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def place(given: Any, name: str, *other: type) -> None:
-    """Raise unless it is a path, or of another type that will do."""
+    """Raise unless the argument is a path or of another accepted type."""
     if not isinstance(given, (str, os.PathLike, *other)):
         wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
         raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {' or '.join(wanted)}")

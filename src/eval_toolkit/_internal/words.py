@@ -1,4 +1,4 @@
-"""Numbers and texts as people read them, the same in the terminal, the report and the viewer."""
+"""Formatting of numbers and texts, equal in the terminal, the report and the viewer."""
 
 import math
 import unicodedata
@@ -19,20 +19,20 @@ __all__ = [
 
 _DIGITS = 3
 _MOST_DIGITS = 7
-"""After the point; what would need more is written with an exponent."""
+"""Maximum number of decimals; smaller numbers are written with an exponent."""
 
 
 def formatted(value: float, spec: str = "") -> str:
-    """Return a number in one of the forms of tables and sentences.
+    """Format a number for tables and sentences.
 
     Parameters
     ----------
     value : float
-        What is written.
+        Number to format.
     spec : str, default ""
-        A format of Python, without the differences that rounding errors make and without a negative
-        zero. ``"g%"`` and ``".1f%"`` are percent, ``"p"`` is a p-value, ``"r"`` is every digit, and
-        ``""`` or ``"+"`` has three digits after the point or two figures of a small number.
+        Python format specification; rounding errors and negative zeros are removed. ``"g%"`` and
+        ``".1f%"`` are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or
+        ``"+"`` has three decimals, or two significant digits for small numbers.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def formatted(value: float, spec: str = "") -> str:
 
 
 def fitting(values: Iterable[float | None], sign: str = "") -> str:
-    """Return the form in which several numbers have the same digits, as many as they need.
+    """Return a format with equal digits for several numbers, as many as they need.
 
     Three after the point, or as many as show two figures of the largest of them.
 
@@ -74,7 +74,7 @@ def fitting(values: Iterable[float | None], sign: str = "") -> str:
 
 
 def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
-    """Return a number with some digits, or nothing; what differs by rounding errors reads the same.
+    """Format a number, or return "" for None; rounding errors are removed.
 
     With a sign it says on which side of zero it is, even where its digits do not.
 
@@ -91,7 +91,7 @@ def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
 def value_and_ends(
     value: float | None, low: float | None, high: float | None, spec: str = ""
 ) -> tuple[str, str]:
-    """Return a value and its interval in the same digits, as `fitting` has them; either may be empty.
+    """Format a value and its interval with the same digits, as in `fitting`; either may be empty.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def value_and_ends(
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:
-    """Return how intervals were made; resamples count where the interval of a cell has any.
+    """Describe how intervals were computed; resamples are mentioned if any cell used them.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Ite
 
 
 def without_interval(reason: object) -> str:
-    """Return why there is no interval, opened by these words once.
+    """Return why there is no interval, with the prefix "no interval".
 
     Examples
     --------
@@ -131,7 +131,7 @@ def without_interval(reason: object) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value; one that rounds to nothing is not nothing.
+    """Format a p-value; tiny ones are shown as a bound, not as zero.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def p_value(value: float | None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return a text on one line, with a blank for every character that does not print."""
+    """Return a text on one line, with spaces for nonprintable characters."""
     return "".join(c if c.isprintable() else " " for c in str(text))
 
 
@@ -154,21 +154,21 @@ def flat(text: object) -> str:
 
 
 _JOINERS = "\u200c\u200d"
-"""They do not print, but letters and emoji around them are other ones without them."""
+"""Invisible characters that change the shape of letters and emoji around them."""
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)} | {
     0x7F: 0x2421
 }
-"""Control characters and the signs that stand for them; tabs and line ends stay."""
+"""Control characters and their visible symbols; tabs and line ends are kept."""
 _REORDERING = frozenset(
     [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0xFEFF]
 )
 _COMBINING_AT_MOST = 8
 _MARKS = frozenset(("Mn", "Me"))
-"""Signs that stack on the one before; by category, as some enclosing ones have no class."""
+"""Combining marks; selected by category, as some enclosing marks have no class."""
 
 
 def visible(text: object, limit: int = 2000) -> str:
-    """Return a text that cannot hide anything: controls have signs, and its length is bounded.
+    """Return a text with control characters made visible and its length bounded.
 
     Signs that reorder text, lone surrogates, noncharacters and private control characters are
     written as their code; stacks of combining marks are cut. Line ends stay.
@@ -176,9 +176,9 @@ def visible(text: object, limit: int = 2000) -> str:
     Parameters
     ----------
     text : object
-        Whatever it is, as `str` shows it.
+        Object to show, converted with `str`.
     limit : int, default 2000
-        Characters to show; what is left out is counted.
+        Maximum number of characters; the total is reported if more are omitted.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def visible(text: object, limit: int = 2000) -> str:
 
 
 def _no_character(code: int) -> bool:
-    """Return whether a code is half of a pair, or stands for nothing for ever, as U+FFFE."""
+    """Return whether a code point is a surrogate or a noncharacter such as U+FFFE."""
     return 0xD800 <= code < 0xE000 or 0xFDD0 <= code < 0xFDF0 or code & 0xFFFE == 0xFFFE
 
 

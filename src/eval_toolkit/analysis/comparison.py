@@ -1,4 +1,4 @@
-"""Two runs, paired: what changed from A to B on the units they have in common."""
+"""Paired comparison of two runs on their common units."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -85,38 +85,40 @@ def compare_runs(
     by: str | Sequence[str] | None = None,
     **comparing: Unpack[Comparing],
 ) -> RunComparison:
-    """Compare two runs on the units they have in common: differences B − A, paired.
+    """Compare two runs on their common units: paired differences B − A.
 
     Parameters
     ----------
     a, b : Run or path
-        The baseline and the candidate.
+        Baseline and candidate.
     metrics : sequence of MetricSpec or str, optional
         Specs, names as stored, or columns of the records; every stored metric by default. A name
-        may be the address of a cell, ``exact_match @ subject=Africa``: the part is compared alone.
+        may be the address of a cell, ``exact_match @ subject=Africa``: then only this part is
+        compared.
     slices, scorers : sequence of str, optional
-        Which of A's to compare; all that both have by default.
+        Slices and scorers of A to compare; by default all that both runs have.
     pairs : mapping of str to str, optional
-        Scorers of A and the scorer of B each is compared with. By default scorers of one name are
-        compared, or the only scorer of each run.
+        Scorers of A and the scorer of B to compare each with. By default scorers with the same name
+        are compared, or the only scorer of each run.
     match : MatchSpec, optional
-        Slices, metrics and units that the runs have other names for, as runs out of two tools do.
+        Slices, metrics and units that have different names in the two runs, e.g. if they come from
+        different tools.
     specs : sequence of MetricSpec
-        Specifications of stored metrics that no name leads back to, such as the BLEU of a corpus
-        (``Bleu().metrics()``; `graders.stored.stored_metrics` has those of two runs).
+        Specifications of stored metrics that cannot be derived from a name, such as corpus BLEU
+        (``Bleu().metrics()``; `graders.stored.stored_metrics` returns those of two runs).
     higher_is_better : mapping of str to bool, optional
-        Which direction of a metric or column is better, as in ``{"wer": False}``. It wins over what
-        the runs state, and that over what the name says (`known_direction`). Where nothing is
-        known, the verdict is "different" and not "better" or "worse".
+        Whether higher is better for a metric or column, as in ``{"wer": False}``. It overrides the
+        direction stated by the runs, which overrides that of the name (`known_direction`). If the
+        direction is unknown, the verdict is "different" instead of "better" or "worse".
     by : str or sequence of str, optional
-        Parts of the records, such as "subject": each part of each slice is compared as well, in
-        cells with the part ``subject=Africa``. By default those that both runs were scored by
-        (``eval-toolkit score --by``), if no metric is named by its address.
+        Parts of the records, such as "subject": each part of each slice is also compared, in cells
+        with the part ``subject=Africa``. By default the parts by which both runs were scored
+        (``eval-toolkit score --by``), if no metric is an address.
     on_mismatch : {"raise", "drop"}, default "raise"
-        What happens to units of one id whose content hash or label differs.
+        What to do with units that share an id but differ in content hash or label.
     allow_version_change : bool, default False
-        Compare although a scorer, task or metric has another version in B, or rollouts were made
-        with another depth, width or policy, or otherwise in a way that changes what they come to.
+        Whether to compare runs if a scorer, task or metric has another version in B, or if rollouts
+        were made with another depth, width, policy or other relevant setting.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values of one scorer for the number of metrics and slices. See Notes.
     confidence : float, default 0.95
@@ -230,13 +232,13 @@ def compare_runs(
 
 
 def stopped_note(run: Run, name: str) -> str:
-    """Say that a rule ended a run; intervals of a fixed number of units do not allow for it."""
+    """Return a note that a run stopped early; intervals of a fixed number of units ignore that."""
     told = run.results.get("stopping")
     if not told or told["n_used"] == told["n_total"]:
         return ""
     return (
         f"{name} was stopped early, after {told['n_used']} of {told['n_total']} units "
-        f"({told['reason']}); the intervals and p-values here do not allow for that"
+        f"({told['reason']}); the intervals and p-values here do not account for that"
     )
 
 
@@ -257,11 +259,11 @@ def compare_records(
     Parameters
     ----------
     a, b : mapping of slice name to Records
-        The baseline's and the candidate's. Slices of one name are compared.
+        Baseline and candidate. Slices with the same name are compared.
     metrics : sequence of MetricSpec or str
-        Specs, names as `metric_named` takes them, or columns of the records.
+        Specs, names as accepted by `metric_named`, or columns of the records.
     scorers, names : tuple of two str
-        What the scorers and the two sides are called in the result.
+        Names of the scorers and of the two sides in the result.
     on_mismatch, adjust, confidence, n_resamples, seed, rng, executor
         As in `compare_runs`.
 
@@ -325,7 +327,7 @@ def _tasks(
     specs: Sequence[MetricSpec],
     curves: Mapping[str, CurveOf],
 ) -> list[Task]:
-    """Return what is compared on a subject: the metrics that are named, else all that are stored."""
+    """Return the metrics to compare on a subject: those requested, or all stored ones."""
     if named is None:
         tasks = stored_tasks(subject, specs)
     else:
@@ -336,7 +338,7 @@ def _tasks(
 def _wholes_work(
     matched: Matched, requested: Sequence[Requested] | None, tasks_of: _TasksOf
 ) -> _Work:
-    """Return the work on whole slices."""
+    """Return the comparisons of whole slices."""
     if requested is None:
         return [(subject, tasks_of(subject, None)) for subject in matched.subjects]
     everywhere = [one for one in requested if one.part is None]
@@ -353,13 +355,13 @@ def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
     for one in requested:
         if one.system is not None and one.system not in have:
             raise MissingColumnError(
-                f"`metrics`: no scorer {one.system!r} is compared; there is "
+                f"`metrics`: no scorer {one.system!r} is compared; choose from "
                 f"{', '.join(map(repr, have))}"
             )
 
 
 def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
-    """Return the work of one metric on one part, of every slice and scorer that has it."""
+    """Return the comparisons of one metric on one part, for every slice and scorer that has it."""
     pairs = wanted.part or {}
     found = [
         (part, tasks_of(part, [wanted]))
@@ -380,7 +382,7 @@ def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Ru
 def _with_parts(
     matched: Matched, work: _Work, by: str, runs: tuple[Run, Run]
 ) -> tuple[Matched, _Work]:
-    """Add the parts of each slice to the work; a mean over these parts is of the whole alone."""
+    """Add the parts of each slice; means over these parts are compared on the whole slice only."""
     tasks_of = {
         (subject.slice, subject.scorer_a): tasks for subject, tasks in work if subject.part == WHOLE
     }
@@ -415,7 +417,7 @@ def _options(
 
 
 def opened_run(run: Run | str | Path, name: str) -> Run:
-    """Return a run, opened and checked where its path was given."""
+    """Return a run; open and check it if a path was given."""
     if isinstance(run, (str, Path)):
         return Run.open(run)
     if not isinstance(run, Run):
@@ -473,7 +475,7 @@ def _cell(
     folds: PairedFolds | Pooled | None,
     draws: Draws,
 ) -> RunDifference:
-    """Fill a cell: fold by fold where both runs have the same folds, else unit by unit."""
+    """Compute a cell: fold by fold if both runs have the same folds, else unit by unit."""
     if task.curve is not None:
         return curve_difference(cell, task, units, draws)
     if isinstance(folds, PairedFolds):
@@ -487,7 +489,7 @@ def _cell(
 
 
 def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
-    """Return the slices that contain all others; more than one if they are the same rows."""
+    """Return the slices that contain all others; several if they have the same rows."""
     largest = max(map(len, by_slice.values()))
     return {
         name

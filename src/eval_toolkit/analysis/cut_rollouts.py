@@ -1,4 +1,4 @@
-"""Shares of rollouts that failed by a turn, B − A, where conversations were cut short."""
+"""Differences of failure rates by turn, B − A, with censored conversations."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,13 +19,13 @@ __all__ = ["curve_difference"]
 _FIRST = "first_event_turn"
 _LARGEST_P = 1.0 - 1e-6
 _HALVINGS = 24
-"""Of the range in which the p-value lies: it is then known to 1e-7."""
+"""Number of bisection steps; the p-value is then known to 1e-7."""
 
 
 def curve_difference(
     cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
 ) -> RunDifference:
-    """Fill a cell from the survival curves of both sides, or say why that cannot be.
+    """Compute a cell from the survival curves of both sides, or state why that is impossible.
 
     Conversations that were cut short count up to where they were seen, and every unit the same,
     however many of its rollouts were seen. The p-value is the level at which the interval would
@@ -34,13 +34,13 @@ def curve_difference(
     Parameters
     ----------
     cell : RunDifference
-        With what is compared.
+        Cell to fill, with the names of what is compared.
     task : Task
-        With its curve, and why there is no plain mean.
+        Comparison with its curve, and the reason why there is no plain mean.
     units : CommonUnits
-        Units of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path a rollout.
+        Units of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path per rollout.
     draws : Draws
-        The confidence.
+        Confidence level and seed.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def curve_difference(
         for name, side in (("A", a), ("B", b))
         if side.n_cut
     )
-    told = f"{cut} were cut short and count up to where they were seen (Kaplan-Meier)"
+    told = f"{cut} were cut short and count as censored (Kaplan-Meier)"
     return replace(
         blank,
         status="ok",
@@ -106,19 +106,19 @@ def _sides(units: CommonUnits) -> list[tuple[UnitValues, IntArray]]:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The rollouts of the common units: when each failed, or up to when it was seen not to."""
+    """Rollouts of the common units, with times of failure or censoring."""
 
     times: IntArray
     events: BoolArray
     unit: IntArray
-    """Place of each rollout's unit among the common ones."""
+    """Index of each rollout's unit among the common units."""
     n_units: int
     n_cut: int
-    """Rollouts that were not seen up to the turn that is asked for."""
+    """Number of rollouts censored before the requested turn."""
 
     @classmethod
     def of(cls, side: UnitValues, at: IntArray, curve: CurveOf) -> "_Side":
-        """Return the rollouts of some units; raise where their records do not tell when."""
+        """Return the rollouts of some units; raise if their records lack the times."""
         records = side.records
         names = [f"failed_by_turn_{turn}" for turn in range(1, curve.depth + 1)]
         if lacking := [name for name in (_FIRST, *names) if name not in records.columns]:
@@ -130,7 +130,7 @@ class _Side:
         known = np.stack([records.status[name][mine] == "ok" for name in names], axis=1)
         failed = np.stack([records.columns[name][mine] for name in names], axis=1)
         if not np.isin(failed[known], (0.0, 1.0)).all():
-            raise UndefinedMetricError("rollouts failed in part, on some of their paths")
+            raise UndefinedMetricError("some rollouts failed on only some of their paths")
         broke = np.stack([records.status[name][mine] == "error" for name in names], axis=1)
         events = records.status[_FIRST][mine] == "ok"
         first = np.where(events, records.columns[_FIRST][mine], 0.0).astype(np.int64)
@@ -148,12 +148,12 @@ class _Side:
 
     @property
     def seen(self) -> BoolArray:
-        """Which units were seen in any turn."""
+        """Units with at least one observed turn."""
         return np.bincount(self.unit[self.times > 0], minlength=self.n_units) > 0
 
     @property
     def weights(self) -> FloatArray | None:
-        """With which every unit that was seen counts the same; None where each has one rollout."""
+        """Weights that give every observed unit the same total; None if each has one rollout."""
         counts = np.bincount(self.unit[self.times > 0], minlength=self.n_units)
         return None if counts.max(initial=0) <= 1 else 1.0 / np.maximum(counts, 1)[self.unit]
 
@@ -175,7 +175,7 @@ def _between(
 
 
 def _p_value(a: _Side, b: _Side, groups: NDArray[Any], turn: int, delta: float) -> float:
-    """Return the smallest level at which the interval leaves out 0, 1 where none does."""
+    """Return the smallest level at which the interval excludes 0; 1 if none does."""
 
     def apart(level: float) -> bool:
         return not _between(a, b, groups, turn, 1.0 - level).overlaps_zero

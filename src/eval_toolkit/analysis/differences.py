@@ -1,4 +1,4 @@
-"""One metric on the common units of A and B: both values, the difference, interval and p-value."""
+"""Difference of one metric on the common units of A and B, with interval and p-value."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -33,14 +33,14 @@ __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"
 
 
 _UNTESTED = (
-    f"{NO_COMPARISON}; no interval is shown, as pairing does not narrow what the two errors' own "
-    "intervals allow (paired_bootstrap_ece_diff)"
+    f"{NO_COMPARISON}; no interval is shown, since pairing gives none narrower than the two "
+    "separate intervals (paired_bootstrap_ece_diff)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How intervals are made."""
+    """Settings of the intervals."""
 
     n_resamples: int
     confidence: float
@@ -50,7 +50,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The threshold each run holds for a metric at an operating point."""
+    """Threshold of each run for a metric at an operating point."""
 
     threshold_a: float
     threshold_b: float
@@ -58,34 +58,34 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class CurveOf:
-    """The share of rollouts in which the target has failed by a turn, of so many planned."""
+    """Share of rollouts in which the target has failed by a given turn."""
 
     turn: int
     depth: int
     broken_failed: bool = False
-    """Whether a turn that broke counts as a failure."""
+    """Whether an error in a turn counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A metric to compare: its spec, or why it cannot be had from the records."""
+    """A metric to compare: its spec, or why it cannot be computed from the records."""
 
     name: str
     spec: MetricSpec | None
     higher_is_better: bool | None = None
     decision: Decision | None = None
-    """Scores become decisions first: 1.0 at or above each run's own threshold."""
+    """Whether scores are first converted to decisions with each run's own threshold."""
     reason: str = ""
     macro_by: str | None = None
     """A slice of the records over whose parts the mean is taken, each counting the same."""
     curve: CurveOf | None = None
-    """Set where conversations were cut short: the shares are then read off survival curves."""
+    """Set if conversations were cut short: shares are then estimated from survival curves."""
 
 
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunDifference(Interval[float | None]):
-    """One cell of a comparison: a metric of A and of B on the units they have in common.
+    """One cell of a comparison: a metric of A and of B on their common units.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class RunDifference(Interval[float | None]):
 
     slice: str
     part: str = WHOLE
-    """Of the slice, such as ``subject=Africa``; "all" for the whole."""
+    """Part of the slice, such as ``subject=Africa``; "all" for the whole."""
     scorer: str
     """Name of the scorer in A."""
     scorer_b: str
@@ -106,38 +106,38 @@ class RunDifference(Interval[float | None]):
     reason: str = ""
     value_a: float | None = None
     value_b: float | None = None
-    """On the common units, which need not be all units of either run."""
+    """Value of A on the common units, which need not be all units of a run."""
     delta: float | None = None
-    """B − A."""
+    """Difference B − A."""
     ci_low: float | None = None
     ci_high: float | None = None
     confidence: float = 0.95
     p_value: float | None = None
     p_adjusted: float | None = None
-    """Corrected for the number of metrics and slices; see `compare_runs` for which count."""
+    """p-value corrected for the number of metrics and slices; see `compare_runs`."""
     method: str = ""
-    """How the interval was made."""
+    """Method of the interval."""
     test: str = ""
-    """Where the p-value comes from."""
+    """Source of the p-value."""
     n_resamples: int = 0
-    """Resamples that the interval is made of; 0 for a closed form."""
+    """Number of resamples of the interval; 0 for a closed form."""
     higher_is_better: bool | None = None
     n_units: int = 0
-    """Common units with a value on both sides."""
+    """Number of common units with a value on both sides."""
     n_groups: int = 0
     n_failed: int = 0
-    """Common units without a value on one side."""
+    """Number of common units without a value on at least one side."""
     n_lost: int = 0
-    """Of these, units that A has a value for: they failed or were skipped in B."""
+    """Number of these units with a value in A: they failed or were skipped in B."""
     n_only_a: int = 0
-    """Units of A that B does not have."""
+    """Number of units of A that B does not have."""
     n_only_b: int = 0
     n_mismatched: int = 0
-    """Units of one id but different content or label, left out."""
+    """Number of units with the same id but different content or label, left out."""
     n_unhashed: int = 0
-    """Units paired by id alone."""
+    """Number of units paired by id only."""
     n_folds: int = 0
-    """Folds whose differences were averaged; 0 where units were compared."""
+    """Number of folds whose differences were averaged; 0 if units were compared."""
     n_folds_failed: int = 0
     """Folds without a value on one side."""
     unseen: float | None = field(default=None, compare=False, repr=False)
@@ -146,7 +146,7 @@ class RunDifference(Interval[float | None]):
 
     @property
     def verdict(self) -> str:
-        """What B is: "better", "worse", "different", "no clear difference", "not tested" or absent.
+        """Verdict on B: "better", "worse", "different", "no clear difference", "not tested" or "".
 
         "different" is for metrics whose direction is not known, "skipped" and "error" for cells
         without values.
@@ -226,15 +226,15 @@ class _Values:
     b: list[NDArray[Any]]
     n: int
     n_lost: int
-    """Units that A has measured and B has not."""
+    """Number of units that A has measured and B has not."""
     groups: NDArray[Any] | None
-    """None when the units are independent."""
+    """Group of each unit; None if the units are independent."""
     parts: NDArray[Any] | None = None
-    """To which part each unit belongs, for a mean over parts."""
+    """Part of each unit, for a mean over parts."""
     rates: bool = False
-    """Whether every single record is right or wrong; the mean of several may lie between."""
+    """Whether every record is right or wrong; the mean of several may lie between."""
     share: bool = True
-    """Whether the column is one of yes or no, by what is stored of it."""
+    """Whether the stored column is binary."""
 
     @classmethod
     def of(cls, units: CommonUnits, columns: tuple[str, ...], task: Task) -> "_Values":
@@ -262,7 +262,7 @@ class _Values:
 
     @property
     def right_or_wrong(self) -> bool:
-        """Whether these are zeros and ones, and can be nothing else."""
+        """Whether the values are zeros and ones and cannot be anything else."""
         return self.share and all(map(right_or_wrong, (*self.a, *self.b)))
 
     @property
@@ -310,7 +310,7 @@ def _scored_difference(
 def _redrawn_difference(
     cell: RunDifference, spec: MetricSpec, values: _Values, draws: Draws
 ) -> RunDifference:
-    """Return the difference of a metric whose columns are all the run's own, labels included."""
+    """Return the difference of a metric whose columns, labels included, differ between the runs."""
     both = Redrawn.of(spec, values.a, values.b)
     if is_calibration_error(spec):
         return _without_interval(cell, *both.values(), _UNTESTED)
@@ -410,7 +410,7 @@ def _shares(
     draws: Draws,
     reason: str = "",
 ) -> RunDifference:
-    """Return the difference of two paired shares: one method for rows and for runs."""
+    """Return the difference of two paired shares, with one method for rows and for runs."""
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)
     except UndefinedMetricError as error:
@@ -427,10 +427,10 @@ def _shares(
 
 
 def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
-    """Return the difference of means over parts, from the units' differences part by part."""
+    """Return the difference of means over parts, from the differences of units in each part."""
     (a,), (b,) = values.a, values.b
     if values.parts is None:
-        return replace(cell, status="skipped", reason="the records of A do not name the parts")
+        return replace(cell, status="skipped", reason="the records of A do not contain the parts")
     of_part = [values.parts == name for name in np.unique(values.parts)]
     groups = values.groups
     found = paired_macro_diff(

@@ -1,4 +1,4 @@
-"""Which direction of a metric is better: as the user says, as a run states, or as its name has it."""
+"""Direction of metrics: set by the user, stated by a run, or known from the name."""
 
 import difflib
 import re
@@ -13,22 +13,22 @@ from eval_toolkit.runs import Run
 __all__ = ["agreed", "column_of", "direction_hint", "stated_by", "stated_in", "with_directions"]
 
 _KEY = "higher_is_better"
-"""Of the manifest: a mapping of names of metrics or columns to true or false."""
+"""Key of the manifest: a mapping of metrics or columns to true or false."""
 _OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?")
 
 
 def with_directions(
     runs: Sequence[Run], higher_is_better: Mapping[str, bool] | None = None
 ) -> list[Run]:
-    """Return runs that state which direction of some of their metrics is better.
+    """Return runs that state the direction of some of their metrics.
 
     Parameters
     ----------
     runs : sequence of Run
-        Nothing in their folders is changed.
+        Runs; their folders are not changed.
     higher_is_better : mapping of str to bool, optional
-        By the name of a metric or column: True where more is better, False where less is. It counts
-        for what is made of the column, too: ``{"wrong": False}`` for ``wrong_pass@4``.
+        True if higher is better, False if lower is better, by metric or column. It also applies to
+        metrics derived from a column: ``{"wrong": False}`` for ``wrong_pass@4``.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def _near(name: str, runs: Sequence[Run]) -> str:
 
 
 def stated_in(run: Run) -> dict[str, bool]:
-    """Return the directions that a run's manifest states under ``higher_is_better``.
+    """Return the directions stated in a run's manifest under ``higher_is_better``.
 
     `with_directions` puts them there, and so may who writes a run.
     """
@@ -100,7 +100,7 @@ def stated_in(run: Run) -> dict[str, bool]:
 
 
 def column_of(metric: str) -> str:
-    """Return the column that a metric is made of, by its name.
+    """Return the column from which a metric is computed, by its name.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def column_of(metric: str) -> str:
 def stated_by(
     stated: Mapping[str, bool], cells: Mapping[str, Any], metric: str
 ) -> list[bool | None]:
-    """Return what one run states about a metric: one direction, or nothing.
+    """Return the direction of a metric stated by one run, or None.
 
     Parameters
     ----------
     stated : mapping of str to bool
-        What the run's manifest states.
+        Directions in the run's manifest.
     cells : mapping
-        What the run has stored of a slice and scorer, by metric.
+        Stored cells of a slice and scorer, by metric.
     metric : str
         Name of the metric.
 
@@ -151,17 +151,17 @@ def stated_by(
 
 
 def _direction(given: Any) -> bool | None:
-    """Return a direction; what a stored run states may be anything."""
+    """Return a direction, or None if the stored value is not a boolean."""
     return given if isinstance(given, bool) else None
 
 
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
-    """Return the direction that runs agree on, by the metric's name where none states one.
+    """Return the direction that the runs agree on, or that of the metric's name if none states one.
 
     Parameters
     ----------
     stated : sequence of bool or None
-        What `stated_by` returned for each run, joined.
+        Directions of all runs, as returned by `stated_by`.
     metric : str
         Name of the metric.
 
@@ -184,7 +184,7 @@ def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
 
 
 def direction_hint(metrics: Sequence[str]) -> str:
-    """Say that nothing tells which direction of some metrics is better, and how to state it.
+    """Return a note on metrics without a known direction, and how to state it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether two stored sets of predictions are the same, and if not, which rows moved."""
+"""Drift: whether two stored sets of predictions are equal, and which rows differ."""
 
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
@@ -37,7 +37,7 @@ class MovedRow(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drift(Displayed):
-    """How two stored sets of predictions differ.
+    """Differences between two stored sets of predictions.
 
     Examples
     --------
@@ -46,24 +46,24 @@ class Drift(Displayed):
     """
 
     n_common: int
-    """Rows that both files have."""
+    """Number of rows in both files."""
     tolerance: float
     only_in_a: tuple[str, ...] = ()
     only_in_b: tuple[str, ...] = ()
     changed_hash: tuple[str, ...] = ()
-    """Rows of one id but different content."""
+    """Rows with the same id but different content."""
     changed_label: tuple[str, ...] = ()
     moved: tuple[MovedRow, ...] = ()
-    """Rows whose score changed by more than the tolerance, the largest change first."""
+    """Rows whose score changed by more than the tolerance, largest change first."""
     max_abs_delta: float | None = None
-    """Over the common rows; None without any."""
+    """Largest change over the common rows; None without common rows."""
     mean_abs_delta: float | None = None
     note: str = ""
-    """What could not be checked."""
+    """Checks that were not possible."""
 
     @property
     def same(self) -> bool:
-        """Whether both files hold the same rows with the same labels, contents and scores."""
+        """Whether both files have the same rows with the same labels, contents and scores."""
         return not (
             self.only_in_a
             or self.only_in_b
@@ -74,7 +74,7 @@ class Drift(Displayed):
 
     @property
     def changed_score(self) -> tuple[str, ...]:
-        """Ids of the rows whose score changed, the largest change first."""
+        """Ids of the rows whose score changed, largest change first."""
         return tuple(row.row_id for row in self.moved)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,18 +107,18 @@ def drift(
     scorer: str | None = None,
     slice: str | None = None,  # noqa: A002 - the column's name
 ) -> Drift:
-    """Say whether two stored sets of predictions are the same, and which rows differ.
+    """Compare two stored sets of predictions and list the rows that differ.
 
     Parameters
     ----------
     ref_a, ref_b : PredictionArtifactRef or mapping
-        Both with a ``row_id`` column. The order of the rows does not matter.
+        References to predictions with a ``row_id`` column. The order of the rows does not matter.
     tolerance : float, default 0.0
-        A score has changed when it differs by more than this.
+        Largest difference of scores that does not count as a change.
     reader_a, reader_b : PredictionReader, optional
-        Readers of your own, for other formats.
+        Custom readers for other formats.
     scorer, slice : str, optional
-        Whose rows, of both files; needed where one holds several.
+        Scorer and slice to compare; required if a file holds several.
 
     Returns
     -------
@@ -190,9 +190,9 @@ def drift(
 
 
 def _by_id(arrays: PredictionArrays, side: str) -> dict[str, int]:
-    """Return the position of each row id; drift between rows without identity has no meaning."""
+    """Return the position of each row id; raise if there are no ids."""
     if not arrays.row_ids:
         raise ArtifactError(
-            f"{side} has no row ids; name the id column (row_id) so that rows can be told apart"
+            f"{side} has no row ids; specify the id column (row_id) so that rows can be matched"
         )
     return {key: row for row, key in enumerate(arrays.row_ids)}

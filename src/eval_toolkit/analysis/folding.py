@@ -1,4 +1,4 @@
-"""Two runs in folds: paired fold by fold where the folds are the same, else said to be pooled.
+"""Comparison of runs with folds: paired by fold if the folds are equal, else pooled.
 
 The folds of one run share training rows, so their differences are not independent; Nadeau and
 Bengio's correction allows for that. The rows of all folds taken together answer another question:
@@ -30,7 +30,7 @@ __all__ = ["Fold", "PairedFolds", "Pooled", "fold_difference", "folds_of", "pair
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold of one scorer: sizes and the block that the run stored."""
+    """One fold of a scorer: sizes and stored results."""
 
     n_train: int | None
     n_test: int
@@ -39,7 +39,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Why the rows of all folds are taken together, and whether that is possible."""
+    """Reason why the rows of all folds are pooled, and whether pooling is possible."""
 
     reason: str
     possible: bool
@@ -47,7 +47,7 @@ class Pooled:
 
 @dataclass(frozen=True, eq=False)
 class PairedFolds:
-    """The folds both runs have, of the same rows, and what each says about them."""
+    """Equal folds of both runs, with the results of each run."""
 
     folds_a: Mapping[str, Fold]
     folds_b: Mapping[str, Fold]
@@ -55,7 +55,7 @@ class PairedFolds:
 
 
 def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
-    """Return a scorer's folds on a slice by their part; None when the run was not made in folds."""
+    """Return the folds of a scorer on a slice by part; None if the run has no folds."""
     cells = run.cells
     found = {}
     for part, told in cells.folds.items():
@@ -69,7 +69,7 @@ def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
 def paired_folds(
     folds_a: Mapping[str, Fold] | None, folds_b: Mapping[str, Fold] | None, units: CommonUnits
 ) -> PairedFolds | Pooled | None:
-    """Return the folds to pair, why they cannot be, or None when neither run was made in folds."""
+    """Return the paired folds, the reason why they cannot be paired, or None without folds."""
     a, b = units.a.records, units.b.records
     if folds_a is None and folds_b is None:
         return None
@@ -84,23 +84,23 @@ def paired_folds(
     if any(rows_a[key] != rows_b[key] for key in rows_a.keys() & rows_b.keys()):
         return _pooled("the runs have different rows in their folds", a, b)
     if len(folds_a) == 1:
-        return Pooled("one fold: its rows are paired", possible=True)
+        return Pooled("only one fold: its rows are paired", possible=True)
     return PairedFolds(folds_a, folds_b, units)
 
 
 def _pooled(why: str, a: Records, b: Records) -> Pooled:
-    """Return that rows are pooled, unless a row has several scores: of several seeds, say."""
+    """Return that rows are pooled; raise if rows have several scores, e.g. of several seeds."""
     if any(bool((side.attempt > 1).any()) for side in (a, b)):
         return Pooled(
-            f"{why}, and rows have several out-of-fold scores, which are not averaged; make both "
-            "runs with the same splitter and seeds",
+            f"{why}, and rows have several out-of-fold scores, which cannot be pooled; use the "
+            "same splitter and seeds for both runs",
             possible=False,
         )
     return Pooled(f"pooled out-of-fold rows, not means over folds: {why}", possible=True)
 
 
 def _fold_of(records: Records, folds: Mapping[str, Fold]) -> NDArray[Any] | None:
-    """Return the part that is each row's fold; None where records name none."""
+    """Return the part with the fold of each row; None if there is none."""
     keys = [*parse_part(next(iter(folds)))]
     if not all(key in records.slices for key in keys):
         return None
@@ -122,7 +122,7 @@ def _units_by_fold(records: Records, folds: Mapping[str, Fold]) -> dict[str, set
 def fold_difference(
     cell: RunDifference, task: Task, folds: PairedFolds, draws: Draws
 ) -> RunDifference:
-    """Fill a cell with the mean of the folds' differences, or the reason there is none."""
+    """Compute a cell as the mean of the differences by fold, or state why there is none."""
     units = folds.units
     a = _values(task, folds.folds_a, units.a.records)
     b = _values(task, folds.folds_b, units.b.records)
@@ -149,7 +149,9 @@ def fold_difference(
         reason += f"; {len(a) - len(both)} of {len(a)} folds have no value: {failures[0]}"
     if len(both) == 1:
         delta = float(values_b[0] - values_a[0])
-        return replace(cell, delta=delta, reason=f"no interval: {reason}; it needs two folds")
+        return replace(
+            cell, delta=delta, reason=f"no interval: {reason}; at least two folds are needed"
+        )
     return _corrected(cell, values_b - values_a, _sizes(folds, both), reason, draws)
 
 
@@ -200,7 +202,7 @@ def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str
 
 
 def _stored(block: Mapping[str, Any], task: Task) -> float | str:
-    """Return the value that the run stored: of a metric of one's own, or at a fold's threshold."""
+    """Return the stored value, for custom metrics and thresholds fitted by fold."""
     for state in ("error", "skipped"):
         if state in block:
             return f"the scorer {'failed' if state == 'error' else 'was skipped'}: {block[state]}"

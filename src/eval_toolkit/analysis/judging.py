@@ -1,4 +1,4 @@
-"""A judge study: one column of verdicts, one of human labels, and what the rate really is."""
+"""Judge studies: agreement of a judge with human labels, and the corrected rate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,14 +27,14 @@ from eval_toolkit.seeds import SeedLike
 __all__ = ["JudgeStudy", "judge_study", "variance_study"]
 
 _BY_VERDICT = (
-    "labels were bought by verdict: of the agreement, only precision and negative precision speak "
-    "for all records"
+    "labels were sampled by verdict: only precision and negative precision are valid for all "
+    "records"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JudgeStudy(Displayed):
-    """How a judge agrees with people, its raw rate, and the rate put right.
+    """Agreement of a judge with human labels, its raw rate, and the corrected rate.
 
     Examples
     --------
@@ -48,19 +48,19 @@ class JudgeStudy(Displayed):
 
     judge: str
     human: str
-    """The columns."""
+    """Names of the columns."""
     agreement: JudgeAgreement
     corrected: CorrectedRate
-    """By the method that was asked for."""
+    """Rate corrected with the requested method."""
     estimates: Mapping[str, CorrectedRate]
-    """By every method that exists for the data; "raw" takes the verdicts for the truth."""
+    """Rates by method; "raw" uses the verdicts as they are."""
     skipped: Mapping[str, str]
-    """Methods that do not, and why."""
+    """Methods that are not applicable, with reasons."""
     n_records: int
-    """With a verdict."""
+    """Number of records with a verdict."""
     n_labels: int
     n_unjudged: int
-    """Without one: failed or skipped; left out of every number."""
+    """Number of records without a verdict (failed or skipped); left out everywhere."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, the estimates as rows of a table."""
@@ -96,24 +96,24 @@ def judge_study(
     Parameters
     ----------
     records : Records
-        With both columns; a human label that is not there is "skipped".
+        Records with both columns; missing human labels have the status "skipped".
     judge, human : str
-        The columns, 0/1 or grades.
+        Names of the columns, with 0/1 values or grades.
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
-        As in `corrected_rate`; all others are shown beside it.
+        Method of the reported estimate; see `corrected_rate`. The others are shown next to it.
     by_verdict : bool, default False
-        Whether labels were bought by verdict, so many of the judge's positives and negatives. See
-        the notes.
+        Whether labels were sampled by verdict: fixed numbers of positive and negative verdicts. See
+        Notes.
     weights : {None, "linear", "quadratic"}, default None
-        For kappa, where grades have an order.
+        Weights of kappa for ordered grades.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
-        For alpha.
+        Level of measurement for alpha.
     confidence : float, default 0.95
         Confidence level of every interval.
     n_resamples : int, default 1000
-        Draws for Krippendorff's alpha.
+        Number of resamples for Krippendorff's alpha.
     seed : int, optional
-        Where they start.
+        Random seed.
 
     Returns
     -------
@@ -184,16 +184,16 @@ def judge_study(
 def variance_study(
     records: Records, column: str, *, factors: tuple[str, ...] | list[str] = ()
 ) -> VarianceComponents:
-    """Split a column's variance into units, attempts and the slices that were varied.
+    """Decompose a column's variance into units, attempts and the varied slices.
 
     Parameters
     ----------
     records : Records
-        With several attempts per unit.
+        Records with several attempts per unit.
     column : str
-        What was measured; only values that are "ok" count.
+        Column of values; only those with the status "ok" count.
     factors : sequence of str, optional
-        Slices that were tried on the same units: the prompt, the seed, the judge.
+        Slices that were varied on the same units: the prompt, the seed, the judge.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def variance_study(
 
 
 def _within_verdicts(agreement: JudgeAgreement) -> JudgeAgreement:
-    """Return what holds where the labels of each verdict are random, but not those of all."""
+    """Return the estimates that are valid if labels are random within each verdict only."""
     return replace(
         agreement,
         agreement=None,
@@ -257,6 +257,6 @@ def _column(records: Records, name: str) -> tuple[NDArray[np.float64], BoolArray
 
 
 def _groups(records: Records, rows: BoolArray) -> NDArray[Any] | None:
-    """Return the group of each record, None where every record stands for itself."""
+    """Return the group of each record; None if records are independent."""
     groups = records.group[rows].astype(str)
     return groups if len(np.unique(groups)) < len(groups) else None

@@ -1,4 +1,4 @@
-"""Runs of several systems on the same tasks, ranked: which is best, and how sure is that."""
+"""Leaderboards: systems ranked by their runs on the same tasks, with uncertainty."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,18 +50,18 @@ _DRAWS = 4000
 
 @dataclass(frozen=True, slots=True)
 class TaskUnits:
-    """What a task contributes: its metric, its units, and each system's mean."""
+    """Contribution of a task: its metric, its units, and each system's mean."""
 
     task: str
     metric: str
     n_units: int
-    """Units that every system has measured."""
+    """Number of units measured by every system."""
     n_left_out: int
-    """Units that some system lacks or failed on."""
+    """Number of units that a system lacks or failed on."""
     values: Mapping[str, float]
     """Mean over the common units, by system."""
     part: str = WHOLE
-    """Of the task, such as ``subject=Africa``; "all" for the whole."""
+    """Part of the task, such as ``subject=Africa``; "all" for the whole."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -71,22 +71,22 @@ class TaskUnits:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Leaderboard(Displayed):
-    """Systems from best to worst over tasks that count the same."""
+    """Systems from best to worst, over equally weighted tasks."""
 
     ranking: Ranking
     tasks: tuple[TaskUnits, ...]
     left_out: tuple[str, ...] = field(default=())
-    """Tasks that not every system ran, and units that not every system measured, in words."""
+    """Tasks and units that were left out because a system lacks them, as text."""
     notes: tuple[str, ...] = field(default=())
-    """What a reader should know before the ranks, such as that a run was stopped early."""
+    """Notes to read before the ranks, e.g. that a run was stopped early."""
 
     @property
     def systems(self) -> tuple[RankedSystem, ...]:
-        """From best to worst."""
+        """Names of the systems, from best to worst."""
         return self.ranking.systems
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one line per system: rank with its bounds, value with its interval, tasks."""
+        """Return one row per system: rank with bounds, value with interval, tasks."""
         return [
             {
                 "rank": system.rank,
@@ -130,26 +130,26 @@ def leaderboard(
     allow_version_change: bool = False,
     **options: Unpack[RankingOptions],
 ) -> Leaderboard:
-    """Rank systems by runs on the same tasks: one set of draws, all comparisons at once.
+    """Rank systems by their runs on the same tasks, with joint resamples for all comparisons.
 
     Parameters
     ----------
     runs : sequence of Run or path, or mapping of str to run or runs
-        Each run has the results of a system (its scorer: the model) on a task (its slice). A
-        mapping gives systems names of its own, where two have the same.
+        Runs with the results of a system (its scorer: the model) on a task (its slice). A mapping
+        names the systems, e.g. if two have the same name.
     metrics : str or mapping of task to str, optional
-        The column that is averaged, or pass@k, pass^k or maj@k of one; each task's first metric
-        by default. With a part of the tasks, ``exact_match @ subject=Africa``, systems are ranked
-        by its units alone.
+        Column to average, or pass@k, pass^k or maj@k of a column; each task's first metric by
+        default. With a part of the tasks, ``exact_match @ subject=Africa``, only its units are
+        used.
     tasks : sequence of str, optional
-        Which to count; by default all that every system has.
+        Tasks to include; by default all tasks that every system has run.
     higher_is_better : mapping of str to bool, optional
-        Which direction of a metric or column is better, as in `compare_runs`.
+        Whether higher is better for a metric or column, as in `compare_runs`.
     on_mismatch : {"raise", "drop"}, default "raise"
-        What happens to units of one id whose content differs between systems.
+        What to do with units that share an id but differ in content between systems.
     allow_version_change : bool, default False
-        Rank runs of rollouts although they were made or scored in a way that changes what they come
-        to: depth, width, policy, a scorer's version. ``notes`` then say so.
+        Whether to rank rollout runs that differ in depth, width, policy, scorer versions or other
+        relevant settings. ``notes`` then list the differences.
     method, adjust, confidence, n_draws, seed, rng
         As in `rank_systems`.
 
@@ -199,11 +199,11 @@ def leaderboard(
     table = _table(runs, higher_is_better, addresses)
     names = list(table)
     if not names:
-        raise InvalidInputError("no run has records; a leaderboard ranks means over units")
+        raise InvalidInputError("no run has records; a leaderboard needs values per unit")
     if len(names) < 2:
         raise InvalidInputError(
-            f"all runs are of {', '.join(map(repr, names))}; a leaderboard needs two "
-            "systems (name them with a mapping where their names are the same)"
+            f"all runs belong to {', '.join(map(repr, names))}; a leaderboard needs two systems "
+            "(name them with a mapping if their names are equal)"
         )
     chosen, left_out = _common_tasks(table, tasks)
     parts, groups, told, notes = {}, {}, [], []
@@ -230,12 +230,12 @@ def leaderboard(
             notes.append(stopped_note(entry.run, f"{task}: {name}"))
             notes += _about_rollouts(f"{task}: {name}", metric, entry, entries[0])
         if common.n_left_out:
-            left_out.append(f"{task}: {common.n_left_out} units that not every system measured")
+            left_out.append(f"{task}: {common.n_left_out} units not measured by every system")
     if len(set(directions.values())) > 1:
         lower = [task for task, up in directions.items() if not up]
         raise InvalidInputError(
-            f"less is better in {', '.join(lower)} and more in the others; they have no mean. "
-            "Choose with `tasks` or `metrics`"
+            f"lower is better in {', '.join(lower)} and higher in the others, so they cannot be "
+            "averaged; choose with `tasks` or `metrics`"
         )
     ranking = rank_systems(
         parts,
@@ -250,7 +250,7 @@ def leaderboard(
 
 
 def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
-    """Raise if two systems' rollouts were made in ways that `compare_runs` refuses to compare."""
+    """Raise if two systems' rollouts were made in ways that `compare_runs` rejects."""
     first = entries[0].run.manifest
     for name, entry in zip(names[1:], entries[1:], strict=True):
         if not have_turns(first, entry.run.manifest):
@@ -262,7 +262,7 @@ def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -
 
 
 def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:
-    """Say what makes numbers of rollouts differ that is not the systems' doing."""
+    """Return notes on differences between rollout runs that are not due to the systems."""
     changed = changed_settings(first.run.manifest, entry.run.manifest)
     told = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
     cut = cut_short_note(entry.cells, metric)
@@ -271,14 +271,14 @@ def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A system's records of a task, and the cells made of them."""
+    """Records of a system on a task, and their cells."""
 
     records: Records
     cells: Mapping[str, Any]
     run: Run
 
     def is_rate(self, metric: str) -> bool:
-        """Whether the column holds right or wrong; means over attempts lie between."""
+        """Whether the column is binary; means over attempts lie between 0 and 1."""
         if metric not in self.records.numbers:  # pass@k and the like
             return True
         spec = unit_metric(metric, self.records, self.cells)
@@ -292,7 +292,7 @@ class _Entry:
 
 
 def _direction(metric: str, entries: Sequence[_Entry]) -> bool:
-    """Return whether more is better; raise where nothing says so, as ranks need a best one."""
+    """Return whether higher is better; raise if it is unknown, since ranks need a direction."""
     stated = [
         up for entry in entries for up in stated_by(stated_in(entry.run), entry.cells, metric)
     ]
@@ -304,7 +304,7 @@ def _direction(metric: str, entries: Sequence[_Entry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """What is averaged: one metric, and perhaps one part, for every task or for each."""
+    """Metric to average, and optionally a part, for all tasks or by task."""
 
     everywhere: Address | None
     by_task: Mapping[str, Address]
@@ -320,7 +320,7 @@ class _Addresses:
         return None if found is None else found.metric
 
     def pairs(self, task: str) -> Mapping[str, str] | None:
-        """Return what the units that count have in common; None where the task does not count."""
+        """Return the pairs that select the part of a task; None if the task is not included."""
         found = self.by_task.get(task, self.everywhere)
         pairs = dict(found.part or {}) if found is not None else {}
         named = pairs.pop(SLICE, task)
@@ -344,7 +344,7 @@ def _address(given: str) -> Address:
 def _table(
     runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
 ) -> dict[str, dict[str, _Entry]]:
-    """Return the entries by system and task; of a part, those that have it."""
+    """Return the entries by system and task; with a part, only those that have it."""
     table: dict[str, dict[str, _Entry]] = {}
     named = list(_named(runs))
     stating = with_directions([run for _, run in named], higher_is_better)
@@ -363,14 +363,12 @@ def _table(
                 of_system[task] = entry
     if table and not any(table.values()):
         parts = {run.cells.place(*place): None for _, run in named for place in run.cells.places}
-        raise InvalidInputError(
-            f"no run has the part that `metrics` names; there is {', '.join(parts)}"
-        )
+        raise InvalidInputError(f"no run has the part in `metrics`; choose from {', '.join(parts)}")
     return table
 
 
 def _entry(run: Run, task: str, scorer: str, pairs: Mapping[str, str]) -> _Entry | None:
-    """Return a system's records and cells of a task or its part; None where it has no such part."""
+    """Return a system's records and cells on a task or its part; None if the part is missing."""
     part = format_part(pairs)
     try:
         records = run.records(task, scorer, part)
@@ -390,7 +388,7 @@ def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
                 yield str(name), opened_run(run, f"runs[{name!r}]")
         return
     if isinstance(runs, (Run, str, Path)):
-        raise InvalidTypeError("`runs` must be a list of runs; put it in brackets")
+        raise InvalidTypeError("`runs` must be a list of runs, e.g. [run]")
     for at, run in enumerate(runs):
         yield None, opened_run(run, f"runs[{at}]")
 
@@ -398,7 +396,7 @@ def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
 def _common_tasks(
     table: Mapping[str, Mapping[str, _Entry]], wanted: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the tasks that count, and in words those that do not."""
+    """Return the included tasks, and descriptions of those left out."""
     if isinstance(wanted, str):
         raise InvalidTypeError(f"`tasks` must be a list; write [{wanted!r}]")
     known = list(dict.fromkeys(task for entries in table.values() for task in entries))
@@ -419,21 +417,19 @@ def _common_tasks(
 
 
 def _metric(task: str, given: str | None, names: Sequence[str], entries: Sequence[_Entry]) -> str:
-    """Return the column of a task that is averaged."""
+    """Return the column of a task to average."""
     shared = [
         name for name in entries[0].metrics() if all(name in one.metrics() for one in entries)
     ]
     if given is None:
         if not shared:
-            raise InvalidInputError(f"{task!r}: no metric that every system has is a mean")
+            raise InvalidInputError(f"{task!r}: no metric of all systems is a mean over units")
         return shared[0]
     for name, entry in zip(names, entries, strict=True):
         if unit_metric(given, entry.records, entry.cells) is None:
             have = f"all have {', '.join(shared) or 'none in common'}"
             if given in entry.cells:
-                raise InvalidInputError(
-                    f"{task!r}: {given!r} is no mean over units, and means are ranked; {have}"
-                )
+                raise InvalidInputError(f"{task!r}: {given!r} is not a mean over units; {have}")
             raise InvalidInputError(f"{task!r}: {name!r} has no column {given!r}; {have}")
     return given
 
@@ -448,7 +444,7 @@ class _Common:
 def _aligned(
     task: str, names: Sequence[str], entries: Sequence[_Entry]
 ) -> tuple[list[_Entry], list[str]]:
-    """Return the entries with the first one's ids for the same units, where a tool has others."""
+    """Return the entries with the unit ids of the first one, if tools use different ids."""
     first, notes, aligned = entries[0], [], [entries[0]]
     for name, entry in zip(names[1:], entries[1:], strict=True):
         sides = ((first.run, first.records), (entry.run, entry.records))
@@ -461,7 +457,7 @@ def _aligned(
 def _common(
     task: str, metric: str, names: Sequence[str], entries: Sequence[_Entry], on_mismatch: str
 ) -> _Common:
-    """Return units by systems, over the units that all have measured."""
+    """Return an array of systems by units, for units that all systems have measured."""
     sides = [UnitValues.of(entry.records) for entry in entries]
     specs = [unit_metric(metric, entry.records, entry.cells) for entry in entries]
     ids = sides[0].ids

@@ -1,4 +1,4 @@
-"""Which units of two runs are the same where another tool named them: by content, or by input."""
+"""Matching of units in two runs whose tools use different ids: by content or input."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
 _WORDS = {
     "content": "their input and target, as ids differ",
-    "input": "their input alone, as ids or targets are written differently",
+    "input": "input only, since ids or targets are written differently",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchSpec:
-    """What of B is compared with what of A, where two tools have other names for it.
+    """Names in A and B of slices, metrics and units that correspond to each other.
 
     Examples
     --------
@@ -44,13 +44,14 @@ class MatchSpec:
     """
 
     units: UnitKey = "auto"
-    """By what units are paired: their "id" (and content), their "content" (input and target), or
-    their "input" alone. "auto" is the id, unless a run was imported: then whichever pairs most
-    units, in this order, and never an id that is another unit's in one of the runs."""
+    """Key that pairs units: their "id" (and content), their "content" (input and target), or their
+    "input" only. "auto" uses the id unless a run was imported; then the key with the most pairs,
+    in this order, and never an id that denotes another unit in one of the runs.
+    """
     slices: Mapping[str, str] = field(default_factory=dict)
-    """Slices of A, and the slice of B each is compared with."""
+    """Slices of A, and the corresponding slices of B."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Metrics of A, and what B calls them."""
+    """Metrics of A, and their names in B."""
 
     def __post_init__(self) -> None:
         validation.choice(self.units, "units", get_args(UnitKey))
@@ -64,16 +65,16 @@ class MatchSpec:
 def matched_records(
     a: tuple[Run, Records], b: tuple[Run, Records], slices: tuple[str, str], units: UnitKey
 ) -> tuple[Records, tuple[str, ...]]:
-    """Return B's records under the ids that A has for the same units, and how they were told.
+    """Return B's records with A's ids for the same units, and a note on the matching.
 
     Parameters
     ----------
     a, b : tuple of (Run, Records)
-        The records of one slice, and the run that they are from.
+        Records of one slice with their runs.
     slices : tuple of str
-        What A and B call the slice.
+        Names of the slice in A and B.
     units : str
-        As in `MatchSpec`.
+        Key that pairs units; see `MatchSpec`.
 
     Returns
     -------
@@ -104,23 +105,24 @@ def matched_records(
     if any(alike.values()):
         told = " and ".join(f"{n:,} of {name}" for name, n in alike.items() if n)
         notes.append(
-            f"{slices[0]}: units that cannot be told from one another are left out: {told} "
+            f"{slices[0]}: ambiguous units are left out: {told} "
             f"(equal {'input and target' if units == 'content' else 'input'})"
         )
     if units == "input" and (n := _n_other_targets(first, second, pairs)):
-        notes.append(f"{slices[0]}: {n:,} of these {len(pairs):,} have another target in B")
+        notes.append(f"{slices[0]}: {n:,} of these {len(pairs):,} have a different target in B")
     return _under(second.records, first, pairs), tuple(notes)
 
 
 def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
-    """Return records with columns under A's names for them; ``names`` maps A's to B's.
+    """Return records with columns renamed to A's names; ``names`` maps A's names to B's.
 
     Parameters
     ----------
     records : Records
         Records of B.
     names : mapping of str to str
-        As in `MatchSpec`. A column of B that has A's name for another one is left out.
+        Names in A and B; see `MatchSpec`. A column of B that has A's name for another one is left
+        out.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
 
 
 def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T]:
-    """Return entries of B under A's names; ``names`` maps A's to B's.
+    """Return entries of B under A's names; ``names`` maps A's names to B's.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T
 
 
 def told_imported(manifest: Mapping[str, Any]) -> str:
-    """Return the tool whose log a run was made from, "" where it was made here.
+    """Return the tool from whose log a run was imported; "" if it was not imported.
 
     Examples
     --------
@@ -162,12 +164,12 @@ def told_imported(manifest: Mapping[str, Any]) -> str:
 
 
 def any_imported(*runs: Run) -> bool:
-    """Return whether a run was made from another tool's log, which has its own names."""
+    """Return whether a run was imported from another tool, with its own names."""
     return any(told_imported(run.manifest) for run in runs)
 
 
 def tools_note(a: Run, b: Run) -> str:
-    """Say that two runs were made by different tools: other prompts and graders, too."""
+    """Return a note that two runs were made by tools with different prompts and graders."""
     tools = [told_imported(run.manifest) for run in (a, b)]
     if tools[0] == tools[1]:
         return ""
@@ -175,12 +177,12 @@ def tools_note(a: Run, b: Run) -> str:
         f"{side} was made by {tool or 'eval-toolkit'}"
         for side, tool in zip("AB", tools, strict=True)
     )
-    return f"{told}: prompts and graders may differ, and a difference may be their doing"
+    return f"{told}: prompts and graders may differ and may explain a difference"
 
 
 @dataclass(frozen=True)
 class _Units:
-    """The units of one side: their ids, and what else they are known by."""
+    """Units of one side: their ids and other keys."""
 
     run: Run
     records: Records
@@ -206,23 +208,23 @@ class _Units:
 
     @cached_property
     def targets(self) -> dict[str, str]:
-        """The references of units, without what tools change about them."""
+        """References of units, normalised for differences between tools."""
         units = self.run.units
         told = {} if units is None else units.values("reference", self.ids)
         return {unit: " ".join(text.split()) for unit, text in told.items()}
 
     def keys(self, units: str) -> list[str]:
-        """Return what each unit is known by, "" where that is not stored."""
+        """Return the key of each unit; "" if it is not stored."""
         return self.hashes if units == "content" else self._inputs
 
     def places(self, units: str) -> dict[str, int]:
-        """Return the place of each unit that has a key of its own."""
+        """Return the index of each unit with a unique key."""
         keys = self.keys(units)
         seen = Counter(keys)
         return {key: place for place, key in enumerate(keys) if key and seen[key] == 1}
 
     def n_alike(self, units: str) -> int:
-        """Return how many units share their key: which of them is another's cannot be told."""
+        """Return the number of units that share their key and are therefore ambiguous."""
         seen = Counter(key for key in self.keys(units) if key)
         return sum(n for n in seen.values() if n > 1)
 
@@ -238,7 +240,7 @@ def _n_other_targets(a: _Units, b: _Units, pairs: Sequence[tuple[int, int]]) -> 
 
 
 def _most_pairs(a: _Units, b: _Units) -> UnitKey:
-    """Return what pairs most units; of several, the one that says most.
+    """Return the key with the most pairs; among equals, the most specific one.
 
     An id says nothing where it is another unit's in one of the runs, nor where two tools number
     their units and a run does not store what they ask.
@@ -271,7 +273,7 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
 
 
 def _under(records: Records, a: _Units, pairs: Sequence[tuple[int, int]]) -> Records:
-    """Return records of B with A's id and content hash where a unit is one of A's."""
+    """Return records of B with A's ids and content hashes for the units that match."""
     starts = unit_starts(records.unit_id)
     ids = [str(unit) for unit in records.unit_id[starts]]
     hashes = [str(digest) for digest in records.content_hash[starts]]

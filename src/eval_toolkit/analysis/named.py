@@ -1,4 +1,4 @@
-"""From the name of a stored metric back to the metric, and to what is better about it."""
+"""Metrics by their stored names, and their directions."""
 
 import difflib
 import re
@@ -27,7 +27,7 @@ _FACTORIES = {
 
 
 def metric_named(name: str) -> MetricSpec:
-    """Return the metric of labels and scores that a scorecard stores under this name.
+    """Return the metric of labels and scores that scorecards store under this name.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def metric_named(name: str) -> MetricSpec:
 
 def _hint(name: str) -> str:
     if _OP.fullmatch(name):
-        return "only a threshold that is a number can be read from a name, as in op_f1_at_0.5"
+        return "the name must contain a numeric threshold, as in op_f1_at_0.5"
     examples = ["recall_at_fpr_0.01", "ece_n_bins_15_strategy_uniform", "op_f1_at_0.5"]
     everything = [*_SPECS, *examples, *(known for known in CATALOGUE if known not in _SPECS)]
     near = difflib.get_close_matches(name, everything, n=1)
@@ -96,7 +96,7 @@ def _is_number(text: str) -> bool:
 
 
 def op_metric(name: str) -> str | None:
-    """Return which quantity a metric at an operating point is, or None for other metrics.
+    """Return the quantity of a metric at an operating point; None for other metrics.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def op_metric(name: str) -> str | None:
 
 
 def higher_is_better(name: str) -> bool | None:
-    """Return the direction of a metric by its name; None where it has none or is not known.
+    """Return whether higher is better for a metric, by its name; None if unknown or undefined.
 
     Names of the library's own metrics are looked up, others are read by `known_direction`.
 

@@ -1,4 +1,4 @@
-"""Parts of what is compared: the units of one subject, language or fold, with cells of their own."""
+"""Parts of a comparison: the units of one subject, language or fold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ __all__ = ["Requested", "at_part", "divided", "part_names", "requested_cells", "
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A metric that is asked for: everywhere, or at an address."""
+    """A requested metric, with an optional address."""
 
     metric: MetricSpec | str
     part: Mapping[str, str] | None = None
@@ -26,25 +26,25 @@ class Requested:
 
     @property
     def name(self) -> str:
-        """The metric's name."""
+        """Name of the metric."""
         return self.metric if isinstance(self.metric, str) else self.metric.name
 
     def is_of(self, scorer: str) -> bool:
-        """Return whether a scorer of A is meant."""
+        """Return whether the request includes a scorer of A."""
         return self.system in (None, scorer)
 
 
 def requested_cells(
     metrics: Sequence[MetricSpec | str], known: Sequence[str] = ()
 ) -> list[Requested]:
-    """Return the metrics that are asked for; a text may be the address of a cell.
+    """Return the requested metrics; a text may be the address of a cell.
 
     Parameters
     ----------
     metrics : sequence of MetricSpec or str
         Specs, names, or addresses such as ``exact_match @ subject=Africa``.
     known : sequence of str
-        Names of metrics, which are taken as they are.
+        Names of metrics, which are not parsed as addresses.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def requested_cells(
     [None, {'language': 'de'}]
     """
     if isinstance(metrics, (str, MetricSpec)):
-        raise InvalidTypeError("`metrics` must be a list of names or specs; put it in brackets")
+        raise InvalidTypeError("`metrics` must be a list of names or specs; enclose it in brackets")
     requested = []
     for metric in metrics:
         if isinstance(metric, str) and metric and metric not in known:
@@ -74,7 +74,7 @@ def requested_cells(
 
 
 def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return by what is divided; one name or several, each once.
+    """Return the names of the parts in ``by``; raise if one occurs twice.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def scored_by(*runs: Run) -> tuple[str, ...]:
-    """Return the parts that all runs were scored by: those that ``score --by`` named."""
+    """Return the parts by which all runs were scored, with ``score --by``."""
     named = []
     for run in runs:
         config = run.manifest.get("config")
@@ -116,14 +116,14 @@ def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matc
 
 
 def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
-    """Return the units of a subject that belong to a part; None where neither side has any.
+    """Return the units of a subject in a part; None if neither side has any.
 
     Parameters
     ----------
     subject : Subject
-        The whole of a slice.
+        Whole slice.
     pairs : mapping of str to str
-        What the units of the part have in common; the key "slice" may name the slice.
+        Keys and values that define the part; the key "slice" may name the slice.
     """
     wanted = dict(pairs)
     stored = [records for records in subject.sides if records is not None]

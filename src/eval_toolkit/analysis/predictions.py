@@ -1,4 +1,4 @@
-"""Metrics and differences from stored predictions: recomputed, never re-inferred."""
+"""Metrics and differences recomputed from stored predictions, without inference."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 Ref: TypeAlias = PredictionArtifactRef | Mapping[str, Any]
-"""A reference to stored predictions, or its ``to_dict()``."""
+"""Reference to stored predictions, or its ``to_dict()``."""
 
 Metric: TypeAlias = str | MetricSpec | MetricFn
 
 
 def reference(ref: Ref, *, groups: str | None = None) -> PredictionArtifactRef:
-    """Return the reference itself, with another group column where one is named."""
+    """Return the reference, with another group column if one is given."""
     made = ref if isinstance(ref, PredictionArtifactRef) else PredictionArtifactRef.from_dict(ref)
     return made if groups is None else replace(made, columns=replace(made.columns, group=groups))
 
@@ -60,7 +60,7 @@ def one_subject(
     name: str = "the file",
     option: str = "scorer",
 ) -> IntArray:
-    """Return the rows of one scorer on one slice; rows of several are never taken together.
+    """Return the rows of one scorer on one slice; raise if there are several.
 
     ``name`` and ``option`` are for the messages: whose rows, and how to choose a scorer.
     """
@@ -100,14 +100,14 @@ def _refuse_repeated(arrays: PredictionArrays, rows: IntArray, name: str) -> Non
 
 
 def load_prediction_arrays(ref: Ref, *, reader: PredictionReader | None = None) -> PredictionArrays:
-    """Load labels, scores and ids of stored predictions, checked against hash and row count.
+    """Load labels, scores and ids of stored predictions; check the hash and the row count.
 
     Parameters
     ----------
     ref : PredictionArtifactRef or mapping
-        The reference or its ``to_dict()``; its ``media_type`` decides the reader.
+        Reference or its ``to_dict()``; its ``media_type`` selects the reader.
     reader : PredictionReader, optional
-        A reader of your own, for other formats.
+        Custom reader for other formats.
 
     Returns
     -------
@@ -150,23 +150,23 @@ def bootstrap_metric_from_predictions(
     Parameters
     ----------
     ref : PredictionArtifactRef or mapping
-        The reference or its ``to_dict()``.
+        Reference or its ``to_dict()``.
     reader : PredictionReader, optional
-        A reader of your own, for other formats.
+        Custom reader for other formats.
     n_resamples, confidence, executor
         As in `bootstrap_ci`.
     rng, seed : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     metric : str, MetricSpec or callable, default "pr_auc"
-        A name as `metric_named` takes it, a spec, or a function of (y_true, y_score).
+        Name as accepted by `metric_named`, spec, or function of (y_true, y_score).
     method : str, optional
-        "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which draws
-        nothing; by default as in `bootstrap_ci`.
+        "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which needs no
+        resampling; by default as in `bootstrap_ci`.
     groups : str, optional
-        Column of the rows' groups: whole groups are drawn. By default the one the reference
-        names, if it does.
+        Column of groups: whole groups are drawn. By default the group column of the reference, if
+        it has one.
     scorer, slice : str, optional
-        Whose rows; needed where the file holds several.
+        Scorer and slice to use; required if the file holds several.
 
     Returns
     -------
@@ -237,22 +237,22 @@ def paired_diff_from_prediction_refs(
     Parameters
     ----------
     baseline_ref, candidate_ref : PredictionArtifactRef or mapping
-        The references or their ``to_dict()``. Rows are joined on ``row_id`` in any order, and
-        their content hashes and labels must agree.
+        References or their ``to_dict()``. Rows are joined on ``row_id`` in any order; content
+        hashes and labels must agree.
     baseline_reader, candidate_reader : PredictionReader, optional
-        Readers of your own, for other formats.
+        Custom readers for other formats.
     n_resamples, confidence, executor
         As in `paired_bootstrap_diff`.
     rng, seed : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     metric, groups
         As in `bootstrap_metric_from_predictions`.
     method : {"percentile", "delong"}, optional
         Quantiles of bootstrapped differences, or DeLong's test for ``roc_auc``; by default the
         interval of `paired_bootstrap_diff`.
     baseline_scorer, candidate_scorer, slice : str, optional
-        Whose rows; needed where a file holds several scorers or slices. Both references may be
-        to one file.
+        Scorers and slice to use; required if a file holds several. Both references may refer to one
+        file.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def paired_diff_from_prediction_refs(
 
 
 def _delong(labels: Any, a: Any, b: Any, confidence: float) -> PairedBootstrapCI:
-    """Return DeLong's difference in the form of every other paired difference."""
+    """Return DeLong's difference as a paired difference."""
     result = delong_roc_variance(labels, a, b, confidence=confidence)
     return PairedBootstrapCI(
         delta=result.delta_auc,
@@ -332,7 +332,7 @@ def _delong(labels: Any, a: Any, b: Any, confidence: float) -> PairedBootstrapCI
 
 
 def in_order(arrays: PredictionArrays) -> PredictionArrays:
-    """Return the rows by id, then score, label and group: one order, whatever the file's.
+    """Return the rows sorted by id, score, label and group, independent of the file's order.
 
     Rows that agree in all of them are interchangeable.
     """
@@ -354,7 +354,7 @@ def _metric(metric: Metric) -> tuple[Any, str]:
 def _is_delong(method: str | None, name: str) -> bool:
     if method == "delong" and name not in ("roc_auc", "auroc"):
         raise InvalidInputError(
-            f"`method` is 'delong', which is for roc_auc; {name} takes a bootstrap method"
+            f"`method` is 'delong', which applies to roc_auc only; {name} needs a bootstrap method"
         )
     return method == "delong"
 
@@ -362,7 +362,8 @@ def _is_delong(method: str | None, name: str) -> bool:
 def _ungrouped(groups: tuple[str, ...]) -> None:
     if len(set(groups)) < len(groups):
         raise InvalidInputError(
-            "`method` is 'delong', which takes rows as independent; rows in groups need a bootstrap"
+            "`method` is 'delong', which assumes independent rows; use a bootstrap method for "
+            "rows in groups"
         )
 
 

@@ -1,4 +1,4 @@
-"""The rows behind a region of the curve: who is flagged when few false alarms are allowed."""
+"""Rows in a region of the ROC or precision-recall curve."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ __all__ = ["RowsAt", "rows_at"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowsAt(Displayed):
-    """Rows whose score lies in a region, from the highest score down.
+    """Rows whose score lies in a region, in descending order of score.
 
     Examples
     --------
@@ -33,19 +33,21 @@ class RowsAt(Displayed):
     """
 
     region: str
-    """What was asked for, in words."""
+    """Description of the requested region."""
     threshold: float | None
-    """Rows score at least this; None when no threshold meets the demand, and there are no rows."""
+    """Lowest score of the region, inclusive; None if no threshold meets the demand."""
     upper: float | None
-    """Rows score less than this; None when there is no upper end."""
+    """Upper end of the scores, exclusive; None if there is none."""
     rows: IntArray
     """Positions in the file, from 0."""
     row_ids: tuple[str, ...]
-    """Empty when the file has none."""
+    """Ids of the rows; empty if the file has none."""
     labels: IntArray
     scores: FloatArray
     fpr: float | None
-    """At the threshold, over all rows of the scorer and slice; None without negatives."""
+    """False-positive rate at the threshold, over all rows of the scorer and slice; None without
+    negatives.
+    """
     precision: float | None
     recall: float | None
 
@@ -85,23 +87,22 @@ def rows_at(
     scorer: str | None = None,
     slice: str | None = None,  # noqa: A002 - the column's name
 ) -> RowsAt:
-    """Return the rows that land in a region of the ROC or precision-recall curve.
+    """Return the rows in a region of the ROC or precision-recall curve.
 
     Parameters
     ----------
     ref : PredictionArtifactRef or mapping
-        Stored predictions.
+        Reference to stored predictions.
     max_fpr : float, optional
-        Rows at or above the lowest threshold whose false-positive rate is at most this.
+        Select rows at or above the lowest threshold with at most this false-positive rate.
     min_precision : float, optional
-        Rows at or above the lowest threshold whose precision is at least this.
+        Select rows at or above the lowest threshold with at least this precision.
     thresholds : tuple of (low, high), optional
-        Rows with ``low <= score < high``: flagged at ``low`` and not at ``high``. A ``high`` of
-        None is no upper end.
+        Select rows with ``low <= score < high``; a ``high`` of None means no upper end.
     reader : PredictionReader, optional
-        A reader of your own, for other formats.
+        Custom reader for other formats.
     scorer, slice : str, optional
-        Whose rows; needed where the file holds several.
+        Scorer and slice to use; required if the file holds several.
 
     Returns
     -------
@@ -135,9 +136,7 @@ def rows_at(
     """
     given = [max_fpr is not None, min_precision is not None, thresholds is not None]
     if sum(given) != 1:
-        raise InvalidInputError(
-            "give exactly one of `max_fpr`, `min_precision` and `thresholds`: the region"
-        )
+        raise InvalidInputError("give exactly one of `max_fpr`, `min_precision` and `thresholds`")
     low, high, words = _demand(max_fpr, min_precision, thresholds)
     loaded = load_predictions(ref, reader=reader)
     in_file = one_subject(loaded, scorer=scorer, slice=slice)
@@ -157,7 +156,7 @@ def _demand(
     min_precision: SupportsFloat | None,
     thresholds: tuple[SupportsFloat, SupportsFloat | None] | None,
 ) -> tuple[float, float | None, str]:
-    """Return the bounds of the region where they are known already, and the region in words."""
+    """Return the bounds of the region if they are known, and its description."""
     if max_fpr is not None:
         ceiling = validation.number(max_fpr, "max_fpr", low=0.0, high=1.0)
         return math.inf, None, f"false-positive rate at most {ceiling:g}"
@@ -181,7 +180,7 @@ def _lowest(
     max_fpr: SupportsFloat | None,
     min_precision: SupportsFloat | None,
 ) -> float:
-    """Return the lowest score that meets the demand as a threshold; infinity when none does."""
+    """Return the lowest threshold that meets the demand; infinity if none does."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last_of_tie = np.append(ranked[1:] != ranked[:-1], True)

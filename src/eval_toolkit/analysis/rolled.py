@@ -1,4 +1,4 @@
-"""Two runs of conversations: whether they were made alike, who took part, what was cut short."""
+"""Comparability of two rollout runs: settings, participants and censored conversations."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,23 +17,23 @@ __all__ = [
 ]
 
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
-"""What makes another number of the same conversations, or other conversations of the same seeds."""
+"""Settings that change the conversations or the numbers computed from them."""
 _OF_SCORER = ("threshold", "higher_is_worse", "mode")
 _SHOWN = 60
 _CUT = (
-    "cut short, of which only failures before that are known: the mean of the others leans towards "
-    "failures"
+    "cut short; only their earlier failures are known, so the mean of the others is biased "
+    "towards failures"
 )
 _INSTEAD = (
-    "the table of failures by turn (`eval-toolkit compare`, `rollouts.compare_survival`) has the "
-    "paired difference of failures"
+    "for the paired difference of failures see the table by turn (`eval-toolkit compare`, "
+    "`rollouts.compare_survival`)"
 )
 _ONE_PATH = ("first", "best")
 """Policies under which a tree counts as one path."""
 
 
 def have_turns(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> bool:
-    """Return whether both are manifests of conversations in turns.
+    """Return whether both manifests describe conversations in turns.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def have_turns(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> 
 def changed_settings(
     manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]
 ) -> dict[str, tuple[str, str]]:
-    """Return in what two runs of rollouts were made differently; nothing of other runs.
+    """Return the settings in which two rollout runs differ; empty for other runs.
 
     Who talked to whom may differ, that is what is compared.
 
@@ -76,7 +76,7 @@ def changed_settings(
 
 
 def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> list[str]:
-    """Say who took part in one run of rollouts and not in the other, and who scored one alone.
+    """Return notes on participants and scorers that only one of two rollout runs has.
 
     Examples
     --------
@@ -108,12 +108,12 @@ def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) 
     scorers = [list(config.get("scorers") or {}) for config in configs]
     for side, mine, theirs in (("A", *scorers), ("B", *scorers[::-1])):
         alone = [name for name in mine if name not in theirs]
-        notes += [f"scored in {side} alone: {', '.join(alone)}"] if alone else []
+        notes += [f"scored only in {side}: {', '.join(alone)}"] if alone else []
     return notes
 
 
 def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> dict[str, CurveOf]:
-    """Return by metric which shares of failures of two runs can be had from survival curves.
+    """Return, by metric, the failure rates of two runs that survival curves can estimate.
 
     That is so where every rollout counts as one path, planned alike in both: its records then say
     when it failed, or up to when it was seen not to.
@@ -145,7 +145,7 @@ def withheld(
     block_b: Mapping[str, Any],
     curves: Mapping[str, CurveOf],
 ) -> Task:
-    """Return the task without a spec, and why, where conversations of a side were cut short.
+    """Return the comparison without a spec, and the reason, if conversations were cut short.
 
     A failure before that is known, and that there would have been none is not: a mean over what is
     known is one over a sample chosen by its outcome. Where there is a survival curve of the metric
@@ -164,13 +164,13 @@ def withheld(
 
 
 def cut_short_note(cells: Mapping[str, Any], metric: str) -> str:
-    """Say that conversations behind a value were cut short, what that does to it, and what to do."""
+    """Return a note on censored conversations behind a value, their effect, and a remedy."""
     count = _censored(cells, metric)
     return f"{metric}: {_counted(count)} {_CUT}; {_INSTEAD}" if count else ""
 
 
 def _censored(cells: Mapping[str, Any], metric: str) -> float:
-    """Return how many conversations behind a cell, or the mean over its parts, were cut short."""
+    """Return the number of censored conversations of a cell, or of the mean over its parts."""
     for name in (metric, metric.removesuffix("_macro")):
         cell = cells.get(name)
         details = cell.get("details") if isinstance(cell, Mapping) else None
@@ -186,13 +186,13 @@ def _counted(n: float) -> str:
 def _configs(
     manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """Return how both were made; None where one has no turns."""
+    """Return the settings of both runs; None if one has no turns."""
     a, b = (manifest.get("config") or {} for manifest in (manifest_a, manifest_b))
     return (a, b) if _has_turns(a) and _has_turns(b) else None
 
 
 def _has_turns(config: Mapping[str, Any]) -> bool:
-    """Return whether attempts are conversations, as the kind that a configuration names says."""
+    """Return whether the attempts of a kind of run are conversations."""
     return kind_named(str(config.get("kind") or "")).words.multi_turn
 
 
@@ -203,14 +203,16 @@ def _in_both(a: Any, b: Any) -> Iterator[tuple[str, Mapping[str, Any], Mapping[s
 
 
 def _named(speaker: Any) -> str:
-    """Return the name of who takes part; that of a function without the hash behind it."""
+    """Return the name of a participant, without the hash of a function."""
     told = speaker or {}
     name = str(told.get("name") or "unnamed")
     return name.partition(":")[0] if told.get("kind") == "function" else name
 
 
 def _differ(what: str, a: str, b: str) -> str:
-    return f"{what}: {a} in A, {b} in B" if a != b else f"{what}: {a} in both, set up differently"
+    return (
+        f"{what}: {a} in A, {b} in B" if a != b else f"{what}: {a} in both, with different settings"
+    )
 
 
 def _told(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`RunComparison`: what changed from A to B, one cell per slice, part, scorer and metric."""
+"""`RunComparison`: differences from A to B, one cell per slice, part, scorer and metric."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ class RunComparison(Tabled):
     run_b: str
     cells: tuple[RunDifference, ...]
     adjust: str
-    """How p-values were corrected for the number of metrics and slices."""
+    """Correction of the p-values for the number of metrics and slices."""
     confidence: float
     seed: int
     only_in_a: tuple[tuple[str, str], ...] = ()
-    """(slice, scorer) that B has no partner for."""
+    """Pairs (slice, scorer) without a counterpart in B."""
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
-    """Objects whose version differs, and settings of rollouts that do, where that was allowed."""
+    """Objects and rollout settings with different versions, if that was allowed."""
     notes: tuple[str, ...] = ()
-    """What a reader should know before the cells."""
+    """Notes to read before the cells."""
 
     def __getitem__(
         self, key: str | tuple[str, str, str] | tuple[str, str, str, str]
@@ -75,7 +75,7 @@ class RunComparison(Tabled):
         return ", ".join(repr(self.address(cell)) for cell in self.cells) or "no cells"
 
     def place(self, cell: RunDifference) -> str:
-        """Return where a cell lies, for people: its slice, or the part of it that it is about."""
+        """Return the location of a cell for display: its slice, or its part of the slice."""
         if cell.part == WHOLE:
             return cell.slice
         several = len({one.slice for one in self.cells}) > 1
@@ -92,7 +92,7 @@ class RunComparison(Tabled):
         return len(self.cells)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell: the source of every table."""
+        """Return one flat dict per cell."""
         return [cell.to_dict() for cell in self.cells]
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class RunComparison(Tabled):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """One line for each slice and scorer whose units were not all compared."""
+        """Describe each slice and scorer whose units were not all compared."""
         return tuple(
             dict.fromkeys(
                 f"{in_words(cell.slice, cell.part, cell.scorer)}: left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
@@ -126,13 +126,13 @@ class RunComparison(Tabled):
 
     @property
     def undirected(self) -> tuple[str, ...]:
-        """One line for the metrics that differ and of which nothing says what is better."""
+        """Describe the metrics that differ and have no known direction."""
         names = dict.fromkeys(cell.metric for cell in self.cells if cell.verdict == "different")
         return (direction_hint([*names]),) if names else ()
 
     @property
     def without_value(self) -> tuple[str, ...]:
-        """One line for the metrics of a slice and scorer for which units failed or were skipped."""
+        """Describe the slices, scorers and metrics with failed or skipped units."""
         metrics: dict[str, list[str]] = {}
         for cell in self.cells:
             if cell.n_failed and cell.n_units:
@@ -167,7 +167,7 @@ def _line(cell: RunDifference) -> list[CellLike]:
 
 
 def in_words(slice_name: str, part: str, scorer: str) -> str:
-    """Return a slice, part and scorer in words.
+    """Return a slice, part and scorer as text.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def in_words(slice_name: str, part: str, scorer: str) -> str:
 
 
 def _absent(cell: RunDifference) -> str:
-    """Say on which side units have no value; those with none on either count for A."""
+    """Describe on which side units have no value; those missing on both sides count for A."""
     in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
     if not in_a:
         return f"{in_b} units have no value in B"

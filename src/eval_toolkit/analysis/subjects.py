@@ -1,4 +1,4 @@
-"""What of two runs is compared with what: slices, scorers, metrics, and whether versions allow it."""
+"""Selection of what is compared: slices, scorers and metrics, with version checks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
 
 @dataclass(frozen=True)
 class Subject:
-    """A slice with the scorer of A and the scorer of B that are compared on it."""
+    """A slice, with the scorers of A and B to compare on it."""
 
     slice: str
     scorer_a: str
@@ -58,23 +58,23 @@ class Subject:
     block_b: Mapping[str, Any] = field(default_factory=dict)
     folds_a: Mapping[str, Fold] | None = None
     folds_b: Mapping[str, Fold] | None = None
-    """By their key, where a run was made in folds."""
+    """Folds by key, if the run was evaluated in folds."""
     stated_a: Mapping[str, bool] = field(default_factory=dict)
     stated_b: Mapping[str, bool] = field(default_factory=dict)
-    """Directions that the runs' manifests state."""
+    """Directions stated by the runs' manifests."""
     part: str = WHOLE
-    """Of the slice, as `scorecards.parts` writes it."""
+    """Part of the slice, in the notation of `scorecards.parts`."""
     family: tuple[str, ...] = ()
-    """Of a part: what it shares with the other parts of its slice."""
+    """Keys and values that the part shares with other parts of its slice."""
 
     @property
     def sides(self) -> tuple[Records | None, Records | None]:
-        """The records of A and of B."""
+        """Records of A and of B."""
         return self.records_a, self.records_b
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the records of either side."""
+        """Columns of the records of either side."""
         return [name for one in self.sides if one is not None for name in one.columns]
 
     @property
@@ -84,7 +84,7 @@ class Subject:
 
     @property
     def absence(self) -> str:
-        """Why a side has no records."""
+        """Reason why a side has no records."""
         return "; ".join(
             f"no records in {side}: {_why(block)}"
             for side, records, block in (
@@ -104,13 +104,13 @@ def _why(block: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The subjects both runs have, and those that only one has."""
+    """Subjects that both runs have, and those that only one has."""
 
     subjects: tuple[Subject, ...]
     only_in_a: tuple[tuple[str, str], ...]
     only_in_b: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
-    """How units were paired where it was not by their ids."""
+    """How units were paired, if not by id."""
 
 
 def matched_subjects(
@@ -183,7 +183,7 @@ def matched_subjects(
 
 
 class _Known(dict[tuple[str, str], Mapping[str, Any]]):
-    """The blocks of a run by (slice, scorer), and which of them have records."""
+    """Stored results of a run by (slice, scorer), and which of them have records."""
 
     with_records: frozenset[tuple[str, str]]
 
@@ -202,7 +202,7 @@ def _known(run: Run) -> _Known:
 def _slice_names(
     a: Run, b: Run, of_a: _Known, of_b: _Known, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what B calls slices of A: as told, or the only slice of each run."""
+    """Return B's names for slices of A: as given, or the only slice of each run."""
     in_a, in_b = (list(dict.fromkeys(slice_ for slice_, _ in of)) for of in (of_a, of_b))
     for run, names, have in ((a, given.keys(), in_a), (b, given.values(), in_b)):
         for name in names:
@@ -218,7 +218,7 @@ def _slice_names(
 def _check_metrics(
     metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
 ) -> None:
-    """Raise if a run has no such metric: a pair that is not there must not be passed over."""
+    """Raise if a run does not have a metric, so that a wrong pair is not ignored."""
     for names, (block, records, run) in zip(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):
@@ -233,7 +233,7 @@ def _check_metrics(
 
 
 def _only_columns(a: Records | None, b: Records | None) -> dict[str, str]:
-    """Return the only column of each side as a pair, where they have other names for it."""
+    """Return the only column of each side as a pair, if their names differ."""
     if a is None or b is None or len(a.columns) != 1 or len(b.columns) != 1:
         return {}
     (ours,), (theirs,) = a.columns, b.columns
@@ -262,7 +262,7 @@ def _names(
     of_b: _Known,
     part: int,
 ) -> Mapping[str, Any]:
-    """Return the names asked for; one that a run does not have is an error."""
+    """Return the requested names; raise if a run does not have one."""
     if given is None:
         return have
     if isinstance(given, str):
@@ -285,7 +285,7 @@ def _names(
 def _partners(
     a: Run, b: Run, of_a: _Known, of_b: _Known, pairs: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the scorer of B that each scorer of A is compared with."""
+    """Return the scorer of B to compare each scorer of A with."""
     in_a = list(dict.fromkeys(scorer for _, scorer in of_a))
     in_b = list(dict.fromkeys(scorer for _, scorer in of_b))
     if pairs is None:
@@ -310,7 +310,7 @@ def _listed(known: _Known) -> str:
 def tasks_for(
     subject: Subject, metrics: Sequence[MetricSpec | str], specs: Sequence[MetricSpec] = ()
 ) -> list[Task]:
-    """Return what the caller asked for, as tasks on the subject's records.
+    """Return the comparisons to make on the subject's records.
 
     ``specs`` are of names that do not lead back to a metric by themselves.
     """
@@ -328,12 +328,12 @@ def tasks_for(
 
 
 def _spec_task(spec: MetricSpec) -> Task:
-    """Return the task of a spec; one that does not say what is better goes by its name."""
+    """Return the comparison of a spec; without a stated direction its name decides."""
     return Task(spec.name, spec, getattr(spec, "higher_is_better", higher_is_better(spec.name)))
 
 
 def _as_stated(task: Task, subject: Subject) -> Task:
-    """Return the task in the direction that a manifest states, which wins over all else."""
+    """Return the comparison with the direction stated in a manifest, which takes precedence."""
     stated = [
         *stated_by(subject.stated_a, {}, task.name),
         *stated_by(subject.stated_b, {}, task.name),
@@ -342,7 +342,7 @@ def _as_stated(task: Task, subject: Subject) -> Task:
 
 
 def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
-    """Return a task for every metric that either run stored, or for the records' columns.
+    """Return the comparison of every metric stored by either run, or of the records' columns.
 
     ``specs`` are of metrics that a name alone does not lead back to.
     """
@@ -364,7 +364,7 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
 
 
 def _stored_task(name: str, subject: Subject) -> Task:
-    """Return the task of a metric that a run stored; a custom one needs its spec."""
+    """Return the comparison of a stored metric; a custom one needs its spec."""
     try:
         return _named_task(name, subject)
     except InvalidInputError:
@@ -373,17 +373,17 @@ def _stored_task(name: str, subject: Subject) -> Task:
 
 
 def _is_metric(name: str, cell: Any) -> bool:
-    """Return whether an entry of a block is a metric: a cell or a bare number."""
+    """Return whether an entry of stored results is a metric: a cell or a bare number."""
     return name not in _BOOKKEEPING and read_cell(name, cell) is not None
 
 
 def is_stated(cell: Any) -> bool:
-    """Return whether a cell is a number that another tool's log states, made of no records."""
+    """Return whether a cell is a number from another tool's log, without records."""
     return _details(cell).get("stated") is True
 
 
 def stated_note(subjects: Sequence[Subject]) -> str:
-    """Say which numbers of logs are not compared, as nothing tells how they are made."""
+    """Return a note on numbers from logs that cannot be compared."""
     names = dict.fromkeys(
         name
         for subject in subjects
@@ -394,11 +394,11 @@ def stated_note(subjects: Sequence[Subject]) -> str:
     if not names:
         return ""
     shown = ", ".join([*names][:5]) + (" …" if len(names) > 5 else "")
-    return f"not compared: {len(names)} numbers that a log states without their samples ({shown})"
+    return f"not compared: {len(names)} numbers from logs without samples ({shown})"
 
 
 def _named_task(name: str, subject: Subject) -> Task:
-    """Return the task of a metric by name: a column of the records, or a metric of scores."""
+    """Return the comparison of a metric by name: a column of the records, or a metric of scores."""
     of_records = _record_task(name, subject)
     if of_records is not None:
         return of_records
@@ -412,7 +412,7 @@ def _named_task(name: str, subject: Subject) -> Task:
 
 
 def _record_task(name: str, subject: Subject) -> Task | None:
-    """Return the task of a column, of several attempts at it, or of its mean over parts."""
+    """Return the comparison of a column, of several attempts, or of a mean over parts."""
     stored = (subject.records_a, subject.records_b)
     columns = {name for records in stored if records is not None for name in records.numbers}
     details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
@@ -443,7 +443,7 @@ def _record_task(name: str, subject: Subject) -> Task | None:
 def _of_attempts(
     column: str, kind: str, k: int, details: Mapping[str, Any], up: bool | None
 ) -> ms.ColumnSpec:
-    """Return the metric of several attempts; less ASR@k is better and more maj@k, always."""
+    """Return the metric of several attempts; lower is better for ASR@k, higher for maj@k."""
     if kind == "asr@":
         return ms.asr_at_k(k, column=column)
     if kind == "maj@":
@@ -452,7 +452,7 @@ def _of_attempts(
 
 
 def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.ColumnSpec | None:
-    """Return the metric of a name as a mean of one value per unit; None where it is none.
+    """Return a named metric as a mean of one value per unit; None if it is not one.
 
     Examples
     --------
@@ -467,10 +467,12 @@ def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.Col
 
 
 def _pooled_task(name: str, details: Mapping[str, Any]) -> Task:
-    """Return the task of a metric that was read from other columns than label and score."""
+    """Return the comparison of a metric computed from columns other than label and score."""
     known = metric_named(str(details["metric"]))
     if not isinstance(known, ms.ScoreSpec):
-        raise InvalidInputError(f"{name}: {details['metric']!r} is no metric of labels and scores")
+        raise InvalidInputError(
+            f"{name}: {details['metric']!r} is not a metric of labels and scores"
+        )
     columns = {key: str(details[key]) for key in ("label", "score")}
     return Task(name, ms.on_columns(known, name=name, **columns), known.higher_is_better)
 
@@ -481,11 +483,11 @@ def _details(cell: Any) -> Mapping[str, Any]:
 
 
 def _held(name: str, quantity: str, subject: Subject) -> Task:
-    """Return the task of a metric at thresholds that were fitted: each run holds its own."""
+    """Return the comparison of a metric at fitted thresholds, which may differ between runs."""
     direction = higher_is_better(name)
     thresholds = [_threshold(block.get(name)) for block in (subject.block_a, subject.block_b)]
     if name.endswith("_refit"):
-        reason = "a selector that is refitted cannot be had from a name; pass the spec"
+        reason = "a refitted selector cannot be derived from a name; pass the spec"
         return Task(name, None, direction, None, reason)
     lacking = [
         side
@@ -524,7 +526,7 @@ def check_versions(
     *,
     allow: bool,
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return which of the compared objects changed their version; raise unless that is allowed.
+    """Return the compared objects whose versions differ; raise unless that is allowed.
 
     Scorers of different names are meant to differ and are not looked at, nor is what another
     tool's log does not state. Between runs of rollouts, the settings that make another number of
@@ -559,7 +561,7 @@ def check_versions(
             for name, (a, b) in changes.items()
         )
         raise InvalidInputError(
-            f"{what} differ: {said}; a difference may be their doing. Compare anyway with "
+            f"{what} differ: {said}, which may explain a difference; compare anyway with "
             "allow_version_change=True (--allow-version-change)"
         )
     return changes

@@ -1,4 +1,4 @@
-"""The units two sets of records have in common, known by id and content hash, in any order."""
+"""Common units of two sets of records, matched by id and content hash, in any order."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ def right_or_wrong(values: FloatArray) -> bool:
 
 
 def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5) -> BoolArray:
-    """Return which values are on the side of a threshold where they should be.
+    """Return which values lie on the correct side of a threshold.
 
     Parameters
     ----------
     values : ndarray
-        Scores, or what is right or wrong: 1, 0 or the mean of some.
+        Scores, or correctness: 1, 0 or the mean of several.
     positive : bool or ndarray of bool
-        Whether the threshold should be reached: the labels of scores; of right or wrong, whether
+        Whether the value should reach the threshold: labels for scores; for correctness, whether
         higher is better.
     threshold : float, default 0.5
-        What a positive value is not below.
+        Smallest positive value.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float =
 
 @dataclass(frozen=True, eq=False)
 class UnitValues:
-    """Records by unit: where each unit's attempts start, its hash and its group."""
+    """Records by unit: offsets of the attempts, hashes and groups."""
 
     records: Records
     starts: IntArray
@@ -75,12 +75,12 @@ class UnitValues:
 
     @classmethod
     def of(cls, records: Records) -> "UnitValues":
-        """Return the units of records that are sorted by unit."""
+        """Return the units of records sorted by unit."""
         starts = unit_starts(records.unit_id)
         return cls(records, starts, records.unit_id[starts].astype(str))
 
     def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[NDArray[Any], BoolArray]:
-        """Return one value from each unit's measured attempts, and which units have one.
+        """Return one value per unit from its measured attempts, and which units have one.
 
         The mean of the attempts, or what a spec of several attempts makes of them; of texts the
         text itself, or a tuple where there are several attempts.
@@ -105,17 +105,17 @@ class UnitValues:
         return found
 
     def groups(self, at: IntArray) -> NDArray[Any]:
-        """Return the group of some of the units."""
+        """Return the groups of some of the units."""
         return np.asarray(self.records.group[self.starts].astype(str)[at])
 
     def failure(self, column: str, at: IntArray) -> str:
-        """Return the first reason why units have no value, or nothing where none was stored."""
+        """Return the first stored reason why units have no value, or ""."""
         rows = np.isin(self.records.unit_id.astype(str), self.ids[at])
         absent = rows & (self.records.status[column] != "ok")
         return next((str(why) for why in self.records.reason[column][absent] if why), "")
 
     def same(self, at: IntArray, other: "UnitValues", other_at: IntArray) -> bool:
-        """Return whether units have the same content and values here and there."""
+        """Return whether units have the same content and values on both sides."""
         if self.records.columns.keys() != other.records.columns.keys():
             return False
         facts = [
@@ -132,7 +132,7 @@ class UnitValues:
 
 @dataclass(frozen=True, eq=False)
 class CommonUnits:
-    """The units of A and B that are the same, sorted by id, and how many are not."""
+    """Units common to A and B, sorted by id, and the numbers of other units."""
 
     a: UnitValues
     b: UnitValues
@@ -141,16 +141,16 @@ class CommonUnits:
     n_only_a: int
     n_only_b: int
     n_mismatched: int
-    """Units of one id but different content or label, left out."""
+    """Number of units with the same id but different content or label, left out."""
     n_unhashed: int
-    """Units paired by id alone, because a side has no content hash."""
+    """Number of units paired by id only, because a side has no content hash."""
 
     def __len__(self) -> int:
         return len(self.in_a)
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Group of each unit, from the side that has groups; None when units are independent."""
+        """Group of each unit, from the side that has groups; None if units are independent."""
         sides = {"A": self.a.groups(self.in_a), "B": self.b.groups(self.in_b)}
         return shared_groups(sides)
 
@@ -162,7 +162,7 @@ class CommonUnits:
     def both(
         self, column: str, spec: ColumnSpec | None = None
     ) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-        """Return a column of A and of B, and which units A and B have measured."""
+        """Return a column of A and of B, and which units both have measured."""
         (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
@@ -176,12 +176,12 @@ class CommonUnits:
         )
 
     def lacking(self, column: str) -> str:
-        """Return which side has no such column: "A", "B", "A and B", or nothing."""
+        """Return the sides without a column: "A", "B", "A and B", or ""."""
         sides = (("A", self.a), ("B", self.b))
         return " and ".join(name for name, side in sides if column not in side.records.columns)
 
     def failures(self, columns: Iterable[str]) -> list[str]:
-        """Return why units have no value, once for each side that says so."""
+        """Return the reasons why units have no value, once per side."""
         said: dict[str, str] = {}
         for column in columns:
             for name, side, at in (("A", self.a, self.in_a), ("B", self.b, self.in_b)):
@@ -190,7 +190,7 @@ class CommonUnits:
         return [said[name] for name in sorted(said)]
 
     def contains(self, other: "CommonUnits") -> bool:
-        """Return whether every unit of another slice is here, the same in content and values.
+        """Return whether all units of another slice are included, with equal content and values.
 
         Values count because ids may mean something else in each slice: the same items reworded,
         say, are no parts of one another.
@@ -214,7 +214,7 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     Parameters
     ----------
     sides : mapping of str to ndarray
-        Groups of the same units in the same order, by the name of the run or system.
+        Groups of the same units in the same order, by run or system.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
 
 
 def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Return whether two groupings put the same units together, whatever the groups are called."""
+    """Return whether two groupings define the same partition, regardless of names."""
     pairs = {*zip(first.tolist(), second.tolist(), strict=True)}
     return len(pairs) == len(set(first.tolist())) == len(set(second.tolist()))
 
@@ -257,11 +257,11 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
     Parameters
     ----------
     a, b : Records
-        In any order; the result is sorted by unit id.
+        Records in any order; the result is sorted by unit id.
     on_mismatch : {"raise", "drop"}
-        What happens to units of one id whose content hash or label differs.
+        What to do with units that share an id but differ in content hash or label.
     where : str
-        Named in messages.
+        Location for messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The two small solvers behind the calibrators: bisection, and logistic regression by Newton."""
+"""Solvers of the calibrators: bisection, and logistic regression by Newton's method."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from eval_toolkit.metrics.logistic import fit_logistic
 __all__ = ["bisect", "logistic_regression"]
 
 RIDGE = 1e-9
-"""Penalty on standardised slopes: invisible on ordinary data, finite answers on separable data."""
+"""Penalty on standardised slopes: negligible on ordinary data, finite answers on separable data."""
 
 
 def bisect(decreasing: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a decreasing function crosses zero, or the end where it comes closest."""
+    """Return the root of a decreasing function, or the end closest to it."""
     if decreasing(low) <= 0:
         return low
     if decreasing(high) >= 0:

@@ -1,4 +1,4 @@
-"""Decisions under unequal costs: the best threshold, and when it pays not to decide."""
+"""Decisions under unequal costs: optimal thresholds, and abstention."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ DEFAULT_FN_COST = 10.0
 
 
 def _cut(if_negative: float, if_positive: float, prior: float, score_prior: float) -> float:
-    """Return the score at which two actions cost the same.
+    """Return the score at which two actions have the same expected cost.
 
     One costs ``if_negative`` more when the row is negative, the other ``if_positive`` more when it
     is positive; both likelihoods are read off a score calibrated at ``score_prior``.
@@ -41,12 +41,12 @@ def bayes_optimal_threshold(
     *,
     score_prior: float = 0.5,
 ) -> float:
-    """Return the cheapest threshold for a calibrated score, at a stated deployment prevalence.
+    """Return the optimal threshold of a calibrated score for a deployment prevalence.
 
     Parameters
     ----------
     prior : float in [0, 1], default 0.01
-        Share of positives where the threshold will be used.
+        Prevalence of positives in deployment.
     fp_cost, fn_cost : float > 0, default 1 and 10
         Cost of one false positive and of one false negative.
     score_prior : float in (0, 1), default 0.5
@@ -91,18 +91,18 @@ def bayes_optimal_threshold(
 
 @dataclass(frozen=True, slots=True)
 class CostMatrix:
-    """What the errors cost, where they are made, and what it costs to pass a case on.
+    """Costs of errors and of abstention, at a given prevalence.
 
     Attributes
     ----------
     prior : float in [0, 1], default 0.01
-        Share of positives where decisions are made.
+        Prevalence of positives in deployment.
     fp_cost, fn_cost : float > 0, default 1 and 10
         Cost of one false positive and of one false negative.
     abstain_cost : float >= 0, optional
-        Cost of leaving one case undecided (a human looks at it); None when that is no option.
+        Cost of leaving a case undecided, e.g. for human review; None if abstention is not possible.
     notes : str
-        Where the figures come from.
+        Source of the figures.
     score_prior : float in (0, 1), default 0.5
         Share of positives at which the scores are calibrated.
 
@@ -138,14 +138,14 @@ class CostMatrix:
 
     @property
     def bayes_threshold(self) -> float:
-        """The cheapest threshold when every case is decided; see `bayes_optimal_threshold`."""
+        """Optimal threshold if every case is decided; see `bayes_optimal_threshold`."""
         return bayes_optimal_threshold(
             self.prior, self.fp_cost, self.fn_cost, score_prior=self.score_prior
         )
 
     @property
     def abstain_band(self) -> tuple[float, float] | None:
-        """Scores (low, high) with low <= score < high are cheaper left undecided (Chow's rule).
+        """Interval [low, high) of scores for which abstention is cheaper (Chow's rule).
 
         A posterior η costs fn_cost·η if called negative, fp_cost·(1−η) if called positive. Not
         deciding is cheaper than both for abstain_cost/fn_cost < η < 1 − abstain_cost/fp_cost.
@@ -172,21 +172,21 @@ class CostMatrix:
         abstain: bool = False,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return the mean cost per row of deciding by a threshold, on labelled rows.
+        """Return the mean cost per row of decisions by a threshold, on labelled rows.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
             Labels, 0 or 1.
         y_score : array-like of shape (n,)
-            Scores; positive when at least the threshold.
+            Scores; a row is positive if its score is at least the threshold.
         threshold : float, optional
-            `bayes_threshold` when omitted.
+            Threshold; by default `bayes_threshold`.
         abstain : bool, default False
             Leave rows inside `abstain_band` undecided, at ``abstain_cost`` each.
         sample_weight : array-like of shape (n,), optional
-            Row weights. The mean is over the rows as they are; to speak for the prevalence
-            ``prior`` instead, pass ``prior_shift_weights(y_true, to_prior=prior)``.
+            Row weights. By default the mean is over the given rows; for the prevalence ``prior``,
+            pass ``prior_shift_weights(y_true, to_prior=prior)``.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class CostMatrix:
             raise InvalidInputError("`abstain` needs a cost matrix with an `abstain_cost`")
         if abstain and threshold is not None:
             raise InvalidInputError(
-                "give `threshold` or `abstain`, not both: `abstain_band` sets its own cuts"
+                "give `threshold` or `abstain`, not both: `abstain_band` sets its own thresholds"
             )
         cut = self.bayes_threshold if threshold is None else checked_threshold(threshold)
         error_cost = np.where(labels, self.fn_cost, self.fp_cost)
@@ -216,7 +216,7 @@ class CostMatrix:
         return float(np.average(cost, weights=weights))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, the threshold and the band included."""
+        """Return plain JSON types, with the threshold and the band."""
         band = self.abstain_band
         return {
             "prior": self.prior,

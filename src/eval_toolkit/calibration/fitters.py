@@ -51,7 +51,7 @@ def _training_pair(y_true: ArrayLike, y_score: ArrayLike) -> tuple[BoolArray, Fl
 
 
 def fit_isotonic_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> IsotonicMap:
-    """Fit the rising step function closest to the labels, joined by straight lines.
+    """Fit an isotonic calibrator with linear interpolation between its steps.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def fit_isotonic_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[None, Is
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        As for `fit_isotonic_calibrator`, which also says what is raised.
+        See `fit_isotonic_calibrator`, also for exceptions.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def fit_platt_binary(
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        As for `fit_platt_calibrator`, which also says what is raised.
+        See `fit_platt_calibrator`, also for exceptions.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def fit_platt_binary(
 
 
 def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
-    """Fit the beta calibration map σ(a·log s + b·log(1−s) + c), kept rising.
+    """Fit the beta calibration map σ(a·log s + b·log(1−s) + c), constrained to be increasing.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def fit_beta_binary(
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        As for `fit_beta_calibrator`, which also says what is raised.
+        See `fit_beta_calibrator`, also for exceptions.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def fit_temperature(
     val_labels: ArrayLike,
     bounds: tuple[float, float] = DEFAULT_TEMPERATURE_BOUNDS,
 ) -> dict[str, float]:
-    """Fit the temperature by which two-class logits must be divided.
+    """Fit the temperature that divides two-class logits.
 
     Parameters
     ----------
@@ -407,12 +407,12 @@ def fit_temperature_binary(
 
 
 def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float, TemperatureMap]:
-    """Fit the temperature on the very data it will be judged on: a bound, not a result.
+    """Fit the temperature on the evaluation data itself: an upper bound, not a result.
 
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        As for `fit_temperature_binary`, which also says what is raised.
+        See `fit_temperature_binary`, also for exceptions.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Calibration maps: small frozen callables from scores to probabilities.
+"""Calibration maps: frozen callables from scores to probabilities.
 
 Each takes any shape of finite scores, flattens it, and returns one probability per score. They
 hold nothing but their parameters, so they compare, pickle and print like values.
@@ -20,7 +20,7 @@ from eval_toolkit.metrics.logistic import sigmoid
 __all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
 
 CLIP = 1e-7
-"""Probabilities are kept this far from 0 and 1 before a logarithm is taken."""
+"""Distance from 0 and 1 to which probabilities are clipped before a logarithm."""
 
 
 def flat_scores(y_score: ArrayLike) -> FloatArray:
@@ -30,7 +30,7 @@ def flat_scores(y_score: ArrayLike) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:
-    """Return ``scores`` if all lie in [0, 1]; else say which does not."""
+    """Return ``scores`` if all lie in [0, 1]; else raise for the first that does not."""
     outside = (scores < 0.0) | (scores > 1.0)
     if outside.any():
         row = int(np.argmax(outside))
@@ -49,7 +49,7 @@ def log_odds_parts(y_score: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, slots=True)
 class SigmoidMap(Displayed):
-    """Platt's sigmoid 1/(1+exp(a·s+b)); a is negative when higher scores are more positive.
+    """Platt's sigmoid 1/(1+exp(a·s+b)); a is negative if higher scores are more positive.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class SigmoidMap(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlattFit(Displayed):
-    """A fitted Platt calibrator: ``transform`` maps scores, ``a`` and ``b`` say how.
+    """A fitted Platt calibrator with the parameters ``a`` and ``b``; ``transform`` maps scores.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class PlattFit(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class BetaMap(Displayed):
-    """The beta calibration map σ(a·log s + b·log(1−s) + c), rising when a ≥ 0 ≥ b.
+    """The beta calibration map σ(a·log s + b·log(1−s) + c), increasing if a ≥ 0 ≥ b.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class TemperatureMap(Displayed):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IsotonicMap(Displayed):
-    """A rising piecewise-linear map through knots; constant beyond the first and the last.
+    """An increasing piecewise-linear map through knots, constant outside of them.
 
     Examples
     --------

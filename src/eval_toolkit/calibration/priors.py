@@ -1,4 +1,4 @@
-"""Prevalence shift: what probabilities, metrics and labels say at another share of positives.
+"""Prevalence shift of probabilities, metrics and unlabelled data.
 
 All of it rests on one assumption: classes look the same as before (P(score | class) is unchanged)
 and only their shares differ.
@@ -17,14 +17,14 @@ __all__ = ["adjust_for_prior", "estimate_prior", "prior_shift_weights"]
 
 
 def adjust_for_prior(y_score: ArrayLike, *, from_prior: float, to_prior: float) -> FloatArray:
-    """Return the probabilities a calibrated scorer would give at another prevalence.
+    """Return the probabilities of a calibrated scorer adjusted to another prevalence.
 
     Parameters
     ----------
     y_score : array-like of shape (n,)
-        Probabilities calibrated where a share ``from_prior`` is positive.
+        Probabilities calibrated at the prevalence ``from_prior``.
     from_prior, to_prior : float in (0, 1)
-        Share of positives behind the scores, and where they are to be used.
+        Prevalence at which scores were calibrated, and prevalence to adjust to.
 
     Returns
     -------
@@ -57,23 +57,23 @@ def adjust_for_prior(y_score: ArrayLike, *, from_prior: float, to_prior: float) 
 
 
 def _density_ratios(scores: FloatArray, prior: float) -> tuple[FloatArray, FloatArray]:
-    """Return P(x | positive)/P(x) and P(x | negative)/P(x) behind calibrated scores."""
+    """Return P(x | positive)/P(x) and P(x | negative)/P(x) implied by calibrated scores."""
     return scores / prior, (1.0 - scores) / (1.0 - prior)
 
 
 def prior_shift_weights(
     y_true: ArrayLike, *, to_prior: float, sample_weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return row weights under which any weighted metric speaks for another prevalence.
+    """Return row weights under which weighted metrics estimate those at another prevalence.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Labels, 0 or 1; both must occur.
     to_prior : float in (0, 1)
-        Share of positives the metrics are to speak for.
+        Target prevalence.
     sample_weight : array-like of shape (n,), optional
-        Weights the rows already have; the result replaces them.
+        Existing row weights; the result replaces them.
 
     Returns
     -------
@@ -108,14 +108,14 @@ def prior_shift_weights(
 
 
 def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
-    """Estimate the share of positives among unlabelled rows from calibrated scores.
+    """Estimate the prevalence among unlabelled rows from calibrated scores.
 
     Parameters
     ----------
     y_score : array-like of shape (n,)
         Probabilities of the new, unlabelled rows, from a scorer calibrated at ``from_prior``.
     from_prior : float in (0, 1)
-        Share of positives where the scorer was calibrated.
+        Prevalence at which the scorer was calibrated.
 
     Returns
     -------
@@ -149,8 +149,8 @@ def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
     gain = positive - negative
     if not gain.any():
         raise UndefinedMetricError(
-            f"estimate_prior is undefined: every score equals `from_prior` ({from_prior}), "
-            "so the scores do not tell the classes apart"
+            f"estimate_prior is undefined: every score equals `from_prior` ({from_prior}), so the "
+            "scores do not separate the classes"
         )
 
     def likelihood_slope(prior: float) -> float:

@@ -1,4 +1,4 @@
-"""Reliability: predicted probability against observed frequency, with an interval per bin."""
+"""Reliability curves: predicted probability and observed frequency by bin, with intervals."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def reliability_curve(
     confidence: float = 0.95,
     groups: ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Return observed frequency against mean prediction per bin, with Wilson intervals.
+    """Return the observed frequency and the mean prediction of each bin, with Wilson intervals.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ def reliability_curve(
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
-        Number of bins asked for, at least 2.
+        Requested number of bins, at least 2.
     strategy : {"quantile", "uniform"}, default "quantile"
-        Bins of equal mass along the sorted rows, or of equal width on [0, 1].
+        Bins of equal mass, or of equal width on [0, 1].
     confidence : float, default 0.95
-        Two-sided confidence of the interval of each bin's frequency.
+        Two-sided confidence level of the interval of each bin.
     groups : array-like of shape (n,), optional
-        Rows that are not independent share a group; intervals are wider by what that costs.
+        Groups of rows that are not independent; intervals account for the correlation.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def reliability_curve(
 
 
 def _edges(bins: ReliabilityCurve, n_bins: int) -> dict[str, list[Any]]:
-    """Return the edges of all bins, and which of the bins are listed."""
+    """Return the edges of all bins, and which of them are not empty."""
     if bins.strategy == "quantile":  # none is empty
         edges = [*bins.bin_lower.tolist(), float(bins.bin_upper[-1])]
         return {"bin_edges": edges, "bin_index": list(range(len(bins.n)))}
@@ -135,7 +135,7 @@ def _grouped_ends(
     groups: ArrayLike,
     confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of each bin's frequency, as `clustered_rate` of its rows has them."""
+    """Return the interval of each bin's frequency, computed by `clustered_rate`."""
     codes, _ = validation.group_codes(groups, len(labels))
     ends = []
     for at, (low, high) in enumerate(zip(bins.bin_lower, bins.bin_upper, strict=True)):
@@ -153,7 +153,7 @@ def _grouped_ends(
 
 
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
-    """Merge neighbouring bins that hold one and the same score and nothing else.
+    """Merge neighbouring bins that contain a single common score.
 
     They have one mean and one frequency; apart, each would look as uncertain as its few rows.
     """
@@ -186,12 +186,12 @@ def reliability_diagram_data(
     strategy: str = DEFAULT_STRATEGY,
     confidence: float = 0.95,
 ) -> list[dict[str, Any]]:
-    """Return the bins of `reliability_curve` as one record each, ready to draw.
+    """Return the bins of `reliability_curve` as records, ready for plotting.
 
     Parameters
     ----------
     y_true, y_score, n_bins, strategy, confidence
-        As for `reliability_curve`, which also says what is raised.
+        See `reliability_curve`, also for exceptions.
 
     Returns
     -------
@@ -232,13 +232,13 @@ def maximum_calibration_error(
     n_bins: int = DEFAULT_N_BINS,
     strategy: str = DEFAULT_STRATEGY,
 ) -> float | None:
-    """Return the largest gap of any bin of the reliability curve, or None on one class.
+    """Return the largest gap of a bin of the reliability curve, or None for one class.
 
     Parameters
     ----------
     y_true, y_score, n_bins, strategy
-        As for `eval_toolkit.metrics.maximum_calibration_error`, which also says what is raised
-        and, unlike this one, takes weights and one class alone.
+        See `eval_toolkit.metrics.maximum_calibration_error`, also for exceptions; that function
+        also accepts weights and a single class.
 
     Returns
     -------

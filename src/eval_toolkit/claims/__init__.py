@@ -1,4 +1,4 @@
-"""Claims about a run, and the gates that check them against its evidence.
+"""Claims about a run, and gates that check them.
 
 In Python: gates make a `ClaimSpec`, `evaluate_claims` a `ClaimReport`. In a file: `load_claims`
 reads ``claims.toml`` and `evaluate_gate` holds a run to it, with a baseline where a claim compares.

@@ -1,4 +1,4 @@
-"""What a result is evidence of: its axes, how rows were paired, what an aggregate may claim."""
+"""Metadata of evidence: axes, pairing of rows, and the use of aggregates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ def _named(value: Any, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceAxis(Displayed):
-    """One coordinate of a result: which model, which data, which attack.
+    """One coordinate of a result: the model, the data or the attack.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class EvidenceAxis(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class PairingMetadata(Displayed):
-    """Whether two results share their units, and where that holds.
+    """Whether two results share their units, and at which level.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class PairingMetadata(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AggregateEvidence(Displayed):
-    """What a number over several results may be used for, and how it was made.
+    """Permitted use of an aggregate over several results, and how it was computed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Gates on slices and scorers: each makes an `EvidenceGate` that reads a results payload."""
+"""Gates on slices and scorers; each is an `EvidenceGate` over a results payload."""
 
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -41,14 +41,14 @@ __all__ = [
 
 
 def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> EvidenceGate:
-    """Pass if the run has a slice of this name.
+    """Pass if the run has a slice with this name.
 
     Parameters
     ----------
     slice_name : str
         The slice, taken as it is: dots have no meaning.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -72,14 +72,14 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
 def required_scorer_gate(
     slice_name: str, scorer: str, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a scorer was evaluated on a slice: neither skipped nor failed.
+    """Pass if a scorer was evaluated on a slice, neither skipped nor failed.
 
     Parameters
     ----------
     slice_name, scorer : str
-        Taken as they are: dots have no meaning.
+        Names; dots are not separators.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -109,17 +109,17 @@ def required_scorer_gate(
 def required_metric_gate(
     slice_name: str, scorer: str, metric_path: MetricPath, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a metric is there with a finite value.
+    """Pass if a metric has a finite value.
 
     Parameters
     ----------
     slice_name, scorer : str
-        Taken as they are: dots have no meaning.
+        Names; dots are not separators.
     metric_path : str or sequence of str
-        Where the metric lies in the scorer's block. A text is read greedily, so that names with
+        Path of the metric in the scorer's results. Text is matched greedily, so that names with
         dots (``recall_at_fpr_0.01``) are found; a list gives the keys one by one.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -148,10 +148,10 @@ def required_metric_gate(
 def _metric(
     result: Payload, slice_name: str, scorer: str, path: MetricPath
 ) -> tuple[float | None, str, Any]:
-    """Return a metric of a scorer as `number_at` does, with the reason as the end of a sentence."""
+    """Return a metric of a scorer as `number_at` does; the reason completes a sentence."""
     block = block_of(Results.of(result), slice_name, scorer)
     if reason := absence(block):
-        return None, f"is not there: the scorer {was(reason)}", None
+        return None, f"is missing: the scorer {was(reason)}", None
     return number_at(block, path)
 
 
@@ -164,19 +164,19 @@ def metric_threshold_gate(
     threshold: SupportsFloat,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if a metric compares with a threshold as it should.
+    """Pass if a metric satisfies a comparison with a threshold.
 
     Parameters
     ----------
     slice_name, scorer, metric_path
-        As in `required_metric_gate`. ``pr_auc`` is a cell and stands for its value,
-        ``pr_auc.ci_low`` for the lower end of its interval.
+        See `required_metric_gate`. ``pr_auc`` denotes the value of the cell, ``pr_auc.ci_low`` the
+        lower end of its interval.
     op : {"<", "<=", ">", ">=", "=="}
-        How the metric must compare with the threshold.
+        Comparison of the metric with the threshold.
     threshold : float
-        Finite.
+        Finite threshold.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -218,17 +218,17 @@ def cell_threshold_gate(
     bound: str = "value",
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if the cell at an address compares with a threshold as it should.
+    """Pass if the cell at an address satisfies a comparison with a threshold.
 
     Parameters
     ----------
     address : str or Address
         ``metric @ part / system``, such as ``exact_match @ subject=Africa / model-b``. Part and
-        system may be left out where only one can be meant.
+        system may be left out if they are unambiguous.
     op, threshold, severity
         As in `metric_threshold_gate`.
     bound : {"value", "ci_low", "ci_high"}, default "value"
-        What is compared: the value, or an end of its interval.
+        Field to compare: the value, or an end of its interval.
 
     Returns
     -------
@@ -281,12 +281,12 @@ def minimum_slice_size_gate(
     Parameters
     ----------
     slice_name : str
-        Taken as it is: dots have no meaning.
+        Name of the slice; dots are not separators.
     min_n, min_positive, min_negative : int, default 0
-        Fewest rows in all and of each label. A run in folds has those of its test parts, of one
-        seed together.
+        Minimum numbers of rows in total and of each class. For a run with folds, the test parts of
+        one seed count together.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -342,18 +342,18 @@ def low_fpr_feasibility_gate(
     confidence: float = 0.95,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if the slice has enough negatives to show a false-positive rate as low as claimed.
+    """Pass if the slice has enough negatives to show the claimed false-positive rate.
 
     Parameters
     ----------
     slice_name : str
-        Taken as it is: dots have no meaning.
+        Name of the slice; dots are not separators.
     max_fpr : float
-        The rate that is to be shown, in (0, 1].
+        False-positive rate to be shown, in (0, 1].
     confidence : float, default 0.95
         Confidence level of the two-sided Wilson interval.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -397,14 +397,14 @@ def low_fpr_feasibility_gate(
 def paired_diff_present_gate(
     slice_name: str, diff_key: str, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a slice has a paired difference of this name, and it was not skipped.
+    """Pass if a slice has a paired difference with this name that was not skipped.
 
     Parameters
     ----------
     slice_name, diff_key : str
-        Taken as they are, for example ``"test"`` and ``"new_minus_old"``.
+        Names, for example ``"test"`` and ``"new_minus_old"``; dots are not separators.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------

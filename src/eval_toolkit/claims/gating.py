@@ -1,4 +1,4 @@
-"""`evaluate_gate`: a run, its claims and perhaps a baseline, to one report."""
+"""`evaluate_gate`: check a run against claims, optionally with a baseline."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -50,27 +50,27 @@ def evaluate_gate(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> ClaimReport:
-    """Evaluate a run's claims, those of non-inferiority against a baseline run.
+    """Evaluate the claims about a run; claims of non-inferiority use a baseline run.
 
     Parameters
     ----------
     run : Run or path
-        The candidate.
+        Candidate run.
     claims : path or sequence of Claim or ClaimSpec
-        A claims file, what `load_claims` made of one, or specs.
+        Claims file, claims returned by `load_claims`, or specs.
     baseline : Run or path, optional
-        The run that ``non_inferior_by`` claims compare with, unit by unit.
+        Baseline run of ``non_inferior_by`` claims, compared unit by unit.
     specs : sequence of MetricSpec
-        Specifications of metrics that no name leads back to, for comparisons with the baseline, as
-        in `compare_runs`.
+        Specifications of metrics that cannot be derived from a name, for comparisons with the
+        baseline, as in `compare_runs`.
     higher_is_better : mapping of str to bool, optional
-        Which direction of a metric or column is better, as in `compare_runs`; a claim's own
-        ``higher_is_better`` wins.
+        Whether higher is better for a metric or column, as in `compare_runs`; a claim's own
+        ``higher_is_better`` takes precedence.
     allow_version_change : bool, default False
-        Compare with the baseline although a scorer, task or metric has another version in it.
+        Whether to compare with the baseline if a scorer, task or metric has another version in it.
     confidence, n_resamples, seed, rng
-        Confidence level of the comparisons with the baseline; intervals of the run itself are as
-        stored.
+        Confidence level and resampling of the comparisons with the baseline; intervals of the run
+        itself are used as stored.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def evaluate_gate(
 
 
 def _check_address(claim: Claim, run: Run) -> None:
-    """Raise if a claim may mean several cells; one that is not there fails, and says so."""
+    """Raise if a claim is ambiguous between cells; a claim about a missing cell fails instead."""
     if claim.at is None or claim.form not in ("require", "non_inferior_by"):
         return
     try:
@@ -193,8 +193,7 @@ def claim_gate(claim: Claim) -> EvidenceGate:
         return low_fpr_feasibility_gate(slice_name, max_fpr=claim.max_fpr, severity=claim.severity)
     if claim.require is None or claim.scorer is None or claim.metric is None:
         raise InvalidInputError(
-            f"claim {claim.name!r}: {claim.form} needs a slice, a scorer and a metric, "
-            "and a comparison with a baseline is made by `evaluate_gate`"
+            f"claim {claim.name!r}: {claim.form} needs a slice, a scorer and a metric; comparisons with a baseline need `evaluate_gate`"
         )
     return metric_threshold_gate(
         slice_name,
@@ -214,7 +213,7 @@ def _part_of(metric: MetricPath, part: str) -> MetricPath:
 
 
 def _no_errors(result: Payload, manifest: Payload) -> Verdict:
-    """Decide whether anything failed: a scorer, a metric, or a unit."""
+    """Return whether any scorer, metric or unit failed."""
     failed = []
     for where, scorer, block in blocks(Results.of(result)):
         place = f"{where}/{scorer}"
@@ -233,7 +232,7 @@ def _no_errors(result: Payload, manifest: Payload) -> Verdict:
 def _non_inferiority_gate(
     claim: Claim, baseline: Run, candidate: Run, compare: Any
 ) -> EvidenceGate:
-    """Return the gate that B, the candidate, loses less than the margin against A, the baseline.
+    """Return the gate that the candidate B loses less than the margin against the baseline A.
 
     The comparison is made here and not in the gate, so that runs which must not be compared stop
     the evaluation and are not mistaken for weak evidence.
@@ -267,7 +266,7 @@ def _target(claim: Claim) -> str:
 
 
 def _cell_of(claim: Claim, run: Run) -> ResultCell:
-    """Return the cell that a claim is about; its metric may be none that the run stores."""
+    """Return the cell of a claim; the run may not store its metric."""
     if claim.at is not None:
         return run.cells.find(claim.at)
     places = run.cells.named(claim.slice or "")
@@ -331,7 +330,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
 
 
 def _missing(cell: RunDifference) -> str:
-    """Say how many units of the baseline the run has no value for, or nothing if it has all."""
+    """Return how many units of the baseline have no value in the run, or "" if all have one."""
     n_missing = cell.n_only_a + cell.n_lost
     if not n_missing:
         return ""

@@ -1,4 +1,4 @@
-"""Finding things in a results payload: names may hold dots, and absence keeps its reason."""
+"""Lookup by path in a results payload; names may contain dots."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 MetricPath: TypeAlias = str | Sequence[str]
-"""Keys one inside the other, or one text of them joined by dots."""
+"""Nested keys, or their names joined by dots."""
 
 _BOUNDS = ("ci_low", "ci_high")
 
 
 @dataclass(frozen=True, slots=True)
 class _Trail:
-    """Where a path led: the last thing found, how far it got, and absent cells on the way."""
+    """Progress of a lookup: the last object found, its path, and absent cells on the way."""
 
     value: Any
     complete: bool
@@ -48,14 +48,14 @@ def shown(path: MetricPath) -> str:
     elif isinstance(path, Sequence):
         keys = path
     else:
-        raise InvalidTypeError(f"a path is a text or a list of keys, got {path!r}")
+        raise InvalidTypeError(f"a path must be a text or a list of keys, got {path!r}")
     if not keys or not all(isinstance(key, str) and key for key in keys):
         raise InvalidInputError(f"a path is a text or a list of keys, not empty, got {path!r}")
     return ".".join(keys)
 
 
 def lookup(payload: Any, path: MetricPath) -> Any:
-    """Return what lies at a path, or raise `MissingColumnError` (a KeyError).
+    """Return the object at a path, or raise `MissingColumnError` (a KeyError).
 
     A text is read greedily: the longest key that leads somewhere wins, so that
     ``recall_at_fpr_0.01.value`` finds the key ``recall_at_fpr_0.01``. The bounds of a cell's
@@ -117,7 +117,7 @@ def _greedy(node: Any, text: str) -> _Trail:
 
 
 def _step(node: Any, key: str) -> tuple[Any] | None:
-    """Return what a key leads to, in a tuple, or None."""
+    """Return the value of a key in a tuple, or None."""
     if isinstance(node, Mapping):
         if key in node:
             return (node[key],)
@@ -130,7 +130,7 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
 
 
 def absence(node: Any) -> str:
-    """Return why a cell or a scorer's block has no value, or "" when it has one or is neither.
+    """Return why a cell or a scorer's results have no value; "" if they have one.
 
     A mean over folds has no value when a fold has none: the rest is another set of rows.
     """
@@ -167,29 +167,29 @@ def _absent_folds(cell: Mapping[str, Any], details: Mapping[str, Any]) -> str:
 
 
 def was(reason: str) -> str:
-    """Return "skipped: why" and "error: why" as the end of a sentence."""
+    """Return "was skipped: why" or "failed: why" to complete a sentence."""
     state, _, why = reason.partition(": ")
     return f"was skipped: {why}" if state == "skipped" else f"failed: {why}"
 
 
 def entry_of(results: Results, name: str) -> Mapping[str, Any]:
-    """Return what is stored of a slice, or of a part, by its name."""
+    """Return the stored results of a slice or part by name."""
     return results.entry(*_place(results, name))
 
 
 def tested_entries(results: Results, name: str) -> list[Mapping[str, Any]]:
-    """Return what is stored of a slice; of one in folds, one entry for each of them."""
+    """Return the stored results of a slice; with folds, one entry per fold."""
     return [results.entry(*place) for place in _tested(results, name)]
 
 
 def block_of(results: Results, name: str, scorer: str) -> Mapping[str, Any]:
-    """Return a scorer's block on a slice or part; of a run in folds, its means over them."""
+    """Return a scorer's results on a slice or part; with folds, the means over them."""
     slice_name, part = _place(results, name)
     return results.block(slice_name, scorer, part)
 
 
 def tested_blocks(results: Results, name: str, scorer: str) -> list[Mapping[str, Any]]:
-    """Return a scorer's block on a slice; of one in folds, one for each of them."""
+    """Return a scorer's results on a slice; with folds, one entry per fold."""
     places = _tested(results, name)
     return [results.block(slice_name, scorer, part) for slice_name, part in places]
 
@@ -201,18 +201,18 @@ def _tested(results: Results, name: str) -> list[tuple[str, str]]:
 
 
 def _place(results: Results, name: str) -> tuple[str, str]:
-    """Return the slice and the part that a name means."""
+    """Return the slice and the part denoted by a name."""
     found = results.named(name)
     if not found:
         results.entry(name)  # which says what there is
     if len(found) > 1:
         listed = ", ".join(repr(results.place(*place)) for place in found)
-        raise InvalidInputError(f"{name!r} may be {listed}; name the slice, too")
+        raise InvalidInputError(f"{name!r} is ambiguous: {listed}; specify the slice, too")
     return found[0]
 
 
 def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
-    """Return the number at a path, else None and why, as the end of a sentence; and what is there.
+    """Return the number at a path, or None with the reason; and the object there.
 
     At the end of the path may be a number, or a cell, whose value is taken if its status is "ok".
     """
@@ -235,13 +235,13 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
 
 
 def blocks(results: Results) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield (where, scorer, block) of every scorer: slices, then their parts and folds."""
+    """Yield (where, scorer, results) for every scorer: slices, then their parts and folds."""
     for slice_name, part, scorer, block in results.blocks():
         yield slice_name if part == WHOLE else f"{slice_name}, {part}", scorer, block
 
 
 def has(payload: Mapping[str, Any], path: MetricPath) -> bool:
-    """Return whether something that is not empty lies at a path."""
+    """Return whether a non-empty object lies at a path."""
     try:
         return lookup(payload, path) not in (None, {}, [])
     except MissingColumnError:

@@ -1,4 +1,4 @@
-"""Gates, claims and the report they end in: one pass or fail per piece of evidence, with words."""
+"""Gates, claims and their report."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ _ABSENT = (KeyError, ValueError, TypeError, RuntimeError, AttributeError, Lookup
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GateResult(Displayed):
-    """What one gate found.
+    """Result of one gate.
 
     Examples
     --------
@@ -62,19 +62,19 @@ Check: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], GateResult]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceGate:
-    """A named check of a result and its manifest; make your own or take one of the ``…_gate``.
+    """A named check of a result and its manifest, custom or made by a ``…_gate`` function.
 
     Parameters
     ----------
     name : str
-        Shown with the outcome.
+        Name shown with the result.
     check : callable
-        ``check(result, manifest) -> GateResult``, both plain dicts.
+        Function ``check(result, manifest) -> GateResult``; both arguments are plain dicts.
     description : str
-        For reports.
+        Description for reports.
     severity : {"error", "warning"}, default "error"
-        The most that a failure of this gate can be: a gate of severity "warning" never fails a
-        claim as an error. A check may return a milder result than its gate.
+        Maximum severity of a failure: with "warning" the gate never fails a claim as an error. A
+        check may return a lower severity.
 
     Examples
     --------
@@ -94,14 +94,14 @@ class EvidenceGate:
     def evaluate(
         self, result: Mapping[str, Any], manifest: Mapping[str, Any] | None = None
     ) -> GateResult:
-        """Return what the check says; evidence it cannot find or read is a failure.
+        """Return the result of the check; missing or unreadable evidence is a failure.
 
         Parameters
         ----------
         result : mapping
-            A run's results.
+            Results of a run.
         manifest : mapping, optional
-            A run's manifest; empty by default.
+            Manifest of a run; empty by default.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class EvidenceGate:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """A claim and the gates that must hold for it.
+    """A claim with the gates that must pass for it.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class ClaimSpec:
         object.__setattr__(self, "gates", gates)
         if not gates:
             raise InvalidInputError(
-                f"claim {self.name!r}: `gates` is empty; a claim needs evidence"
+                f"claim {self.name!r}: `gates` is empty; a claim needs at least one gate"
             )
         for index, gate in enumerate(gates):
             if not isinstance(gate, EvidenceGate):
@@ -167,7 +167,7 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClaimResult(Displayed):
-    """What became of one claim: the outcome of each of its gates.
+    """Result of one claim: the results of its gates.
 
     Examples
     --------
@@ -183,23 +183,23 @@ class ClaimResult(Displayed):
 
     @property
     def passed(self) -> bool:
-        """Whether every gate passed, the warnings included."""
+        """Whether all gates passed, including those of severity "warning"."""
         return all(gate.passed for gate in self.gates)
 
     @property
     def severity(self) -> Severity:
-        """The worst severity among the failed gates, or among all when none failed."""
+        """Highest severity among the failed gates, or among all if none failed."""
         counted = self._failed or self.gates
         return "error" if any(gate.severity == "error" for gate in counted) else "warning"
 
     @property
     def message(self) -> str:
-        """What the failed gates say, or all of them when none failed."""
+        """Messages of the failed gates, or of all gates if none failed."""
         return "; ".join(gate.message for gate in self._failed or self.gates if gate.message)
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """The evidence of each gate by the gate's name."""
+        """Evidence of each gate, by the gate's name."""
         return {gate.name: dict(gate.evidence) for gate in self.gates}
 
     @property
@@ -221,12 +221,13 @@ class ClaimResult(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClaimReport(Tabled):
-    """Every claim with its outcome.
+    """All claims with their results.
 
     Parameters
     ----------
     claims : sequence of ClaimResult, or mapping
-        By name a ClaimResult, or the results of a claim's gates.
+        Claim results, or a mapping from names to a ClaimResult or to the results of a claim's
+        gates.
 
     Raises
     ------
@@ -260,14 +261,14 @@ class ClaimReport(Tabled):
         object.__setattr__(self, "claims", tuple(claims))
 
     def has_failures(self, *, include_warnings: bool = False) -> bool:
-        """Return whether a gate of severity "error" failed, or with warnings any gate."""
+        """Return whether a gate of severity "error" failed, or optionally any gate."""
         return any(
             not claim.passed and (include_warnings or claim.severity == "error")
             for claim in self.claims
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per claim: the source of every table."""
+        """Return one flat dict per claim."""
         return [
             {
                 "claim": claim.name,
@@ -287,7 +288,7 @@ class ClaimReport(Tabled):
 
 
 def _named_claim(name: Any, claim: Any) -> ClaimResult:
-    """Return the claim that stands under a name: a result, or the results of its gates."""
+    """Return the claim under a name, given as a result or as the results of its gates."""
     if isinstance(claim, ClaimResult):
         if claim.name != name:
             raise InvalidInputError(f"claims[{name!r}] has the name {claim.name!r}")
@@ -303,16 +304,16 @@ def _named_claim(name: Any, claim: Any) -> ClaimResult:
 def evaluate_claims(
     result: Any, claim_specs: Iterable[ClaimSpec], *, manifest: Any = None
 ) -> ClaimReport:
-    """Evaluate every gate of every claim; a failure does not stop the rest.
+    """Evaluate all gates of all claims; failures do not stop the evaluation.
 
     Parameters
     ----------
     result : mapping or object with to_dict
-        A run's results.
+        Results of a run.
     claim_specs : iterable of ClaimSpec
-        What is claimed. Names must be unique.
+        Claims to evaluate. Names must be unique.
     manifest : mapping or object with to_dict, optional
-        The run's manifest, for the gates that read it.
+        Manifest of the run, for gates that read it.
 
     Returns
     -------
@@ -344,7 +345,7 @@ def evaluate_claims(
             raise InvalidTypeError(f"claim_specs[{index}] is {spec!r}; it must be a ClaimSpec")
         if spec.name in results:
             raise InvalidInputError(
-                f"claim_specs[{index}] has the name {spec.name!r} again; names must be unique"
+                f"claim_specs[{index}] has the name {spec.name!r} twice; names must be unique"
             )
         gates = tuple(gate.evaluate(payload, context) for gate in spec.gates)
         results[spec.name] = ClaimResult(spec.name, gates, spec.mode, spec.description)

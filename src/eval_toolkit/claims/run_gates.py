@@ -40,14 +40,14 @@ __all__ = [
 def headline_present_gate(
     path: MetricPath = "headline", *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if the results have a headline: one for the run, or one in every scorer's block.
+    """Pass if the results have a headline, for the run or for every scorer.
 
     Parameters
     ----------
     path : str or sequence of str, default "headline"
-        Where it lies, in the results themselves or in each block; skipped scorers need none.
+        Path in the results or in each scorer's results; skipped scorers do not need one.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def headline_present_gate(
         ]
         missing = [where for where, block in scored if not has(block, path)]
         if scored and not missing:
-            return True, f"{name} is there for every scorer", {}
+            return True, f"{name} exists for every scorer", {}
         places = ", ".join(missing) or "the results"
         return False, f"there is no {name} in {places}", {"missing": missing}
 
@@ -87,7 +87,7 @@ def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     Parameters
     ----------
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -114,12 +114,12 @@ def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
 
 
 def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if leakage was looked for and no error finding affects a row.
+    """Pass if leakage checks were run and no error finding affects a row.
 
     Parameters
     ----------
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     def decide(result: Payload, manifest: Payload) -> Verdict:
         reports = list(leakage_reports(result, manifest))
         if not reports:
-            return False, "there is no leakage report: no check was run, or none recorded", {}
+            return False, "no leakage report: no check was run or recorded", {}
         errors = [
             finding
             for report in reports
@@ -154,7 +154,7 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
 
 
 def leakage_reports(result: Payload, manifest: Payload) -> Iterator[Payload]:
-    """Yield the leakage reports that results, manifest or folds hold."""
+    """Yield the leakage reports in the results, the manifest or the folds."""
     folds = Results.of(result).folds.values()
     for payload in (result, manifest, *folds):
         for path in (["leakage_report"], ["config", "leakage_report"]):
@@ -163,7 +163,7 @@ def leakage_reports(result: Payload, manifest: Payload) -> Iterator[Payload]:
 
 
 def _reports_in(node: Any) -> Iterator[Payload]:
-    """Yield a report, or the reports of several folds."""
+    """Yield a single report, or the reports of several folds."""
     if isinstance(node, Mapping) and "findings" not in node:
         for part in node.values():
             yield from _reports_in(part)
@@ -174,14 +174,14 @@ def _reports_in(node: Any) -> Iterator[Payload]:
 def source_role_gate(
     required_roles: Iterable[str], *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if the manifest says which source plays each of the required roles.
+    """Pass if the manifest has a source for each of the required roles.
 
     Parameters
     ----------
     required_roles : iterable of str
-        For example ``["train", "locked_eval"]``.
+        Required roles, for example ``["train", "locked_eval"]``.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -223,16 +223,16 @@ def external_diagnostic_gate(
     threshold: SupportsFloat | None = None,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if a diagnostic is there, in the results or else the manifest, and within its bound.
+    """Pass if a diagnostic exists in the results or the manifest and satisfies its bound.
 
     Parameters
     ----------
     path : str or sequence of str
-        Where it lies, for example ``"aggregate_evidence.drift.psi"``.
+        Path of the diagnostic, for example ``"aggregate_evidence.drift.psi"``.
     op, threshold : str and float, optional
-        How it must compare, as in `metric_threshold_gate`; without them presence is enough.
+        Required comparison, as in `metric_threshold_gate`; by default any value passes.
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------
@@ -269,12 +269,12 @@ def external_diagnostic_gate(
 
 
 def strict_artifact_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if neither results nor manifest hold a number that JSON cannot write (NaN, infinity).
+    """Pass if all numbers in the results and the manifest are finite.
 
     Parameters
     ----------
     severity : {"error", "warning"}, default "error"
-        How bad a failure is.
+        Severity of a failure.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the gates share: comparing, wording, and turning a decision into a gate."""
+"""Shared helpers of gates: comparisons, wording, and the construction of gates."""
 
 import functools
 import operator
@@ -32,7 +32,7 @@ Payload = Mapping[str, Any]
 
 
 Verdict = tuple[bool, str, Mapping[str, Any]]
-"""Passed, the message, the evidence."""
+"""Whether the gate passed, its message, and its evidence."""
 
 
 def verdict_gate(
@@ -42,7 +42,7 @@ def verdict_gate(
     severity: Severity = "error",
     description: str = "",
 ) -> EvidenceGate:
-    """Make a gate of a function that returns (passed, message, evidence).
+    """Return a gate made from a function that returns (passed, message, evidence).
 
     A name that is missing from the payload fails the gate in plain words.
 
@@ -72,7 +72,7 @@ def _check(
 
 
 def non_empty(value: str, name: str) -> str:
-    """Return a text that is one and is not empty."""
+    """Return the text; raise unless it is a non-empty text."""
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty text")
     return value

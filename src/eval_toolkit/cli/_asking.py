@@ -66,7 +66,7 @@ class Asked:
 
 _OPTIONS = (
     click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-                 show_default=True, help="How a failed sample is counted."),
+                 show_default=True, help="How failed samples are counted."),
     click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
                  help="Tolerated share of failed samples; exit with code 3 above it."),
     click.option("--confidence", default=0.95, show_default=True, help="Confidence level of the intervals.",
@@ -89,7 +89,7 @@ def asking_options(command: _Command) -> _Command:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
         if out is not None and not out.strip():
-            raise click.UsageError("--out is empty; name a folder")
+            raise click.UsageError("--out is empty; specify a folder")
         if out is not None and no_store:
             raise click.UsageError("give --out or --no-store, not both")
         names = ("on_error", "max_error_rate", "confidence")
@@ -110,7 +110,7 @@ def asking_options(command: _Command) -> _Command:
 
 
 def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
-    """Return a folder name that is the same for the same request and differs otherwise.
+    """Return a folder name derived from a request; equal requests have equal names.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
 
 @contextlib.contextmanager
 def resumable(folder: Path | None) -> Iterator[None]:
-    """Print where finished answers are kept when the command is interrupted."""
+    """Say where finished answers are stored when the command is interrupted."""
     try:
         yield
     except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
@@ -146,7 +146,7 @@ def resumable(folder: Path | None) -> Iterator[None]:
             say(f"error: {in_options(' '.join(one_line(stop).split()))}", err=True)
         if folder is not None and (folder / JOURNAL).exists():
             say(
-                f"finished answers are kept in {folder}; run the same command again to resume",
+                f"finished answers are stored in {folder}; run the same command again to resume",
                 err=True,
             )
         if failed:

@@ -19,7 +19,7 @@ __all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_inte
 
 
 def estimate(cell: MetricResult, spec: str = "") -> Estimate:
-    """Return the value of a cell and its interval; either may be missing."""
+    """Return the value and the interval of a cell; either may be missing."""
     low, high = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
     return Estimate(cell.value, low, high, spec)
 
@@ -67,9 +67,9 @@ def _under(details: Mapping[str, Any]) -> list[Cell]:
 
 
 def took(done: Any) -> str:
-    """Return the model and the cost of the run: of this command, and in total if they differ."""
+    """Return the number of requests, the tokens and the cost: of this command, and in total."""
     replayed = getattr(done, "n_replayed", 0)
-    parts = [f"{done.n_asked:,} requests asked"]
+    parts = [f"{done.n_asked:,} requests sent"]
     parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
     parts += [f"{replayed:,} replayed"] if replayed else []
     parts += [f"{done.n_reused:,} cached answers", f"{done.elapsed_s:.1f} s"]
@@ -78,9 +78,9 @@ def took(done: Any) -> str:
         for usage in (done.usage_now, done.usage)
     )
     if total:
-        parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in all"))
+        parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in total"))
     if reasoning := done.usage.get("reasoning_tokens", 0):
-        parts[-1] += f" ({reasoning:,} of reasoning)"
+        parts[-1] += f" ({reasoning:,} for reasoning)"
     now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
     if total:
         rest = "" if now == total else f" now, {total:.4g} in total"
@@ -91,7 +91,7 @@ def took(done: Any) -> str:
 def reasons(
     records: Records, columns: Iterable[str] | None = None, *, status: str = "error"
 ) -> list[str]:
-    """Return the most frequent reasons for missing values, the first of each record."""
+    """Return the most frequent reasons for missing values; only each record's first counts."""
     told: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()
     for column in records.status if columns is None else columns:
@@ -106,10 +106,10 @@ def reasons(
 
 
 def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
-    """Return the judge models and what judging cost."""
+    """Return the judge models and the cost of judging."""
     name, told = judge
     usage = told["usage_now"]
-    parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests asked"]
+    parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests sent"]
     parts += [f"{told['n_reused']:,} cached verdicts"] if told["n_reused"] else []
     parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
     tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)

@@ -77,7 +77,7 @@ def pairs_of(
         a, _, b = text.partition("=")
         if not a or not b or a in pairs:
             why = (
-                f"names a {what} of A again"
+                f"names a {what} of A twice"
                 if a in pairs
                 else f"must be two {what}s, as in old=new"
             )

@@ -32,7 +32,7 @@ class Copy:
 
     source: Path
     n_rows: int
-    """Number of rows; a source that seems to have another number is rejected."""
+    """Expected number of rows; a source with another number is rejected."""
     targets: Mapping[Path, NDArray[Any]]
     """Row numbers (from 0) of each target, written in the order of the source."""
 

@@ -39,7 +39,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 TEXTS = ("text", "prompt", "content", "message", "sentence")
 PIECE = 5
-"""Length of the character n-grams by which texts are compared."""
+"""Length of the character n-grams used to compare texts."""
 _ORIGIN = "\0row"
 _NO_LABEL = "\0label"
 
@@ -68,7 +68,7 @@ class Data:
     labels: frozenset[str | None]
     """The labels as stored in the file; empty without a label column."""
     label_fault: str | None
-    """Why the labels are not two classes, if they are not."""
+    """Why the labels are not binary, or None if they are."""
     without_text: BoolArray
     """Rows without text; each has a unique placeholder text."""
 
@@ -79,7 +79,7 @@ class Data:
 
     @property
     def has_texts(self) -> bool:
-        """Whether a row is compared by one text column, not by several columns."""
+        """Whether rows are compared by a single text column."""
         return isinstance(self.rows.feature_col, str)
 
     @property
@@ -88,7 +88,7 @@ class Data:
         return int(self.without_text.sum())
 
     def summary(self) -> str:
-        """Return the number of rows in words."""
+        """Return a summary of the number of rows."""
         positive = f", {self.rows.n_positive} positive" if self.labelled else ""
         return f"{self.rows.n} rows{positive}"
 
@@ -100,10 +100,16 @@ def data_options(command: _Command) -> _Command:
         "--text",
         metavar="COLUMN",
         multiple=True,
-        help=f"Column of the text; by default one of {', '.join(TEXTS)}. Several columns are "
-        "compared by value.",
+        help=(
+            f"Text column; by default one of {', '.join(TEXTS)}. Several columns are compared "
+            f"by value."
+        ),
     )
-    @click.option("--label", metavar="COLUMN", help=f"Labels; else {', '.join(LABELS)}.")
+    @click.option(
+        "--label",
+        metavar="COLUMN",
+        help=(f"Column of labels; by default one of {', '.join(LABELS)}."),
+    )
     @click.option(
         "--group", metavar="COLUMN", help="Column of groups: rows in one group are not independent."
     )
@@ -335,6 +341,6 @@ def _refuse_repeated(rows: Rows, column: str) -> None:
         if key in seen:
             raise InvalidInputError(
                 f"{rows.where(row)}: {column!r} is {key!r} like row {seen[key] + 1}; "
-                "ids must be unique: drop one, or name another column with --id"
+                "ids must be unique: drop one, or specify another column with --id"
             )
         seen[key] = row

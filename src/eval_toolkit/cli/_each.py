@@ -1,4 +1,4 @@
-"""Check several unrelated files one by one, e.g. the files of a commit."""
+"""Check several unrelated files separately, e.g. the files of a commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ def check_each(
     output: Output,
     inputs: Sequence[Path],
 ) -> None:
-    """Show the findings of every file by itself.
+    """Print the findings of each file separately.
 
     A file without a usual text column is skipped; a file that cannot be read is listed. Exit
     with 2 if there is one, else with 1 if any file has an error.

@@ -1,4 +1,4 @@
-"""Exit codes, and how a command reports a negative result."""
+"""Exit codes, and the exception for negative results."""
 
 import click
 
@@ -11,7 +11,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EvidenceSaysNo(click.exceptions.Exit):
-    """Exit with code 1; all output has been printed already."""
+    """Exit with code 1 after all output has been printed."""
 
     def __init__(self) -> None:
         super().__init__(EXIT_NO)

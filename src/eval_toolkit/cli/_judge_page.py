@@ -59,7 +59,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Describe on which side of one half the interval lies."""
+    """Return which side of one half the interval lies on."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {
@@ -70,7 +70,7 @@ def _meaning(name: str, cell: MetricResult) -> str:
         return above
     if cell.ci.ci_high < _NO_BIAS:
         return below
-    return "not told apart" if name == "win" else "no bias shown"
+    return "no significant difference" if name == "win" else "no significant bias"
 
 
 def _notes(done: Outcome) -> list[str]:

@@ -19,7 +19,7 @@ __all__ = ["METHODS", "study"]
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
 _WORDS = {
     "ppi++": "all verdicts, corrected with the labels",
-    "ppi": "the same, with the judge at full weight",
+    "ppi": "all verdicts, with the judge at full weight",
     "rogan-gladen": "corrected by sensitivity and specificity",
     "labels-only": "human labels only",
     "raw": "verdicts without correction",
@@ -35,7 +35,7 @@ _AGREEMENT = {
     "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
-"""Larger tables are not printed."""
+"""Confusion matrices with more classes are not printed."""
 
 
 @click.command()
@@ -50,7 +50,7 @@ _MOST_CLASSES = 8
 @click.option(
     "--by-verdict",
     is_flag=True,
-    help="Labels were sampled by verdict: a fixed number of the judge's positives and negatives.",
+    help="Labels were sampled by verdict: a fixed number of positive and of negative verdicts.",
 )
 @click.option(
     "--width",
@@ -104,7 +104,7 @@ class _Told:
     sampling: Sampling
 
     def page(self) -> Page:
-        """Return the page: the rate, the agreement behind it, and the labels to buy."""
+        """Return the page: the corrected rate, the agreement, and the labels to buy."""
         found, plans = self.found, self.next_labels
         lead = [
             (
@@ -164,9 +164,9 @@ class _Told:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "which says nothing about the judge's errors"
+        return "which gives no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
-    return f"the judge's own {number(raw)} lies {where} its interval"
+    return f"the uncorrected rate {number(raw)} lies {where} its interval"
 
 
 def _estimate(rate: CorrectedRate) -> Estimate:

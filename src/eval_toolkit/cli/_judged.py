@@ -51,16 +51,17 @@ _OPTIONS = (
     click.option("--human", required=True, metavar="COLUMN",
                  help="Column of human labels; empty where there is none."),
     click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-                 help="File of the human labels, if they are not beside the verdicts; joined "
-                     "on --id."),
+                 help="File of human labels, if they are not in SOURCE; joined on --id."),
     click.option("--id", "key", metavar="COLUMN",
                  help="Column of row ids; by default unit_id, row_id or id."),
     click.option("--group", metavar="COLUMN",
                  help="Column of groups: rows in one group are not independent. A run stores "
                      "its own."),
     click.option("--positive", metavar="LABEL", multiple=True,
-                 help="Label that counts as 1 if labels are words; all others count as 0. "
-                     "Repeatable."),
+                 help=(
+                     "Label that counts as 1 if labels are words; all others count as 0. "
+                     "Repeatable."
+                 )),
 )  # fmt: skip
 
 
@@ -90,11 +91,11 @@ def _read(
 ) -> Judged:
     if labels is None and judge == human:
         raise click.UsageError(
-            "--judge and --human name the same column; name two different columns"
+            "--judge and --human name the same column; choose two different columns"
         )
     if Path(source).is_dir():
         if group is not None:
-            raise click.UsageError("--group is for files; a run stores its own groups")
+            raise click.UsageError("--group applies to files; a run stores its own groups")
         return _of_run(source, judge, human, labels, key, positive)
     file = Path(source)
     have = tables.column_names(file)
@@ -133,7 +134,8 @@ def _of_run(
     run = Run.open(source)
     if len(run.subjects) != 1:
         raise InvalidInputError(
-            f"{source}: holds {len(run.subjects)} sets of records; a study needs a run with one"
+            f"{source}: holds {len(run.subjects)} sets of records; a study needs a run with "
+            "exactly one"
         )
     records = run.records(*run.subjects[0])
     if judge not in records.numbers:
@@ -142,8 +144,8 @@ def _of_run(
     if labels is None:
         if human not in records.numbers:
             raise InvalidInputError(
-                f"{source}: there is no column {human!r} (--human); if the human labels "
-                "are in another file, name it with --labels"
+                f"{source}: there is no column {human!r} (--human); if the human labels are in "
+                "another file, pass it with --labels"
             )
         return Judged(records, judge, human, (run.path,))
     ids = records.unit_id.astype(str).tolist()
@@ -174,7 +176,7 @@ class _Beside:
     notes: tuple[str, ...]
 
     def spread(self, values: Sequence[float | None]) -> list[float | None]:
-        """Return the label of each record, or None if the file has none."""
+        """Return the label of each record, or None if there is no label."""
         return [None if row is None else values[row] for row in self.at]
 
 
@@ -207,8 +209,8 @@ def _joined(
     keys = list(zip(ids or (), of, strict=True))
     if len(set(keys)) < len(keys):
         raise InvalidInputError(
-            f"{source}: holds several answers per {found}, and {labels} does not say "
-            f"which of them it labels; add a column {_ATTEMPT!r}"
+            f"{source}: holds several answers per {found}, and {labels} does not identify the "
+            f"labelled answer; add a column {_ATTEMPT!r}"
         )
     at = [place.get(one) for one in keys]
     known = len(place) - len(set(place) - set(keys))
@@ -217,7 +219,9 @@ def _joined(
             f"{labels}: no {found!r} occurs in {source}; the first is {next(iter(place))[0]!r}"
         )
     left = len(place) - known
-    return _Beside(rows, at, (f"{left:,} labels of unknown units",) if left else ())
+    return _Beside(
+        rows, at, (f"{left:,} labels of units that are not in the source",) if left else ()
+    )
 
 
 def _key(file: Path, have: Sequence[str], asked: str | None, *, needed: bool) -> str | None:
@@ -262,8 +266,8 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
     number = number_in(text)
     if number is None or not math.isfinite(number):
         raise InvalidInputError(
-            f"{rows.where(row)}: {name!r} is {text!r}, which is not a number; if labels "
-            "are words, name the one that counts as 1: --positive LABEL"
+            f"{rows.where(row)}: {name!r} is {text!r}, which is not a number; if labels are "
+            "words, pass the positive one: --positive LABEL"
         )
     return number
 

@@ -28,10 +28,14 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILES = (".toml", ".yaml", ".yml")
 temperature_option = click.option(
     "--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
-    help="Sampling temperature of the verdicts.",
+    help="Sampling temperature of the judge.",
 )  # fmt: skip
 max_tokens_option = click.option(
-    "--max-tokens", default=512, show_default=True, type=click.IntRange(1), help="Of a verdict."
+    "--max-tokens",
+    default=512,
+    show_default=True,
+    type=click.IntRange(1),
+    help=("Maximum number of tokens of a verdict."),
 )
 _OPTIONS = (
     click.option(
@@ -102,8 +106,10 @@ def judging_options(*, required: bool) -> Callable[[_Command], _Command]:
             required=required,
             multiple=True,
             metavar="MODEL",
-            help="Judge model: openai:NAME, … (`models list`), with its options as in "
-            "\"openai:NAME{base_url='URL'}\". Several models form a panel.",
+            help=(
+                "Judge model: openai:NAME, … (`models list`), optionally with options as in "
+                "\"openai:NAME{base_url='URL'}\". Several models form a panel."
+            ),
         )(decorated)
 
     return add

@@ -47,7 +47,7 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
             name, path = "", text
         found = tables.expand_paths(path)
         if name and len(found) > 1:
-            raise InvalidInputError(f"{text}: matches {len(found)} files; a split is one file")
+            raise InvalidInputError(f"{text}: matches {len(found)} files; a split must be one file")
         for file in found:
             key = name or stem_of(file)[0]
             if key in named:
@@ -99,7 +99,7 @@ class NamedCheck(_Named):
 
     @property
     def name(self) -> str:
-        """The check's own name."""
+        """Name of the check."""
         return str(self._made.name)
 
     def validate(self, splits: Mapping[str, Any]) -> LeakageFinding:
@@ -107,7 +107,7 @@ class NamedCheck(_Named):
         found: LeakageFinding = self._called("validate", splits, gives=LeakageFinding)
         for split, rows in (found.drop_indices or {}).items():
             if split not in splits:
-                self._fails(f"it names rows of {split!r}; the splits are {', '.join(splits)}")
+                self._fails(f"it returned rows of {split!r}; the splits are {', '.join(splits)}")
             n = len(splits[split].y_true)
             for row in rows:
                 if not 0 <= row < n:
@@ -125,7 +125,7 @@ class NamedSelector(_Named):
 
     @property
     def criterion(self) -> str:
-        """Return the selector's own name."""
+        """Return the name of the selector."""
         return str(self._made.criterion)
 
     def select(self, y_true: Any, y_score: Any) -> ThresholdResult:

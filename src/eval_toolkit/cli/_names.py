@@ -1,4 +1,4 @@
-"""Resolve the names given with ``--metric`` and ``--select``."""
+"""Resolve the names passed with ``--metric`` and ``--select``."""
 
 import difflib
 import math
@@ -46,7 +46,7 @@ MAX_BINS = 10_000
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
 
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
-"""Names that always mean built-in metrics, since they take a number."""
+"""Names of parametrised metrics; they always refer to built-in metrics."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
@@ -82,7 +82,7 @@ def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec
     where = at if number is None else number
     if where is None:
         raise InvalidInputError(
-            f"{key} needs a threshold: write --metric {key}=0.5 "
+            f"{key} needs a threshold: use --metric {key}=0.5 "
             "(score also has --threshold and --threshold-from)"
         )
     from eval_toolkit.metric_specs import at_threshold  # most commands need no threshold
@@ -146,7 +146,7 @@ def _offered_selector(asked: str) -> ThresholdSelector:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the names closest to a wrong one, or all names."""
+    """Return a hint with the closest valid names, or with all of them."""
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"

@@ -44,7 +44,7 @@ class Sampling:
     seed: int
     method: str | None = None
     executor: Executor | None = None
-    """Executor of the resamples; it changes no number, so it is not stored."""
+    """Executor of the resamples; not stored, since it does not affect results."""
 
     def summary(self) -> SummarySpec:
         """Return the options as keyword arguments of the functions that compute intervals."""
@@ -57,7 +57,7 @@ class Sampling:
         )
 
     def made(self, of_cells: Iterable[int]) -> str:
-        """Describe how intervals were computed, given the number of resamples of each cell."""
+        """Describe how intervals were computed, from the number of resamples of each cell."""
         return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ _FORMAT = (
     click.option(
         "--quoting/--no-quoting",
         default=True,
-        help="Whether quotes in CSV and TSV files are special.",
+        help="Interpret quotes in CSV and TSV files.",
     ),
     click.option("--header", metavar="A,B,…", help="Column names of files without a header."),
     click.option(
@@ -261,15 +261,17 @@ def direction_options(command: _Command) -> _Command:
         "higher",
         metavar="METRIC",
         multiple=True,
-        help="Higher is better for this metric or column, whatever its name or a log says. "
-        "Repeatable.",
+        help=(
+            "Treat higher values of this metric or column as better, regardless of its name "
+            "or its log. Repeatable."
+        ),
     )
     @click.option(
         "--lower-is-better",
         "lower",
         metavar="METRIC",
         multiple=True,
-        help="Lower is better for this metric or column. Repeatable.",
+        help="Treat lower values of this metric or column as better. Repeatable.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -288,7 +290,10 @@ def direction_options(command: _Command) -> _Command:
 _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
-    help="Kind of bootstrap interval.  [default: score intervals, which are valid with few rows]",
+    help=(
+        "Bootstrap method of the intervals.  [default: score intervals, which are valid with "
+        "few rows]"
+    ),
 )
 _BACKENDS = (
     click.option(
@@ -299,7 +304,7 @@ _BACKENDS = (
     click.option(
         "--backend",
         type=click.Choice(BACKENDS),
-        help="Draw resamples in parallel; the backend changes no number.",
+        help="Draw resamples in parallel with this executor; results do not change.",
     ),
 )
 

@@ -36,7 +36,7 @@ _TRIED = (1, 2, 4, 8)
 _DESIGNS = {
     "paired": "between two systems on the same items",
     "independent": "between two systems on different items, for each of them",
-    "one-sample": "of one system from a fixed value",
+    "one-sample": "between one system and a fixed value",
 }
 _RUN = "run"
 
@@ -212,8 +212,7 @@ def _attempts_page(
     "costs",
     multiple=True,
     metavar="WHAT=X",
-    help="Cost of one more item, attempt or level of a factor, in addition to its requests at "
-    "1 each.",
+    help="Additional cost of one more item, attempt or factor level; each request costs 1.",
 )
 @output_options
 def variance(
@@ -242,7 +241,7 @@ def variance(
 
 
 def _together(runs: Sequence[str], metric: str) -> Records:
-    """Return the records of all runs; a slice holds the run of each row."""
+    """Return the records of all runs, with the run of each row as a slice."""
     named = [(run.partition("=")[0], run.partition("=")[2] or run) for run in runs]
     parts = []
     for _, path in named:
@@ -292,7 +291,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     )
     lead = [
         f"{payload['metric']}: mean {found.mean:.4f}, standard error {found.se():.4f}, from {counts}",
-        f"largest saving per cost: one more {buys[0].what}",
+        f"largest reduction per unit cost: one more {buys[0].what}",
     ]
     shares = found.shares
     parts: Rows = [
@@ -311,7 +310,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     ]
     tables = [
         Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
-        Table(["", "SE then", "saved", "cost", "saved per cost"], bought, "what to buy"),
+        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "what to buy"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}
     notes = [

@@ -1,4 +1,4 @@
-"""Shared options of the ``plan`` commands, and their answer in one sentence."""
+"""Shared options and output of the ``plan`` commands."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -97,7 +97,7 @@ def assumptions() -> dict[str, Any]:
 
 
 def assumed_table(assumed: Mapping[str, Any]) -> Table:
-    """Return the assumptions with all digits given."""
+    """Return a table of the assumptions, in full precision."""
     rows = [
         [
             name.replace("_", " "),

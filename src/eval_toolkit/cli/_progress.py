@@ -13,7 +13,7 @@ _EVERY_S = 15.0
 
 
 class ProgressBar:
-    """Shows rate, remaining time, errors, tokens and cost of a run."""
+    """Display of the rate, remaining time, errors, tokens and cost of a run."""
 
     def __init__(self) -> None:
         self._bar: Any = None

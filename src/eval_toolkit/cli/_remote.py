@@ -14,7 +14,7 @@ __all__ = ["Fetched", "fetched", "is_run"]
 
 
 def is_run(path: str) -> bool:
-    """Return whether an argument is a run: a folder, or a URL that is not of a table."""
+    """Return whether an argument is a run: a folder, or a URL that does not point to a table."""
     if not is_remote(path):
         return local_path(path).is_dir()
     from eval_toolkit.runs.folder import MANIFEST
@@ -41,7 +41,7 @@ class Fetched:
 
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
-    """Yield local files for paths and URLs; remove copies afterwards, and name URLs in errors."""
+    """Yield local files for paths and URLs; remove copies afterwards, and use URLs in errors."""
     if list(paths).count(tables.STDIN) > 1:
         raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:

@@ -1,4 +1,4 @@
-"""Shared parts of `rescore` and the commands built on it."""
+"""Shared code of ``rescore`` and related commands."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,11 +55,11 @@ def rescored_rows(
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the cells of a run whose kind has no page of its own."""
+    """Return the page of a run without a specific page for its kind."""
     cells = Results.of(done.results)
     return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
 
 
 def _kept(done: Outcome) -> list[str]:
-    """Print where the new run was stored, if it was."""
+    """Return where the new run was stored, if it was."""
     return [] if done.run is None else [f"run {done.run.path}"]

@@ -44,23 +44,25 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
         asked = asks and done.run is not None and done.n_failed_requests
         again = "; run the same command again to retry the failed requests" if asked else ""
         notes.append(
-            f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
-            f"not known{again}"
+            f"{done.n_errors:,} {of} ended with an error before the target failed, so their "
+            f"outcome is unknown{again}"
         )
         notes += reasons(done.records, (_SUCCESS,))
     if done.n_skipped and done.results["config"]["scored_by"] is not None:
         notes.append(
-            f"{done.n_skipped:,} {of} were cut short or not scored, so that it is not known"
+            f"{done.n_skipped:,} {of} were truncated or not scored, so their outcome is unknown"
         )
         notes += reasons(done.records, (_SUCCESS,), status="skipped")
     notes += _about_scorers(done)
     unseen = done.more["survival"].get("n_unobserved")
     if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):
-        least = f"; of {Count(unseen)} no turn was seen" if unseen else ""
-        notes.append(f"turn by turn such conversations count up to where they ended{least}")
+        least = f"; {Count(unseen)} have no complete turn" if unseen else ""
+        notes.append(
+            f"the results by turn include these conversations up to their last turn{least}"
+        )
     if done.run is not None:
         notes.append(f"run {done.run.path}")
-        notes.append(f"what was said: eval-toolkit transcripts {done.run.path}")
+        notes.append(f"conversations: eval-toolkit transcripts {done.run.path}")
     return notes
 
 
@@ -74,7 +76,7 @@ def _about_budgets(done: Outcome) -> list[str]:
     if sum(ended.values()) <= done.n_skipped:  # said with what is not known
         return []
     of = f"of {done.counts['n_rollouts']:,} rollouts"
-    return [f"{reason}: {n:,} {of} were not asked to their end" for reason, n in ended.items()]
+    return [f"{reason}: {n:,} {of} were not completed" for reason, n in ended.items()]
 
 
 def _about_scorers(done: Outcome) -> list[str]:
@@ -93,12 +95,12 @@ def _about_scorers(done: Outcome) -> list[str]:
 
 
 def _about_sameness(done: Outcome) -> list[str]:
-    """Report seeds whose rollouts are all identical: they add cost and no information."""
+    """Report seeds whose rollouts are all identical and therefore add cost but no information."""
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
         seen.setdefault(graph.unit_id, []).append(said)
-    again = "with models --temperature is 0 unless you say more"
+    again = "with models --temperature is 0 by default"
     notes = []
     if max(map(len, seen.values())) > 1 and all(len(set(one)) == 1 for one in seen.values()):
         notes.append(f"all rollouts of each seed are identical and count as one; {again}")
@@ -128,4 +130,4 @@ def _about_safe_seeds(done: Outcome) -> list[str]:
     if not safe:
         return []
     count_too = f"answers to {len(safe):,} safe seeds count as attack_success too"
-    return [f"{count_too}, where an answer is right: see over_refusal and unsafe_refusal"]
+    return [f"{count_too}, although answering is correct: see over_refusal and unsafe_refusal"]

@@ -17,7 +17,7 @@ __all__ = ["about", "load_scorers"]
 
 @contextlib.contextmanager
 def about(option: str) -> Iterator[None]:
-    """Rewrite a message in terms of options instead of arguments."""
+    """Rewrite a message to name options instead of arguments."""
     try:
         yield
     except InvalidInputError as error:
@@ -39,8 +39,8 @@ def load_scorers(specs: Sequence[str]) -> list[Any]:
         low, high = getattr(scorer, "bounds", (-math.inf, math.inf))
         if not low <= scorer.threshold <= high:
             raise click.UsageError(
-                f"--scorer {spec}: scores lie between {low:g} and {high:g}, and so must "
-                "the threshold"
+                f"--scorer {spec}: scores lie between {low:g} and {high:g}, so the threshold must "
+                "too"
             )
         if any(one.name == scorer.name for one in made):
             raise click.UsageError(f"two --scorer have the name {scorer.name!r}; remove one")

@@ -27,7 +27,7 @@ __all__ = ["check"]
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
 _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
-"""Patterns of the files read from a folder of texts."""
+"""File patterns searched in a folder of texts."""
 
 
 @click.command()
@@ -131,7 +131,7 @@ def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
         there = sorted(one for one in Path(path).rglob("*") if one.is_file() and one.stat().st_size)
         texts = [one for one in there if _TEXTS.search(one.name.lower())]
         if not texts:
-            raise InvalidInputError(f"{path}: there is no txt, CSV, TSV, JSONL or Parquet file")
+            raise InvalidInputError(f"{path}: no txt, CSV, TSV, JSONL or Parquet file")
         files += texts
         if len(there) > len(texts):
             left = next(one for one in there if one not in texts)
@@ -183,7 +183,7 @@ class _Finding:
 
     @property
     def row(self) -> list[CellLike]:
-        """Text of the count; nothing found among zero items is not a pass."""
+        """Return the row of the table; zero findings among zero items is not a pass."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
         return [self.name, Status(state), self.n, self.of, self.words]
 
@@ -208,9 +208,14 @@ class _Found:
             shown, leaked = len(shots.shown_ids), len(shots.leaked_ids)
             said = f"by chance about {shots.n_answer_in_other_shots:,}"
             rows = (
-                ("items that their own prompt asks", "error", shown, "as one of its examples"),
-                ("items that other prompts ask", "warning", leaked - shown, "as an example"),
-                ("answers said by own examples", "info", len(shots.answer_in_shots), said),
+                ("items repeated in their own prompt", "error", shown, "as a few-shot example"),
+                (
+                    "items repeated in other prompts",
+                    "warning",
+                    leaked - shown,
+                    "as a few-shot example",
+                ),
+                ("answers given by their own examples", "info", len(shots.answer_in_shots), said),
             )
             lines += [_Finding(*row[:3], shots.n_items, row[3]) for row in rows]
         return lines
@@ -277,7 +282,7 @@ class _Found:
         ]
         more = f", the first {_SHOWN} of {len(known):,}" if len(known) > _SHOWN else ""
         header = ["item", "example", "similarity", "in its own prompt"]
-        return Table(header, rows, f"examples that ask the same{more}")
+        return Table(header, rows, f"examples equal to an item{more}")
 
     def _notes(self) -> list[str]:
         notes = []
@@ -285,11 +290,11 @@ class _Found:
             short = sum(not item.n_grams for item in corpus.items)
             if short:
                 notes.append(
-                    f"not looked for: {short:,} items without a run of {corpus.n} words; a smaller "
-                    "--ngram takes them in"
+                    f"not searched: {short:,} items with fewer than {corpus.n} words; a smaller "
+                    "--ngram includes them"
                 )
             if corpus.flagged_ids:
-                notes.append("wording that all prompts share counts too: read what was found")
+                notes.append("text shared by all prompts counts too: inspect the matches")
             if corpus.rate.ci is not None:
                 notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:
@@ -310,5 +315,5 @@ def _effect_table(effects: Sequence["ContaminationEffect"]) -> Table:
         ]
         for effect in effects
     ]
-    header = ["metric", "all items", "without those found", "those found alone", "all − without"]
-    return Table(header, rows, "what they did to the run")
+    header = ["metric", "all items", "without flagged items", "flagged items only", "all − without"]
+    return Table(header, rows, "effect on the run")

@@ -59,7 +59,7 @@ def estimate_page(
 
 
 def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
-    """Return the page of a run; ``asks`` says whether a retry would query the model."""
+    """Return the page of a run; ``asks`` states whether repeating the command queries the model."""
     config = done.results["config"]
     lead = [
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
@@ -78,11 +78,11 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
 def _stopped(told: Mapping[str, Any], scope: str) -> str:
     """Explain why the run stopped, what that saved, and what its intervals cover."""
     used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
-    of = "" if scope == "population" else ", of the score on exactly these items,"
+    of = "" if scope == "population" else ", for the score on exactly these items,"
     held = f"the intervals{of} hold at every look"
     if used == total:
         return f"not stopped early: {told['reason']}; {held}"
-    late = f" ({beyond:,} more were under way and are kept)" if beyond else ""
+    late = f" ({beyond:,} more were in progress and are stored)" if beyond else ""
     return (
         f"stopped early, {used:,} of {total:,} samples count{late}, {told['n_saved']:,} saved: "
         f"{told['reason']}; {held}"
@@ -102,7 +102,7 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
 
 
 def _overall(card: Scorecard) -> Table:
-    """Return a table with one row per metric, and a column for other states if there are any."""
+    """Return a table with one row per metric, and a column of other states if there are any."""
     header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
     rows: Rows = [
         [

@@ -34,7 +34,10 @@ _OPTIONS = {
                                     help="Shuffle the choices of each item."),
     "revision": click.option("--revision", help="Commit of a dataset on the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
-                         help="Seed of examples, order and draws.  [default: 42]"),
+                         help=(
+                             "Random seed of the examples, the order and the sampling. "
+                             "[default: 42]"
+                         )),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
                                help="Allow Python code named by a task file: modules, !function."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
@@ -115,6 +118,6 @@ def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[An
         except ValueError:
             raise click.UsageError(f"--perturb {text}: {share!r} is not a number") from None
         if probability is not None and not 0.0 <= probability <= 1.0:
-            raise click.UsageError(f"--perturb {text}: a share lies between 0 and 1")
+            raise click.UsageError(f"--perturb {text}: a probability must lie between 0 and 1")
         task = perturbed(task, Perturbation(kind, probability, seed=task.seed))
     return task

@@ -29,13 +29,13 @@ _PHRASES = {
     "attempts; ask for at least ": "attempts; say --attempts ",
     "rollouts; ask for at least ": "rollouts; say --rollouts-per-seed ",
     "writing it was interrupted": "writing it was interrupted; eval-toolkit doctor says what to do",
-    "give one of them another `name`": "name one of them otherwise, as in bleu{name='other'}, "
+    "give one of them another `name`": "give one of them another name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
     "name them with a mapping where": "name them, NAME=RUN, where",
     "name the systems with a mapping": "name the systems, NAME=RUN",
     "`method` is 'bayes', which": "--bayes",
     "use 'bootstrap'": "leave it out",
-    "give it numbers by a mapping or a callable": "TEXT answers open questions alone",
+    "give it numbers by a mapping or a callable": "TEXT answers open questions only",
 }
 _PAIRS = " Pair scorers of different names with `pairs`"
 # Arguments of the library whose options have another name.
@@ -119,8 +119,8 @@ def on_this_machine(context: click.Context, option: click.Parameter, value: Any)
     """Return the output path of an option; raise for URLs, which are not written to."""
     if value is not None and _ADDRESS.match(str(value)):
         raise click.BadParameter(
-            f"{value} is a URL, and files are written locally only; name a path, and "
-            "upload a finished run with eval_toolkit.runs.remote.push_run"
+            f"{value} is a URL, but files are written locally; pass a path, and upload a finished "
+            "run with eval_toolkit.runs.remote.push_run"
         )
     return value
 

@@ -127,7 +127,7 @@ class Tour:
     report: Path | None
     """Path of the report, or None if it was not requested or the extra is not installed."""
     no_report: str = ""
-    """Why a requested report is missing."""
+    """Why a requested report is missing, if it is."""
 
     @property
     def leakage(self) -> Mapping[str, Any]:
@@ -174,8 +174,8 @@ def _refuse_foreign(out: Path) -> None:
     foreign = sorted({one.name for one in out.iterdir()} - _OWN) if out.is_dir() else []
     if foreign:
         raise InvalidInputError(
-            f"{out}: contains {foreign[0]!r}, which an earlier demo did not write; name "
-            "another folder"
+            f"{out}: contains {foreign[0]!r}, which an earlier demo did not write; choose another "
+            "folder"
         )
 
 
@@ -204,7 +204,7 @@ class _Stored:
     version = "1"
 
     def predict_proba(self, features: Any) -> FloatArray:
-        raise AssertionError("the scores are given")
+        raise AssertionError("the scores are precomputed")
 
 
 def _with_copies(done: Study) -> EvalSlice:

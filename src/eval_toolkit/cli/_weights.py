@@ -30,7 +30,7 @@ def fetch_weights(which: str, *, force: bool) -> Path:
 
 
 def weights_there() -> dict[str, dict[str, Any]]:
-    """Return for each of `WEIGHTS` whether it is downloaded, and its path or how to get it."""
+    """Return for each of `WEIGHTS` whether it exists, and its path or how to download it."""
     found: dict[str, dict[str, Any]] = {}
     for which, what in WEIGHTS.items():
         try:

@@ -76,7 +76,7 @@ class Splits:
 
     @property
     def texts(self) -> bool:
-        """Whether rows are texts in every file."""
+        """Whether every file is compared by a text column."""
         return all(data.has_texts for data in self.data.values())
 
     @property
@@ -91,14 +91,14 @@ class Splits:
 @click.option(
     "--loader",
     metavar="NAME",
-    help="Loader to use instead of FILES: a name, options in braces, or module:object.",
+    help="Loader to use instead of FILES: a name with optional {options}, or module:object.",
 )
 @click.option(
     "--check",
     "more",
     metavar="NAME",
     multiple=True,
-    help="Further check: a name, options in braces, or module:object. Repeatable.",
+    help="Further check: a name with optional {options}, or module:object. Repeatable.",
 )
 @click.option(
     "--split-col", metavar="COLUMN", help="Column that names each row's split (one file)."
@@ -112,8 +112,7 @@ class Splits:
     "--against",
     metavar="CORPUS",
     multiple=True,
-    help="Corpus the rows must not come from: word n-grams of the rows are looked up in it. "
-    "Repeatable.",
+    help="Corpus that must not contain the rows; compared by word n-grams. Repeatable.",
 )
 @click.option(
     "--against-text", default="text", show_default=True, help="Text column of CORPUS tables."
@@ -127,13 +126,15 @@ class Splits:
 )
 @click.option("--target", is_flag=True, help="Look for other columns that predict the label.")
 @click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
-@click.option("--each", is_flag=True, help="Check every file by itself; the files are not splits.")
+@click.option("--each", is_flag=True, help="Check each file separately; the files are not splits.")
 @click.option(
     "--fix",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the rows without leakage to this folder, file by file; then exit code 1 means "
-    "that dropping rows does not help.",
+    help=(
+        "Write the rows without leakage to this folder, one file per input; exit code 1 then "
+        "means that dropping rows cannot remove the leakage."
+    ),
 )
 @output_options
 @grouped("division", Division)
@@ -406,7 +407,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
 
 
 def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
-    """Return the first rows of a finding as row numbers of their files, from 1."""
+    """Return the first rows of a finding, as row numbers of their files starting at 1."""
     shown = []
     for split, rows in (found.drop_indices or {}).items():
         numbers = (origin(parts[split])[rows[:_SHOWN_ROWS]] + 1).tolist()
@@ -443,12 +444,12 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
     if faults:
         notes.append(f"not checked: labels ({faults[0]})")
     elif not splits.labelled:
-        notes.append("not checked: labels, not every file has a label column (--label)")
+        notes.append("not checked: labels, because not every file has a label column (--label)")
     if not splits.texts:
-        notes.append("not checked: near-duplicates, rows are compared by the named columns")
+        notes.append("not checked: near-duplicates, because rows are compared by the named columns")
     if len(splits.parts) < 2:
         notes += [
-            f"not checked: --{role} compares splits, and there is only one"
+            f"not checked: --{role} compares splits, but there is only one"
             for role in ("group", "time")
             if getattr(splits.reading, role) is not None
         ]

@@ -154,8 +154,8 @@ def compare(
         raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
     if higher_is_better:
         raise click.UsageError(
-            "--lower-is-better and --higher-is-better are for runs; the direction of "
-            "file metrics is known"
+            "--lower-is-better and --higher-is-better apply to runs; the direction of file "
+            "metrics is known"
         )
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
     with fetched(sides) as files:
@@ -183,7 +183,7 @@ def _with_resamples(page: Page, sampling: Sampling) -> Page:
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
-    """Raise if no metric could be compared, so that a script does not take it for success."""
+    """Raise if no metric could be compared, so that the exit code is not 0."""
     if not any(cell.status == "ok" for cell in cells):
         why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
         raise InvalidInputError(f"nothing could be compared{why}")
@@ -223,7 +223,7 @@ class Pair:
                 f"{self.n_dropped} that differ"
             )
         if self.only_a_has:
-            lines.append(f"read from A only, missing in B: {', '.join(self.only_a_has)}")
+            lines.append(f"read from A, missing in B: {', '.join(self.only_a_has)}")
         return lines
 
 
@@ -282,8 +282,8 @@ def _by_order(sides: Sequence[Predictions], names: tuple[str, str]) -> Pair:
     remedy = "give both files an id column (--id)"
     if len(a) != len(b):
         raise InvalidInputError(
-            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no "
-            f"ids to pair them by; {remedy}"
+            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no ids to "
+            f"pair by; {remedy}"
         )
     for what, differ in _differences(a, b).items():
         if differ.any():
@@ -302,8 +302,8 @@ def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, polic
     common, in_a, in_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
     if not len(common):
         raise InvalidInputError(
-            f"{names[0]} and {names[1]} have no {key!r} in common; "
-            "name the column that identifies a row with --id"
+            f"{names[0]} and {names[1]} have no {key!r} in common; pass the column that "
+            "identifies a row with --id"
         )
     one, other = a.take(in_a), b.take(in_b)
     differences = _differences(one, other)
@@ -324,7 +324,7 @@ def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, polic
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return what both files say about paired rows, and which rows disagree."""
+    """Return the columns that both files have for the paired rows, and the rows that differ."""
     found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
     if one.hashes is not None and other.hashes is not None:
         known = (one.hashes != "") & (other.hashes != "")
@@ -338,7 +338,7 @@ def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
 
 
 def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return the rows on which names differ; 1 and 1.0 are equal."""
+    """Return the rows with different names; 1 and 1.0 are equal."""
     place = {_canonical(name): at for at, name in enumerate(one.names)}
     mine = np.array([place[_canonical(name)] for name in one.names])
     theirs = np.array([place.get(_canonical(name), -1) for name in other.names])

@@ -47,7 +47,7 @@ SPECS = (
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder that keeps both classifiers as runs, with a report.html.",
+    help="Folder for both runs and a report.html.",
 )
 @form_options
 def demo(seed: int, out: Path | None, output: Output) -> None:
@@ -73,7 +73,9 @@ def _page(done: Study, made: Tour, out: Path | None) -> Page:
     curves = {name: reliability_curve(done.labels, score) for name, score in done.scores.items()}
     test = delong_roc_variance(done.labels, done.scores[a], done.scores[b])
     found = made.leakage
-    slipped = f"{N_COPIES} training rows had slipped in, on purpose: {found['code']} found "
+    slipped = (
+        f"{N_COPIES} training rows were added to the test rows on purpose: {found['code']} found "
+    )
     lead = [
         answer(made.compared.cells, a, b),
         f"{len(done.labels)} test rows of the breast-cancer data, {int(done.labels.sum())} malignant",

@@ -89,7 +89,7 @@ def _runs(paths: Sequence[Path]) -> list[Path]:
         if not path.exists():
             raise InvalidInputError(f"{path}: no such run or folder")
         if path.is_file() and path.name != "manifest.json":
-            raise InvalidInputError(f"{path}: is a file; name a run folder or a folder of runs")
+            raise InvalidInputError(f"{path}: is a file; pass a run folder or a folder of runs")
         folder = path.parent if path.is_file() else path
         here = [folder] if run_state(folder) != "not a run" else find_runs(folder)
         found.update(dict.fromkeys(here))
@@ -249,7 +249,7 @@ def _sandbox_rows(found: dict[str, Any]) -> list[list[str]]:
 def _kernel_words(backend: str) -> str:
     if backend == "native":
         return "native (C)"
-    why = "EVAL_TOOLKIT_KERNEL=numpy asks for it" if kernel.native else "the C kernel was not built"
+    why = "EVAL_TOOLKIT_KERNEL=numpy is set" if kernel.native else "the C kernel was not built"
     return f"numpy ({why}; same numbers, slower)"
 
 

@@ -64,7 +64,7 @@ class Saving:
 @click.option(
     "--loader",
     metavar="NAME",
-    help="Loader to use instead of FILES: a name, options in braces, or module:object.",
+    help="Loader to use instead of FILES: a name with optional {options}, or module:object.",
 )
 @click.option(
     "--scorer",
@@ -72,8 +72,10 @@ class Saving:
     metavar="[LABEL=]NAME",
     multiple=True,
     required=True,
-    help="Scorer that returns P(positive): a name, options in braces, or module:object. "
-    "Repeatable.",
+    help=(
+        "Scorer that returns P(positive): a name with optional {options}, or module:object. "
+        "Repeatable."
+    ),
 )
 @click.option(
     "--check",
@@ -87,10 +89,10 @@ class Saving:
     default="raise",
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
-    help="On leakage errors: stop and exit with 1, continue and keep the report, or drop the rows.",
+    help="On leakage errors: stop and exit with 1, continue and report them, or drop the rows.",
 )
 @click.option(
-    "--splitter", metavar="NAME", help="Splitter of one split: fit and evaluate fold by fold."
+    "--splitter", metavar="NAME", help="Splitter of a single split: fit and evaluate on each fold."
 )
 @click.option(
     "--on",
@@ -103,7 +105,13 @@ class Saving:
 @click.option(
     "--threshold-on", metavar="SPLIT", help="Split on which --select selects the threshold."
 )
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Repeatable.")
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    help=("Metric to compute: roc_auc, f1=0.5, … Repeatable."),
+)
 @click.option(
     "--save",
     metavar="FOLDER",
@@ -228,7 +236,7 @@ def _read(files: Sequence[str], reading: Reading) -> dict[str, Data]:
         if one.n_without_text:
             row = int(one.without_text.argmax())
             raise InvalidInputError(
-                f"{one.file}: row {row + 1}: the text is missing; every row needs one to be scored"
+                f"{one.file}: row {row + 1}: the text is missing; every row to be scored needs one"
             )
     return data
 
@@ -315,7 +323,7 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
 
 
 _Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
-"""Slice and scorer, number of rows, cells by metric."""
+"""Slice, scorer, number of rows, and cells by metric."""
 
 
 def _rows(result: RunResult) -> list[_Row]:

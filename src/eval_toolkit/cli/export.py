@@ -22,7 +22,7 @@ _PRINTED = "-"
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--to", "format_name", required=True, type=click.Choice(EXPORT_FORMATS), help="The format."
+    "--to", "format_name", required=True, type=click.Choice(EXPORT_FORMATS), help="Output format."
 )
 @click.option(
     "-o",
@@ -70,11 +70,11 @@ def export(
         if format_name not in SINGLE_FILE:
             raise click.UsageError(f"{format_name} has several files; name a folder: -o FOLDER")
         if as_json:
-            raise click.UsageError("--json lists the written files; name a file with -o")
+            raise click.UsageError("--json lists the written files; pass a file with -o")
         made = export_files(opened, format_name, **options)
         if len(made) > 1:
             raise click.UsageError(
-                f"{format_name} of several runs has several files; name a folder: -o FOLDER"
+                f"{format_name} of several runs has several files; pass a folder: -o FOLDER"
             )
         _print(next(iter(made.values())))
         return

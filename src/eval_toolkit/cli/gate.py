@@ -46,8 +46,10 @@ Bound: TypeAlias = tuple[str, float]
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="Require the lower end of the cell's interval to be at least NUMBER. Repeatable. "
-    "CELL is an address: metric @ slice / system.",
+    help=(
+        "Require the lower end of the cell's interval to be at least NUMBER. Repeatable. CELL "
+        'has the form "metric @ slice / system".'
+    ),
 )
 @click.option(
     "--at-most",
@@ -63,12 +65,12 @@ Bound: TypeAlias = tuple[str, float]
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="Require the cell to lose less than NUMBER against --baseline. Repeatable.",
+    help="Require the drop of the cell against --baseline to be less than NUMBER. Repeatable.",
 )
 @click.option(
     "--baseline",
     metavar="RUN",
-    help="Run that non_inferior_by claims compare with.",
+    help="Baseline run of --max-drop and of claims with non_inferior_by.",
 )
 @click.option(
     "--junit",
@@ -108,7 +110,7 @@ def gate(
         *_bounds(at_least, at_most, max_drop),
     ]
     if not wanted:
-        raise click.UsageError("give claims: --claims FILE, or --at-least CELL NUMBER")
+        raise click.UsageError("pass claims: --claims FILE, or --at-least CELL NUMBER")
     candidate = Run.open(run)
     against = None if baseline is None else Run.open(baseline)
     report = evaluate_gate(
@@ -192,7 +194,7 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
 
 
 def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
-    """Return the end of the difference's interval that must not reach the margin."""
+    """Return the end of the difference's interval that is compared with the margin."""
     if evidence["higher_is_better"]:
         return _told(evidence.get("ci_low"), ">", -evidence["margin"])
     return _told(evidence.get("ci_high"), "<", evidence["margin"])

@@ -69,10 +69,10 @@ def show(name: str, output: Output) -> None:
     options = [[o.name, o.value_shown, o.meaning] for o in one.options]
     value = "value" if "{" in name else "default"
     columns = [
-        [column, "kept, not averaged" if not info.metric else "", _BETTER[info.higher_is_better]]
+        [column, "stored, not averaged" if not info.metric else "", _BETTER[info.higher_is_better]]
         for column, info in one.columns.items()
     ]
-    columns += [[metric, "of all samples together", up] for metric, up in one.metrics.items()]
+    columns += [[metric, "over all samples", up] for metric, up in one.metrics.items()]
     tables = [
         Table(["option", value, "what it says"], options, "options") if options else None,
         Table(["column or metric", "", "better"], columns, "fills") if columns else None,
@@ -99,12 +99,12 @@ class _Option:
 
     @property
     def shown(self) -> str:
-        """The name, with a star if the option is required."""
+        """Name, with a star if the option is required."""
         return f"{self.name}*" if self.required else self.name
 
     @property
     def value_shown(self) -> str:
-        """The value, or that it is required."""
+        """Default value, or a note that the option is required."""
         return "must be given" if self.value is MISSING else repr(self.value)
 
 
@@ -114,17 +114,17 @@ class _Grader:
 
     name: str
     kinds: str
-    """Kinds of tasks it grades."""
+    """Kinds of tasks that the grader supports."""
     description: str
     options: tuple[_Option, ...]
     columns: Mapping[str, Any]
     metrics: Mapping[str, str]
     problem: str = ""
-    """Why the columns are unknown."""
+    """Why the columns are unknown, if they are."""
 
     @property
     def summary(self) -> str:
-        """The first sentence of its description."""
+        """First sentence of the description."""
         return self.description.split("\n")[0].partition(". ")[0].rstrip(".")
 
     @classmethod

@@ -1,4 +1,4 @@
-"""``eval-toolkit import``: convert logs of other tools to runs, verified against their samples."""
+"""``eval-toolkit import``: convert logs of other tools to runs, checked against their samples."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _MOST_ROWS = 60
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the runs, one for each task and model; without it nothing is written.",
+    help="Folder for the runs, one per task and model; without it nothing is written.",
 )
 @click.option("--task", metavar="NAME", help="Name of the task.")
 @click.option("--model", metavar="NAME", help="Name of the model.")
@@ -107,7 +107,7 @@ def _pair(given: str) -> tuple[str, str]:
 def _page(found: Sequence[Imported], out: Path | None) -> Page:
     rows = [row for one in found for row in _rows(one)]
     shown = rows[:_MOST_ROWS]
-    header = ["task", "model", "metric", "value", "n", "the log says", "check"]
+    header = ["task", "model", "metric", "value", "n", "value in the log", "check"]
     tools = ", ".join(sorted({one.log.tool for one in found}))
     n_samples = sum(len(one.log.samples) for one in found)
     lead = [f"{_counted(len(found), 'log')} of {tools}, {_counted(n_samples, 'sample')}"]
@@ -143,7 +143,7 @@ def _rows(one: Imported) -> Iterator[list[CellLike]]:
 
 
 def _verdict(cell: MetricResult | None, found: Checked | None) -> str:
-    """Return the result of the check, and why a number has no interval."""
+    """Return the result of the check, or why a number has no interval."""
     said = [] if found is None else [found.verdict]
     if cell is not None and cell.ci is None and not cell.details.get("stated") and cell.reason:
         said.append(cell.reason)
@@ -164,7 +164,7 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
 
 
 def _directions(found: Sequence[Imported]) -> list[str]:
-    """Return which metrics are better when lower, and which have no known direction."""
+    """Return which metrics are better when lower, and which have an unknown direction."""
     lower: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for one in found:

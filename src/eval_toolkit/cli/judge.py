@@ -65,7 +65,7 @@ _perturb = click.option(
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Grader to use beside the judges, instead of those of the run. Repeatable.",
+    help="Additional grader; with the judges it replaces those of the run. Repeatable.",
 )
 @whole_task_options
 @_perturb
@@ -153,12 +153,12 @@ class PairJudging:
     help="Judge model: openai:NAME, … (`models list`).",
 )
 @click.option(
-    "--criteria", metavar="TEXT", help="Criteria of a better answer, in words for the judge."
+    "--criteria", metavar="TEXT", help="Criteria for the better answer, as text for the judge."
 )
 @click.option(
     "--one-order",
     is_flag=True,
-    help="Query once per pair, in random order: half the cost, more noise.",
+    help="Query once per pair, in random order: half the cost but more noise.",
 )
 @click.option(
     "--disagreeing",
@@ -250,7 +250,7 @@ def rubrics(output: Output) -> None:
         '{ where = "brackets", scale = [1, 10] }'
     )
     payload = {"rubrics": [rubric.to_dict() for rubric in RUBRICS.values()]}
-    header = ["rubric", "verdict", "better", "what the judge is told"]
+    header = ["rubric", "verdict", "better", "criteria"]
     output.emit(Page("rubrics", payload, (), [Table(header, rows)], [note]))
 
 

@@ -48,7 +48,9 @@ _PASSED_ON = (
 )
 @direction_options
 @click.option(
-    "--bayes", is_flag=True, help="Use posteriors of rates instead of resamples (few items)."
+    "--bayes",
+    is_flag=True,
+    help=("Use posterior distributions of rates instead of resamples (few items)."),
 )
 @click.option(
     "--adjust",
@@ -82,7 +84,7 @@ _PASSED_ON = (
 def leaderboard(
     runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
 ) -> None:
-    """Rank systems by their runs on the same tasks: ranks, intervals, possible best.
+    """Rank systems by their runs on the same tasks, with intervals.
 
     Each RUN is a folder of `run`, `score` or `suite`. Every task has the same weight, on the
     items that all systems answered. NAME=RUN names a system, also for several runs.
@@ -106,13 +108,13 @@ def _named(runs: Sequence[str]) -> Any:
     named: dict[str, list[str]] = {}
     for name, path in given:
         if not name or not path:
-            raise click.UsageError(f"{path!r}: name every run (NAME=RUN), or none")
+            raise click.UsageError(f"{path!r}: give a name to every run (NAME=RUN), or to none")
         named.setdefault(name, []).extend(_runs_of(path))
     return named
 
 
 def _name_and_run(given: str) -> tuple[str | None, str]:
-    """Split NAME=RUN; in a URL, "=" is part of the address."""
+    """Split NAME=RUN; an "=" inside a URL belongs to the address."""
     name, equals, run = given.partition("=")
     return (name, run) if equals and not is_remote(given) else (None, given)
 
@@ -185,7 +187,10 @@ def _page(board: Leaderboard) -> Page:
             *(f"left out: {line}" for line in board.left_out),
             f"metrics: {', '.join(map(_metric, board.tasks))}",
             _rule(ranking),
-            f"best: share of {ranking.n_draws} {how} in which it is; seed {ranking.seed}",
+            (
+                f"best: share of {ranking.n_draws} {how} in which the system ranks first; seed "
+                f"{ranking.seed}"
+            ),
         ],
     )
 
@@ -195,14 +200,12 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Explain how two systems are ordered, and what the ranks guarantee."""
+    """Explain how systems are ordered, and what the ranks guarantee."""
     if ranking.adjust == "none":
-        return (
-            "intervals and p-values are of each pair alone; they and the ranks do not hold at once"
-        )
+        return "intervals, p-values and ranks are not corrected for multiple comparisons"
     rule = (
-        f"intervals are of each pair alone; p-values corrected for the number of pairs "
-        f"({ranking.adjust}) decide which is better, and so the ranks"
+        f"intervals are per pair; p-values, corrected for the number of pairs "
+        f"({ranking.adjust}), decide which system is better and hence the ranks"
     )
     if ranking.adjust in ("bh", "by"):
         return rule

@@ -52,7 +52,7 @@ def list_(output: Output) -> None:
 @click.option("--only", type=click.Choice(list(WEIGHTS)), help="Weights to fetch; all by default.")
 @click.option("--force", is_flag=True, help="Download again even if the file exists.")
 def fetch(which: str | None, only: str | None, force: bool) -> None:
-    """Download weights, verify their hashes, and keep them in the cache folder.
+    """Download weights, verify their hashes, and store them in the cache folder.
 
     The weights are those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
     """
@@ -62,7 +62,7 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
     for name in [wanted] if wanted else WEIGHTS:
         started = time.perf_counter()
         path = fetch_weights(name, force=force)
-        say(f"{path} is there, its hash is right ({time.perf_counter() - started:.1f} s)")
+        say(f"{path} exists and its hash is correct ({time.perf_counter() - started:.1f} s)")
 
 
 @models.command()
@@ -70,14 +70,14 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
 @model_options
 @output_options
 def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> None:
-    """Send MODEL two small requests and report its capabilities.
+    """Send two small requests to MODEL and report its capabilities.
 
     For an OpenAI-compatible server, also verify its log-likelihoods. Exit with 1 if MODEL
     cannot generate text.
     """
     loaded = choose(model).load()
     lines = asyncio.run(_checked(loaded))
-    table = Table(["can it", "", "what came back"], [[*line[:2], line[2]] for line in lines])
+    table = Table(["capability", "", "what came back"], [[*line[:2], line[2]] for line in lines])
     payload = {
         "model": loaded.name,
         "checks": [{"what": what, "status": status, "detail": how} for what, status, how in lines],

@@ -66,7 +66,7 @@ def rate(width: float, expected: float, confidence: float, output: Output, **gro
     eval-toolkit plan rate --width 0.1 --expected 0.9
     """  # noqa: D301
     size = n_for_width(width, proportion=expected, confidence=confidence, **clusters(groups))
-    answer(size, f"to know a rate near {expected:g} {within(width, confidence)}", output)
+    answer(size, f"to estimate a rate near {expected:g} {within(width, confidence)}", output)
 
 
 @plan.command()
@@ -82,7 +82,7 @@ def mean(width: float, sd: float, confidence: float, output: Output, **groups: A
     eval-toolkit plan mean --width 0.2 --sd 1.1
     """  # noqa: D301
     size = n_for_width(width, sd=sd, confidence=confidence, **clusters(groups))
-    answer(size, f"to know the mean {within(width, confidence)}", output)
+    answer(size, f"to estimate the mean {within(width, confidence)}", output)
 
 
 @plan.command()
@@ -108,7 +108,7 @@ def auc(
     size = n_for_width(
         width, sd=roc_auc_sd(expected, positives), confidence=confidence, **clusters(groups)
     )
-    words = f"to know a ROC-AUC near {expected:g} {within(width, confidence)}"
+    words = f"to estimate a ROC-AUC near {expected:g} {within(width, confidence)}"
     answer(size, f"{words}, {percent(positives)} of them positive", output)
 
 
@@ -197,7 +197,7 @@ def _largest_effect(assumed: dict[str, Any]) -> float:
 def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: float) -> float:
     """Return the smallest effect detectable with a number of rows, by bisection."""
     if largest <= 0.0:
-        raise InfeasibleError("these assumptions leave no room for a difference")
+        raise InfeasibleError("no difference is possible under these assumptions")
     if needed(largest).n > rows:
         raise InfeasibleError(
             f"{rows} rows detect no difference under these assumptions; even one of "
@@ -251,7 +251,12 @@ def no_worse(
 @plan.command()
 @click.argument("preds", nargs=-1, required=True, metavar="PREDS...")
 @width_option
-@click.option("--metric", default="roc_auc", show_default=True, help="Any metric of `score`.")
+@click.option(
+    "--metric",
+    default="roc_auc",
+    show_default=True,
+    help=("Metric to plan for; any metric of `score`."),
+)
 @column_options(by=False)
 @sampling_options(methods=False)
 @output_options
@@ -263,7 +268,7 @@ def pilot(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Plan from existing predictions: the number of rows like these, for any metric.
+    """Plan from existing predictions: the number of similar rows needed, for any metric.
 
     \b
     eval-toolkit plan pilot preds.csv --metric pr_auc --width 0.05

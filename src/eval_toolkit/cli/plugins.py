@@ -33,7 +33,7 @@ def plugins(kinds: Sequence[str], output: Output) -> None:
         "protocol",
         "ours",
         "offered",
-        "where a name is taken",
+        "name conflict",
     ]
     counts = {kind: sum(info.kind == kind for info in found) for kind in chosen}
     rows: Rows = [
@@ -69,7 +69,7 @@ def found_plugins(kinds: Sequence[str] = tuple(PLUGIN_KINDS)) -> list[PluginInfo
 
 
 def plugins_table(found: Sequence[PluginInfo]) -> Table:
-    """Return one row per name."""
+    """Return a table with one row per name."""
     rows: Rows = [
         [
             info.kind,

@@ -65,20 +65,20 @@ def positions(
 
 def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | None) -> Page:
     gap, percent = found.difference, f"{100 * found.confidence:g}"
-    matter = "positions matter" if found.biased else "positions are not seen to matter"
+    matter = "significant position bias" if found.biased else "no significant position bias"
     rows: Rows = [
         [one.label, with_interval(one.picked), Number(one.expected), with_interval(one.accuracy)]
         for one in found.positions
     ]
     together: Rows = [
         ["accuracy over all positions", with_interval(found.accuracy)],
-        ["same choice wherever it stands", with_interval(found.consistency)],
+        ["same choice in every position", with_interval(found.consistency)],
         [
-            f"accuracy at {gap.best} less at {gap.worst}",
+            f"accuracy at {gap.best} minus at {gap.worst}",
             Estimate(gap.value, gap.ci_low, gap.ci_high),
         ],
     ]
-    left = [f"{found.n_left_out} items without a pick in every position are left out"]
+    left = [f"{found.n_left_out} items without an answer in every position are left out"]
     return Page(
         title=f"positions of {task.NAME}",
         payload=found.to_dict(),
@@ -90,12 +90,15 @@ def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | No
             f"{matter} (p = {found.test.p_value:.4f})",
         ],
         tables=[
-            Table(["position", "picked", "if even", "accuracy where right"], rows),
+            Table(["position", "picked", "if uniform", "accuracy if correct there"], rows),
             Table(["", ""], together, "over all positions"),
         ],
         notes=[
             *(left if found.n_left_out else []),
-            "the largest difference was picked after the fact; its interval allows for that",
+            (
+                "the largest difference was selected after seeing the data; its interval accounts for "
+                "that"
+            ),
             *([f"runs: {folder}"] if folder else []),
         ],
     )

@@ -19,7 +19,7 @@ from eval_toolkit.runs.folder import MANIFEST
 __all__ = ["report"]
 
 _OWN = "report.html"
-"""The one additional file that a run folder may hold."""
+"""Name of the only additional file allowed in a run folder."""
 
 
 @click.command()
@@ -41,7 +41,7 @@ _OWN = "report.html"
 @click.option(
     "--charts/--no-charts",
     default=True,
-    help="Include charts; tables only need no extra.  [default: charts]",
+    help="Include charts; without them no extra is needed.  [default: charts]",
 )
 @direction_options
 @click.option("--json", "as_json", is_flag=True, help="Print the written file as JSON.")
@@ -64,7 +64,7 @@ def report(
     eval-toolkit report runs/last runs/today -o compared.html
     """  # noqa: D301
     if out is None and any(map(is_remote, runs)):
-        raise InvalidInputError("name the report of a run at a URL: -o report.html")
+        raise InvalidInputError("pass a path for the report of a run at a URL: -o report.html")
     opened = with_directions([_opened(path) for path in runs], higher_is_better)
     target = _target(opened, out)
     try:
@@ -72,7 +72,7 @@ def report(
             opened, target, title=title, wanted=Wanted(n_samples=samples, charts=charts)
         )
     except MissingExtraError as error:
-        raise MissingExtraError(f"{error}, or say --no-charts") from error
+        raise MissingExtraError(f"{error}, or pass --no-charts") from error
     size = written.stat().st_size
     if as_json:
         told = {"path": str(written), "runs": [run.run_id for run in opened], "bytes": size}
@@ -99,7 +99,7 @@ def _target(runs: Sequence[Run], out: str | None) -> Path:
     """Return the path of the report; a run folder accepts only its own report."""
     if out is None:
         if len(runs) > 1:
-            raise InvalidInputError("name the report of several runs: -o report.html")
+            raise InvalidInputError("pass a path for the report of several runs: -o report.html")
         return runs[0].path / _OWN
     target = Path(out)
     if target.is_dir():

@@ -43,7 +43,7 @@ _OF: dict[str, set[str]] = {
     },
     "rollout": {"scorers", "asr_at", "policy", *_GRADED},
 }
-"""Options by kind of run; options of records apply to every kind."""
+"""Options by kind of run; record options apply to every kind."""
 _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 
 
@@ -79,8 +79,10 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 )
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches verdicts.")
 @click.option("--scorer", "scorers", multiple=True, metavar="SCORER",
-              help="Rollouts: scorer as in `rollout`, e.g. toxicity:insult@0.7 or "
-                  "keywords:WORD,WORD. Repeatable.")  # fmt: skip
+              help=(
+                  "Rollouts: scorer as in `rollout`, e.g. toxicity:insult@0.7 or "
+                  "keywords:WORD,WORD. Repeatable."
+              ))  # fmt: skip
 @click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
               help="Rollouts: report the probability that at least one of K succeeds. "
                   "Repeatable.")  # fmt: skip
@@ -100,7 +102,7 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.option("--method", type=click.Choice(METHODS, case_sensitive=False),
               help="Records: kind of bootstrap interval.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-              help="Folder of the new run; not stored by default.")  # fmt: skip
+              help="Folder of the new run; by default it is not stored.")  # fmt: skip
 @form_options
 @click.option("--quiet", is_flag=True, help="Do not show progress on standard error.")
 @click.pass_context
@@ -140,7 +142,7 @@ def rescore(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Options of the command for a run."""
+    """Values of the options for one run."""
 
     run: Run
     options: dict[str, Any]
@@ -161,7 +163,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return the applicable group of options: of the run's kind, or of its records."""
+    """Return the group of options that applies: those of the run's kind, or of its records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]
@@ -177,8 +179,8 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
         name, option = str(parameter.name), parameter.opts[-1]
         if name in unfit and name in _OF["rows"]:
             raise InvalidInputError(
-                f"{run.path}: {option} applies to records; it cannot be combined with "
-                "options that grade them again"
+                f"{run.path}: {option} applies to records; do not combine it with options that "
+                "grade them again"
             )
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
@@ -232,7 +234,7 @@ def _of_data(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is for a task file; name it with --task"
+                f"--{name.replace('_', '-')} applies to task files; pass one with --task"
             )
     return {name: value for name, value in options.items() if value is not None}
 

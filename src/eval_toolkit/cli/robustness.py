@@ -109,7 +109,9 @@ def _opened(given: Sequence[str]) -> dict[str, Run] | list[Run]:
     for text in given:
         name, _, path = text.partition("=")
         if not name or not path or name in named:
-            raise click.UsageError(f"{text!r}: name every run (NAME=RUN) differently, or none")
+            raise click.UsageError(
+                f"{text!r}: give a different name to every run (NAME=RUN), or to none"
+            )
         named[name] = Run.open(path)
     return named
 
@@ -131,12 +133,12 @@ def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
     """Raise if the plain run is perturbed, or is among the perturbed runs."""
     if by := _perturbed_by(plain):
         raise InvalidInputError(
-            f"{plain.path}: was run with {' and '.join(by)}; RUN must be the run of the "
-            "plain questions"
+            f"{plain.path}: was run with {' and '.join(by)}; RUN must be the run with unperturbed "
+            "questions"
         )
     for other in _each(others):
         if other.path.resolve() == plain.path.resolve():
-            raise InvalidInputError(f"{other.path}: is the plain run itself")
+            raise InvalidInputError(f"{other.path}: is the plain run; pass a perturbed run")
 
 
 def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
@@ -150,7 +152,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
                 "run; the difference is attributed to the perturbation here"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
-            notes.append(f"{other.path} does not say that it was perturbed")
+            notes.append(f"{other.path} is not recorded as perturbed")
     return notes
 
 
@@ -160,7 +162,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""What a perturbed run has in common with the plain one."""
+"""Settings that a perturbed run shares with the plain one."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:
@@ -171,7 +173,7 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
     header = ["perturbation", *(["slice"] if by_slice else []), "metric", "items", "plain"]
     tables = [
         Table(
-            [*header, "perturbed", "difference", "interval", p, "perturbed is"],
+            [*header, "perturbed", "difference", "interval", p, "perturbed system"],
             [
                 [
                     *_row(cell, by_slice),
@@ -184,7 +186,7 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
     ]
     if worst:
         rows = [_row(cell, by_slice)[1:] for cell in worst]
-        title = "the worst of all runs, item by item"
+        title = "minimum over all runs, per item"
         tables.append(Table([*header[1:], "worst", "difference", "interval"], rows, title))
     reasons = {
         f"{cell.perturbation}, {cell.difference.metric}: {cell.difference.reason}": None

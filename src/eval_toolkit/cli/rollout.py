@@ -50,10 +50,10 @@ def _seed_options(command: Any) -> Any:
             click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
             for name, what in {
                 "prompt": "the prompt",
-                "id": "the unit's id",
+                "id": "id of the unit",
                 "topic": "group of prompts that are not independent",
                 "category": "category to report by",
-                "safe": "whether answering is correct",
+                "safe": "whether answering the prompt is correct",
             }.items()
         ),
         click.option("--limit", type=click.IntRange(1), help="Number of seeds, drawn at random."),
@@ -68,7 +68,9 @@ def _seed_options(command: Any) -> Any:
 def _sampling_options(command: Any) -> Any:
     """Add the options of branching and stopping."""
     options = [
-        click.option("--depth", default=3, show_default=True, type=click.IntRange(1), help="Turns."),
+        click.option("--depth", default=3, show_default=True, type=click.IntRange(1), help=(
+            "Number of turns."
+        )),
         click.option("--width", multiple=True, type=click.IntRange(1),
                      help="Branches per turn: one number, or one for each turn.  [default: "
                          "chosen by the attack]"),
@@ -112,9 +114,11 @@ class _WithNames(click.Command):
     multiple=True,
     required=True,
     metavar="ATTACK",
-    help="Attack from the list below, with options in braces: scripted{probes=['Hi.', "
-    "'{goal}']}; nested attacks: role_play+base64; or a model, which refines its probes. "
-    "Repeatable: one branch each.",
+    help=(
+        "Attack from the list below, with options in braces: scripted{probes=['Hi.', "
+        "'{goal}']}; nested attacks: role_play+base64; or a model that refines its own "
+        "probes. Repeatable: each attack gets a branch."
+    ),
 )
 @click.option("--tester-model", metavar="MODEL", help="Model used by attacks that need one.")
 @click.option("--target", required=True, metavar="MODEL", help="Model to test (`models list`).")
@@ -243,11 +247,11 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
 
 
 def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
-    """Return an attack, with the model if it takes one; a model by name refines its probes."""
+    """Return an attack; a model name becomes an attack that refines its own probes."""
     from eval_toolkit.rollouts.attacks import as_attack
 
     if not name.strip():
-        raise click.UsageError("--tester is empty; name an attack or a model")
+        raise click.UsageError("--tester is empty; pass an attack or a model")
     _refuse_mistaken(name)
     if not _names_an_attack(name):
         try:
@@ -268,7 +272,7 @@ def _refuse_mistaken(name: str) -> None:
         plain = text.isprintable() and "'" not in text
         probe = f"'{text}'" if plain else json.dumps(text, ensure_ascii=False)
         raise click.UsageError(
-            f"--tester {name} is a model whose every reply is that text; for probes write "
+            f"--tester {name} is a model that always replies with that text; for probes use "
             f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
         )
     if name.partition("{")[0].strip() == "mixed":

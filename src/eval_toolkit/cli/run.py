@@ -120,14 +120,16 @@ class _Asking:
     "--replay",
     type=click.Path(exists=True),
     metavar="RUN",
-    help="Replay answers from a stored run or cache; no model is queried (`rescore` needs no "
-    "prompts).",
+    help=(
+        "Replay the answers of a stored run or a cache; no model is queried (`rescore` does "
+        "not need the prompts)."
+    ),
 )
 @click.option(
     "--measure",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Grade the stored answers of RUN again: `rescore RUN --task TASK`.",
+    help="Grade the stored answers of RUN again: same as `rescore RUN --task TASK`.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
 @asking_options
@@ -163,7 +165,7 @@ def run(
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
-        raise click.UsageError("give a --model to query, or --replay a stored run")
+        raise click.UsageError("pass a --model to query, or --replay a stored run")
     if dry_run:
         names = ("limit", "order", "attempts", "formatter", "max_tokens")
         planned = estimate(chosen, loaded, **{name: asking.asked[name] for name in names})
@@ -208,7 +210,7 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _As
 
 
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
-    """Return the model, with the concurrency passed on to models that limit themselves."""
+    """Return the model; the concurrency is passed to models that limit their own requests."""
     wanted = asking.engine["concurrency"]
     told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
     return choose(model, **told).load()
@@ -220,11 +222,11 @@ _WITH_MEASURE = {
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
     *("allow_code", "allow_weaker_sandbox", "lm_eval_shots", "reasoning_tags"),
 }
-"""What grades answers, and what names the task that was run; the rest asks for answers."""
+"""Parameters allowed with ``--measure``: graders and the task; the others affect the requests."""
 
 
 def _refuse_with_measure(context: click.Context) -> None:
-    """Answers that are there were asked for as they were."""
+    """Raise if an option that affects the requests is combined with ``--measure``."""
     for parameter in context.command.params:
         name = str(parameter.name)
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -34,7 +34,7 @@ def list_(output: Output) -> None:
 @schemas.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Print a schema; NAME with or without .json."""
+    """Print the schema NAME, given with or without .json."""
     Output("json").emit(Page("Schema", load_schema(name)))
 
 
@@ -65,7 +65,7 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
         if file and file not in inside:
             yield f"$ref {target}: there is no such schema in it"
         elif not file and not _has(root, place):
-            yield f"$ref {target}: there is nothing there"
+            yield f"$ref {target}: not found"
 
 
 def _objects(node: Any, root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -70,7 +70,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 @click.option(
     "--text",
     metavar="COLUMN",
-    help="Column of the text of the rows; --save stores it for reports. Secrets are redacted.",
+    help="Text column; --save stores it for reports, with secrets redacted.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -130,12 +130,12 @@ class _Asked:
             )
         if self.save is not None:
             raise click.UsageError(
-                "--save stores files of predictions; a run is stored already (`rescore --out`)"
+                "--save applies to files of predictions; a run is already stored (`rescore --out`)"
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored alone and stores its own columns: --label, "
-                "--score, --group, --id and the like are for files"
+                f"{paths[0]}: a run is scored by itself and stores its own columns: --label, "
+                "--score, --group, --id and similar options apply to files"
             )
 
 
@@ -231,7 +231,7 @@ class Chosen:
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that shows these rows to be disjoint from the scored ones, or None."""
+    """Column that shows these rows to be disjoint from the scored rows, or None."""
 
 
 def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:

@@ -65,10 +65,15 @@ Cut = dict[str, EvalSlice]
     help="Number of folds, each with train and test, instead of --sizes.",
 )
 @click.option(
-    "--stratify/--no-stratify", default=None, help="Equal shares of positives [default: yes]."
+    "--stratify/--no-stratify",
+    default=None,
+    help=("Use the same share of positives in every part [default: yes]."),
 )
 @click.option(
-    "--keep-duplicates-together", "together", is_flag=True, help="Keep similar texts in one part."
+    "--keep-duplicates-together",
+    "together",
+    is_flag=True,
+    help=("Keep rows with similar texts in one part."),
 )
 @threshold_option(
     "Texts that share at least this fraction of their 5-character n-grams stay together."
@@ -109,7 +114,7 @@ def split(
     shares = _shares(sizes or DEFAULT_SIZES)
     file, *more = tables.expand_paths(file)
     if more:
-        raise InvalidInputError(f"{more[0]}: one file is split at a time")
+        raise InvalidInputError(f"{more[0]}: only one file can be split at a time")
     data = read_data(
         file,
         reading,
@@ -145,7 +150,7 @@ def split(
 
 
 def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
-    """Raise if folds of another split would remain beside the new ones."""
+    """Raise if folds of another split would remain in the output folder."""
     new = {target.parent for target in targets} - {folder}
     for old in sorted(folder.glob("fold-*")) if new else ():
         if old not in new or set(old.iterdir()) - set(targets):
@@ -185,7 +190,7 @@ def _at_random(
     similar: NDArray[Any] | None,
     seed: int,
 ) -> dict[str, Cut]:
-    """Return the parts under "", or each fold's train and test under its name."""
+    """Return the parts under "", or the train and test rows of each fold under its name."""
     if folds is not None:
         shares = {f"fold-{fold}": 1.0 / folds for fold in range(1, folds + 1)}
     parts = split_slice(rows, shares, stratify=stratify, keep_together=similar, seed=seed)
@@ -203,7 +208,7 @@ def _at_random(
 def _similar(data: Data, threshold: float) -> NDArray[Any]:
     """Return a code per row, equal for rows connected by similar texts."""
     if not data.has_texts:
-        raise InvalidInputError("--keep-duplicates-together compares texts; name one --text")
+        raise InvalidInputError("--keep-duplicates-together compares texts; pass one --text")
     strategy = MinHashLSHStrategy(n=PIECE)  # that of `check`, which agrees with it therefore
     codes = np.arange(data.rows.n)
     for cluster in duplicate_clusters(data.rows.features, threshold, strategy=strategy):
@@ -230,7 +235,8 @@ def _in_time(
             stop += 1  # rows of one time stay together
         if stop == start:
             raise InvalidInputError(
-                f"{rows.n} rows in time cannot fill the part {name!r} ({share:g} of the rows); "
+                f"{rows.n} rows ordered by time cannot fill the part {name!r} ({share:g} of the "
+                "rows); "
                 "use fewer or larger parts"
             )
         parts[name] = rows.take(np.sort(order[start:stop]), name=name)
@@ -239,7 +245,7 @@ def _in_time(
 
 
 def _checks(reading: Reading, together: bool, threshold: float) -> Any:
-    """Return the checks of a split: what must not occur in two of its parts."""
+    """Return the checks of a split: what must not occur in more than one part."""
 
     def checks(cut: Cut) -> list[LeakageCheck]:
         first = next(iter(cut))
@@ -303,18 +309,18 @@ def _page(
     if data.n_without_text:
         notes.append(f"rows without text, not compared: {data.n_without_text}")
     if data.label_fault:
-        notes.append(f"labels not counted ({data.label_fault})")
+        notes.append(f"labels not checked ({data.label_fault})")
     return Page("Split", payload, lead, [table], notes)
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:
-    """Return what the checks found in two parts."""
+    """Return the findings of the checks as text."""
     prefix = f"{part}: " if part else ""
     found = [finding for finding in report.findings if finding.n_affected]
     if not found:
         names = ", ".join(finding.check_name for finding in report.findings)
-        return [f"{prefix}nothing is in two parts ({names})"]
-    lines = [f"{prefix}in two parts: {finding}" for finding in found]
+        return [f"{prefix}no leakage between parts ({names})"]
+    lines = [f"{prefix}leakage between parts: {finding}" for finding in found]
     if any(finding.check_name == "ExactDuplicateCheck" for finding in found):
-        lines.append(f"{prefix}keep copies in one part with --keep-duplicates-together")
+        lines.append(f"{prefix}pass --keep-duplicates-together to keep copies in one part")
     return lines

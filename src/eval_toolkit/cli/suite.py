@@ -57,7 +57,7 @@ def suite(
     quiet: bool,
     output: Output,
 ) -> None:
-    """Evaluate a model on every task of a suite, with means over tasks.
+    """Evaluate a model on every task of a suite, with mean over tasks.
 
     FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. Run the same command
     again to resume. A task that fails does not stop the others; exit with 3 if one failed, or
@@ -127,7 +127,7 @@ def _page(done: SuiteRun) -> Page:
     tables = [Table(["task", "metric", "value", "interval", "items", "errors"], rows)]
     if means:
         header = ["over tasks", "how", "value", "interval", "items", "remark"]
-        tables.append(Table(header, means, "means over tasks"))
+        tables.append(Table(header, means, "mean over tasks"))
     return Page(
         title=f"suite {done.name}",
         payload=done.to_dict(),
@@ -135,7 +135,7 @@ def _page(done: SuiteRun) -> Page:
         tables=tables,
         notes=[
             *(
-                f"{label} was not finished: {in_options(reason)}"
+                f"{label} did not finish: {in_options(reason)}"
                 for label, reason in done.failures.items()
             ),
             *([f"runs: {done.path}"] if done.path else []),

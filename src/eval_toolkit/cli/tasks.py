@@ -37,7 +37,7 @@ def list_(output: Output) -> None:
         [
             info.name,
             info.response_type or "",
-            "comes along"
+            "included"
             if not info.needs_data
             else f"--data, or {info.hub}"
             if info.hub
@@ -109,7 +109,7 @@ def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: 
 
 
 def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
-    """Return a prompt between rules, so that blank lines are visible."""
+    """Return a prompt between horizontal rules, so that blank lines are visible."""
     made = format_prompt(sample.messages, form)
     if isinstance(made, str):
         body = _bar("prompt", made)

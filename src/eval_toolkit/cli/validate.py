@@ -68,7 +68,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
 
 
 def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) -> dict[str, Any]:
-    """Return the problems of a file; without a schema it could not be checked."""
+    """Return the problems of a file, or that it has no known schema."""
     problems: list[str] = []
     try:
         if file.suffix.lower() == ".toml" and schema is None:
@@ -106,7 +106,7 @@ def _claims_problems(file: Path) -> list[str]:
 def _payload(file: Path) -> Any:
     if file.is_dir():
         raise ArtifactError(
-            f"{file}: is a folder; name files in it, or inspect it with eval-toolkit doctor"
+            f"{file}: is a folder; pass files in it, or inspect it with eval-toolkit doctor"
         )
     if file.suffix.lower() not in (".yaml", ".yml"):
         return read_json(file)
@@ -114,7 +114,7 @@ def _payload(file: Path) -> Any:
 
 
 def _guessed(file: Path, payload: Any) -> str:
-    """Return the schema identified by a payload's keys."""
+    """Return the schema that matches the keys of a payload."""
     keys = payload if isinstance(payload, dict) else {}
     kind = next((kind for key, kind in _SIGNS if key in keys), None)
     if kind == "results" and "results_full" in file.name:
@@ -125,8 +125,6 @@ def _guessed(file: Path, payload: Any) -> str:
         return said if said in versions else versions[0]
     names = ", ".join(schema_names())
     if kind is None:
-        raise _UnknownError(f"{file}: its schema is unknown; name one of {names}")
+        raise _UnknownError(f"{file}: its schema is unknown; use one of {names}")
     said = reprlib.repr(keys.get("schema_version"))
-    raise InvalidInputError(
-        f"{file}: there is no schema for its schema_version {said}; name one of {names}"
-    )
+    raise InvalidInputError(f"{file}: no schema for its schema_version {said}; name one of {names}")

@@ -29,8 +29,10 @@ __all__ = ["view"]
     metavar="A B",
     nargs=2,
     multiple=True,
-    help="With --export: also write the comparison of run B with run A, by id or folder. "
-    "Repeatable.",
+    help=(
+        "With --export: also write the comparison of run B with run A, given by id or folder. "
+        "Repeatable."
+    ),
 )
 def view(
     runs_dir: str, port: int, browser: bool, export: str | None, pairs: Sequence[tuple[str, str]]
@@ -63,4 +65,4 @@ def view(
 
 def _started(address: str) -> None:
     say(address)
-    say("Ctrl-C ends the viewer", err=True)
+    say("press Ctrl-C to stop the viewer", err=True)

@@ -1,4 +1,4 @@
-"""Graders and judges: a response and its reference in, numbers out.
+"""Graders and judges: functions from a response and its reference to numbers.
 
 Most are pure functions, so that stored responses can be graded again.
 

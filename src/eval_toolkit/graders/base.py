@@ -1,4 +1,4 @@
-"""What graders give back and say about it: a value per column, or the reason there is none."""
+"""Results of graders, and descriptions of their columns."""
 
 import math
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ __all__ = [
 ]
 
 COMPLETIONS = (ResponseType.COMPLETION,)
-"""What graders of texts have as ``response_types``."""
+"""Response types of graders of texts."""
 LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
-"""What graders of choices have."""
+"""Response types of graders of choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grade(Displayed):
-    """One value of one column, or why there is none.
+    """Value of one column, or the reason why there is none.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Grade(Displayed):
     status: Literal["ok", "skipped", "error"] = "ok"
     reason: str = ""
     text: str | None = None
-    """What a column of texts keeps, in the place of a value."""
+    """Text of a column of texts, instead of a value."""
 
     def __post_init__(self) -> None:
         absent = self.value is None or not math.isfinite(self.value)
@@ -54,7 +54,7 @@ class Grade(Displayed):
 
     @classmethod
     def of(cls, given: "float | str | Grade", reason: str = "") -> "Grade":
-        """Return the grade of a number or a text; a grade is one already."""
+        """Return the grade of a number or a text; a grade is returned unchanged."""
         if isinstance(given, Grade):
             return given
         if isinstance(given, str):
@@ -63,23 +63,23 @@ class Grade(Displayed):
 
     @property
     def content(self) -> float | str | None:
-        """The value, or the text."""
+        """Value or text of the grade."""
         return self.value if self.text is None else self.text
 
     @classmethod
     def skipped(cls, reason: str) -> "Grade":
-        """Return a grade that does not exist for this response."""
+        """Return a grade that is undefined for this response."""
         return cls(None, "skipped", reason)
 
     @classmethod
     def error(cls, reason: str) -> "Grade":
-        """Return a grade that should have existed."""
+        """Return a failed grade."""
         return cls(None, "error", reason)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
-    """How a column of grades is to be read.
+    """Description of a column of grades.
 
     Examples
     --------
@@ -88,15 +88,15 @@ class ColumnInfo:
     """
 
     higher_is_better: bool | None = True
-    """None where neither direction is better."""
+    """None if neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """The smallest and the largest possible value."""
+    """Smallest and largest possible value."""
     binary: bool = False
-    """Right or wrong: pass@k can be had from it."""
+    """Whether values are right or wrong, so that pass@k is defined."""
     metric: bool = True
-    """False for what is kept in the records and not averaged, such as the number of a choice."""
+    """Whether the column is averaged; False for stored values such as the index of a choice."""
     text: bool = False
-    """Whether the column holds texts, such as the answer that was found; they are only kept."""
+    """Whether the column holds texts, such as the extracted answer; these are only stored."""
 
     def __post_init__(self) -> None:
         if self.text:
@@ -104,15 +104,15 @@ class ColumnInfo:
 
 
 RATE = ColumnInfo(bounds=(0.0, 1.0), binary=True)
-"""Of columns that say right or wrong."""
+"""Description of binary columns."""
 KEPT = ColumnInfo(higher_is_better=None, metric=False)
-"""Of columns that are only kept."""
+"""Description of columns that are only stored."""
 TEXT = ColumnInfo(higher_is_better=None, text=True)
-"""Of columns that keep a text."""
+"""Description of columns that store a text."""
 
 
 def options_version(grader: Any, number: str) -> str:
-    """Return a grader's version: its number and every option that is not as it is by default."""
+    """Return a grader's version: its number and all options that differ from the defaults."""
     given = []
     for option in fields(grader):
         value = getattr(grader, option.name)
@@ -123,7 +123,7 @@ def options_version(grader: Any, number: str) -> str:
 
 
 def references(response: Any) -> list[str]:
-    """Return the references of a response, or raise where it has none."""
+    """Return the references of a response; raise if it has none."""
     truths = [truth for truth in response.ground_truth_list if truth is not None]
     if not truths:
         raise InvalidInputError("the sample has no reference to grade against")
@@ -131,7 +131,7 @@ def references(response: Any) -> list[str]:
 
 
 def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
-    """Return what a grader says about its columns; one named like itself if it says nothing.
+    """Return a grader's columns; by default one column with its name.
 
     More of that one is better, unless its name is known for the opposite.
     """

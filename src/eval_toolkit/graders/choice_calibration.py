@@ -1,4 +1,4 @@
-"""Whether a model is as sure of its choices as it is right about them."""
+"""Calibration of a model's confidence in its choices."""
 
 import math
 import sys
@@ -24,12 +24,12 @@ from eval_toolkit.scorecards import Records
 __all__ = ["ChoiceCalibration", "choice_reliability"]
 
 _SMALLEST = sys.float_info.epsilon
-"""What the probability of the right choice counts as at least, as in `metrics.log_loss`."""
+"""Lower bound of the probability of the right choice, as in `metrics.log_loss`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceCalibration:
-    """How sure a model is of the choice it makes, against how often that is right.
+    """Confidence of a model in its choice, with the accuracy of that confidence.
 
     Probabilities are the softmax over choices. Columns: ``choice_confidence``, that of the likeliest
     choice (equal texts count together), and ``choice_confidence_right``, whether it is right, are
@@ -41,9 +41,9 @@ class ChoiceCalibration:
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by before probabilities are made of them.
+        Divisor of each log-likelihood before the softmax.
     n_bins : int, default 15
-        N bins of ``choice_confidence_ece``, of equal width.
+        Number of equal-width bins of ``choice_confidence_ece``.
 
     Examples
     --------
@@ -65,16 +65,16 @@ class ChoiceCalibration:
 
     @property
     def name(self) -> str:
-        """``choice_confidence``, or with ``_norm_bytes`` and so on after it."""
+        """Name of the grader: ``choice_confidence``, with a suffix such as ``_norm_bytes``."""
         return f"choice_confidence{suffix(self.normalise)}"
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {
             self.name: KEPT,
             f"{self.name}_right": KEPT,
@@ -85,7 +85,7 @@ class ChoiceCalibration:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the calibration error of the confidence, and how well it ranks right answers."""
+        """Return the calibration error of the confidence, and its ROC-AUC for right answers."""
         from eval_toolkit import metric_specs as ms
 
         specs = {"ece": ms.ece(n_bins=self.n_bins), "roc_auc": ms.roc_auc}
@@ -97,7 +97,7 @@ class ChoiceCalibration:
         ]
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return confidence, whether it was right, squared error and surprise."""
+        """Return the confidence, the correctness, the squared error and the surprisal."""
         right = right_choices(response)
         shares: list[float] | Grade = ONE_CHOICE
         if len(response.loglikelihoods) > 1:
@@ -124,20 +124,20 @@ def choice_reliability(
     strategy: str = "uniform",
     confidence: float = 0.95,
 ) -> list[dict[str, Any]]:
-    """Return how often choices are right by how sure the model was of them, bin by bin.
+    """Return the accuracy of choices by confidence, bin by bin.
 
     Parameters
     ----------
     records : Records
-        With the columns of `ChoiceCalibration`.
+        Records with the columns of `ChoiceCalibration`.
     normalise : str, default "none"
         Normalisation of the grader.
     n_bins : int, default 10
         At least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width, or of equal mass.
+        Bins of equal width or of equal mass.
     confidence : float, default 0.95
-        Confidence level of the interval of each bin; it takes attempts as independent.
+        Confidence level of the intervals; attempts are assumed to be independent.
 
     Returns
     -------

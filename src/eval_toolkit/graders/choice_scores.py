@@ -37,7 +37,7 @@ class ConfidenceWeightedAccuracy:
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by before probabilities are made of them.
+        Divisor of each log-likelihood before the softmax.
 
     Examples
     --------
@@ -61,11 +61,11 @@ class ConfidenceWeightedAccuracy:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
@@ -104,11 +104,11 @@ class _WithDontKnow:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(bounds=(-float(self.lw), float(self.lc)))}  # type: ignore[attr-defined]
 
     def _dont_know(self, response: Any) -> set[int]:
@@ -136,7 +136,7 @@ class TernaryScore(_WithDontKnow):
         The choice that says "don't know", whatever its case and the space around it; the last
         choice by default. Where it is the right one it counts as right.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by before they are compared.
+        Divisor of each log-likelihood before the comparison.
 
     Examples
     --------

@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 IMPOSSIBLE = Grade.error("the model finds every choice impossible")
-ONE_CHOICE = Grade.skipped("there is one choice: nothing to choose between")
+ONE_CHOICE = Grade.skipped("there is only one choice")
 _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 
 
 def right_choices(response: Any) -> set[int]:
-    """Return the positions of the choices that a reference names.
+    """Return the positions of the choices denoted by a reference.
 
     Choices and references are compared as they are, and where none agrees without the space
     around them. A reference that names no choice is a mistake of the task: no model could be right.
@@ -53,29 +53,29 @@ def right_choices(response: Any) -> set[int]:
     {0}
     """
     if not response.choices:
-        raise InvalidInputError("the response does not say which choices were scored")
+        raise InvalidInputError("the response does not contain the scored choices")
     truths = references(response)
     right = {at for at, text in enumerate(response.choices) if text in truths}
     if not right:
         bare = {truth.strip() for truth in truths}
         right = {at for at, text in enumerate(response.choices) if text.strip() in bare}
     if not right:
-        raise InvalidInputError(f"the reference {truths[0]!r} is none of the choices")
+        raise InvalidInputError(f"the reference {truths[0]!r} is not one of the choices")
     return right
 
 
 def check_normalise(normalise: str) -> None:
-    """Raise unless a grader's option is one of the four."""
+    """Raise unless a normalisation is valid."""
     choice(normalise, "normalise", ("none", *_SHORT))
 
 
 def suffix(normalise: str) -> str:
-    """Return what a normalisation adds to the names of columns."""
+    """Return the suffix that a normalisation adds to column names."""
     return "" if normalise == "none" else f"_norm_{_SHORT[normalise]}"
 
 
 def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] | None:
-    """Return the length of each choice, or None where the model does not tell its tokens."""
+    """Return the length of each choice, or None if its number of tokens is unknown."""
     if normalise == "tokens":
         return None if response.n_tokens is None else list(response.n_tokens)
     texts = response.choices if leading_space else [text.lstrip() for text in response.choices]
@@ -85,7 +85,7 @@ def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] |
 
 
 def _normalised(response: Any, normalise: str, leading_space: bool) -> list[float] | Grade:
-    """Return log-likelihoods that can be compared, or why there are none."""
+    """Return normalised log-likelihoods, or the reason why there are none."""
     numbers = list(response.loglikelihoods)
     if max(numbers, default=-math.inf) == -math.inf:
         return IMPOSSIBLE
@@ -99,7 +99,7 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAccuracy:
-    """Whether the likeliest choice is right; of equally likely ones the first is taken.
+    """Whether the likeliest choice is right; the first one among equals is used.
 
     Its position is kept in the column ``choice`` (``choice_norm_bytes`` …), counted from 0 in the
     order the choices were asked in; ``margin`` keeps by how many nats it leads the next, 0 for a
@@ -108,10 +108,10 @@ class ChoiceAccuracy:
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by before they are compared.
+        Divisor of each log-likelihood before the comparison.
     leading_space : bool, default True
-        Whether white space before a choice counts in its bytes or characters. It is part of what
-        was scored; lm-eval's ``acc_norm`` leaves it out.
+        Whether leading white space counts in a choice's bytes or characters. It is part of the
+        scored text; lm-eval's ``acc_norm`` excludes it.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class ChoiceAccuracy:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
@@ -146,7 +146,7 @@ class ChoiceAccuracy:
         return columns if suffix(self.normalise) else {**columns, "margin": KEPT}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return whether the choice is right, and which it is."""
+        """Return whether the choice is right, and its index."""
         if len(response.loglikelihoods) < 2:
             return dict.fromkeys(self.columns(), ONE_CHOICE)
         right = right_choices(response)
@@ -160,12 +160,12 @@ class ChoiceAccuracy:
         }
         if not suffix(self.normalise):
             margin = response.margin or 0.0
-            only = Grade.skipped("the model finds every other choice impossible")
+            only = Grade.skipped("every other choice has probability zero")
             grades["margin"] = margin if math.isfinite(margin) else only
         return grades
 
     def answer(self, response: Any) -> str | None:
-        """Return the text of the choice that is taken, which counts as a vote in maj@k."""
+        """Return the text of the selected choice, the vote in maj@k."""
         numbers = _normalised(response, self.normalise, self.leading_space)
         if isinstance(numbers, Grade):
             return None
@@ -175,7 +175,7 @@ class ChoiceAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class BitsPerByte:
-    """How many bits the model needs per UTF-8 byte of the right text; less is better.
+    """Bits per UTF-8 byte of the reference text; lower is better.
 
     The first reference that was scored counts. The mean of the column weighs every sample alike,
     short texts as much as long ones. The bits per byte of the whole data, ``bits_per_byte_total``,
@@ -195,11 +195,11 @@ class BitsPerByte:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {
             self.name: ColumnInfo(higher_is_better=False, bounds=(0.0, math.inf)),
             "bits": KEPT,
@@ -207,7 +207,7 @@ class BitsPerByte:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the bits per byte of all texts together."""
+        """Return the bits per byte over all texts."""
         from eval_toolkit.metric_specs import ratio_of
 
         name = f"{self.name}_total"
@@ -215,14 +215,12 @@ class BitsPerByte:
         return [ratio_of(name, "bits", "bytes", higher_is_better=False, bounds=above)]
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return bits, bytes and their ratio."""
+        """Return the bits, the bytes and their ratio."""
         right = min(right_choices(response))
         n_bytes = len(response.choices[right].encode("utf-8", "surrogatepass"))
         number = response.loglikelihoods[right]
         if number == -math.inf:
-            return dict.fromkeys(
-                self.columns(), Grade.error("the model finds the reference impossible")
-            )
+            return dict.fromkeys(self.columns(), Grade.error("the reference has probability zero"))
         bits = -number / math.log(2) + 0.0  # never -0
         return {self.name: bits / n_bytes, "bits": bits, "bytes": float(n_bytes)}
 
@@ -230,14 +228,14 @@ class BitsPerByte:
 def choice_shares(
     response: Any, normalise: str = "none", leading_space: bool = True
 ) -> list[float] | Grade:
-    """Return each choice's share of the probability of all choices, or why there are none.
+    """Return each choice's share of the total probability, or the reason why there is none.
 
     Parameters
     ----------
     response : Loglikelihood
-        Response of a model.
+        Response of the model.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by first.
+        Divisor of each log-likelihood before the softmax.
     leading_space : bool, default True
         As in `ChoiceAccuracy`.
 
@@ -260,7 +258,7 @@ def choice_shares(
 
 
 def softmax(numbers: Sequence[float]) -> list[float]:
-    """Return the probability of each among them alone, of log-likelihoods; 0 where all are impossible.
+    """Return the softmax of log-likelihoods; 0 if all are impossible.
 
     Examples
     --------
@@ -276,7 +274,7 @@ def softmax(numbers: Sequence[float]) -> list[float]:
 
 
 def mass(shares: list[float], some: set[int]) -> float:
-    """Return the probability of some of the choices; exactly 1 for all of them."""
+    """Return the total probability of some of the choices; exactly 1 for all of them."""
     if len(some) == len(shares):
         return 1.0
     return min(1.0, math.fsum(shares[at] for at in sorted(some)))
@@ -284,12 +282,12 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """The share of the probability of all choices that falls on right ones.
+    """Share of the choices' total probability on the right ones.
 
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        What each log-likelihood is divided by before probabilities are made of them.
+        Divisor of each log-likelihood before the softmax.
 
     Examples
     --------
@@ -313,11 +311,11 @@ class ProbabilityMass:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
@@ -331,7 +329,7 @@ class ProbabilityMass:
 
 @dataclass(frozen=True, slots=True)
 class ChoicePosition:
-    """At which position a choice was made, and at which it should have been: for `position_bias`.
+    """Position of the selected choice and of the right one, for `position_bias`.
 
     Columns: ``choice_position`` of the likeliest choice (of equally likely ones the first), counted
     from 0 in the order the choices were asked in, ``choice_position_right`` of the first right one,
@@ -350,11 +348,11 @@ class ChoicePosition:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return dict.fromkeys((self.name, f"{self.name}_right", f"{self.name}_n"), KEPT)
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:

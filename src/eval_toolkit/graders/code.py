@@ -1,4 +1,4 @@
-"""`CodeTests`: whether a program that a model wrote passes its tests. Runs it, in a sandbox.
+"""`CodeTests`: whether a program written by a model passes its tests, run in a sandbox.
 
 The program runs in a process that may use so much time and memory, sees no other process, no network
 and no file but those of the interpreter, and starts no other program. Its tests run in another
@@ -30,21 +30,21 @@ _UNINDENTED = re.compile(r"^[^\s#]", re.MULTILINE)
 _INDENT = re.compile(r"[ \t]*")
 _BYTE_ORDER_MARK = "\ufeff"
 _FENCES = 201
-"""At most so many are looked at: a hundred blocks, and what may have closed one before them."""
+"""Maximum number of fences to search: a hundred blocks."""
 _GRACE = 5.0
-"""Seconds beyond its limit after which a program's worker is given up itself."""
+"""Seconds beyond the limit after which the worker of a program is killed."""
 
 
 def find_code(text: str, function: str = "") -> str:
-    r"""Return the Python code in a text: of a fenced block where there is one, else the text.
+    r"""Return the Python code in a text: a fenced block if there is one, else the whole text.
 
     Parameters
     ----------
     text : str
-        What a model wrote. A fence that closes what the prompt has opened ends the code; one that
-        is not closed goes to the end.
+        Text of the model. A fence that closes one opened in the prompt ends the code; an unclosed
+        fence extends to the end.
     function : str
-        Name of the function; the first block that defines it counts, otherwise the first block.
+        Name of the function; the first block that defines it is used, otherwise the first block.
 
     Returns
     -------
@@ -95,18 +95,18 @@ class CodeTests:
     Parameters
     ----------
     seconds : float, default 5.0
-        Wall clock of one program.
+        Wall-clock seconds of one program.
     memory_mb : int, default 1024
-        Address space of one program.
+        Address space of one program in MB.
     packages : bool, default False
-        Whether programs may import what is installed here; else the standard library alone, and
-        the same programs pass on every machine.
+        Whether programs may import installed packages; by default only the standard library, so
+        that results do not depend on the machine.
     indented : bool, default False
-        Whether a text that continues the prompt is indented like the prompt's last line where it
-        does not begin with a blank, since what served the model has stripped it. HumanEval as it was
-        published takes such a text for what it is, a syntax error.
+        Whether a continuation of the prompt that does not start with a space is indented like the
+        prompt's last line, since some servers strip it. By default it is a syntax error, as in the
+        original HumanEval.
     name : str, default "code_pass"
-        Name of the first column; the others begin with it.
+        Name of the first column and prefix of the others.
 
     Examples
     --------
@@ -130,20 +130,20 @@ class CodeTests:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_jailed": KEPT}
 
     def programs(self, response: Completion) -> tuple[str, str]:
-        """Return what is run: prompt and code, then the tests.
+        """Return the program (prompt and code) and the tests.
 
         Parameters
         ----------
         response : Completion
-            With the tests in its context.
+            Response with the tests in its context.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class CodeTests:
         return code, _before(prompt, str(function)) + _tests(response) + call
 
     def sandbox(self) -> str:
-        """Return the level of the sandbox that programs will run in.
+        """Return the sandbox level of the programs.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class CodeTests:
         return required_level().level.value
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the program passes, whether its time ran out, and whether it was jailed."""
+        """Return whether the program passes, whether it timed out, and whether it ran jailed."""
         # Starting processes is left to those who grade code.
         from eval_toolkit._internal.sandbox.levels import Level, required_level
 
@@ -186,7 +186,7 @@ class CodeTests:
             ended = self._run(code, tests, found.way)
         except Overrun as overrun:  # it has ended its worker, or made it wait
             ended = {"passed": False, "timed_out": overrun.kind == "time", "apart": ""}
-        why = f"the tests cannot be run apart from the program: {ended['apart']}"
+        why = f"the tests cannot run in a process of their own: {ended['apart']}"
         return {
             self.name: Grade.error(why) if ended["apart"] else float(ended["passed"]),
             f"{self.name}_timed_out": float(ended["timed_out"]),
@@ -209,7 +209,7 @@ class CodeTests:
 
 
 def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
-    """Return prompt and code as one program."""
+    """Return the prompt and the code as one program."""
     code = find_code(text, function)
     whole = code == text.removeprefix(_BYTE_ORDER_MARK)
     if not prompt:
@@ -243,7 +243,7 @@ def _is_program(text: str) -> bool:
 
 
 def _body(code: str) -> str:
-    """Return the indented lines a text begins with; what comes after them is something else."""
+    """Return the leading indented lines of a text."""
     first = code.lstrip("\n")
     if not first.startswith((" ", "\t")):
         return code

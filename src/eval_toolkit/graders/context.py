@@ -1,4 +1,4 @@
-"""What a sample tells its graders besides the references: its context."""
+"""Access to the context of a sample."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "at least": operator.ge,
     "more than": operator.gt,
 }
-"""How a number can be compared with ``n``."""
+"""Comparisons of a number with ``n``."""
 
 
 def told(response: Any, key: str) -> Any:
-    """Return what the sample's context has under a key; None where it has nothing.
+    """Return the value of a key in the sample's context, or None.
 
     Parameters
     ----------
     response : Completion
-        Its ``context`` is a mapping, or tells nothing.
+        Response with an optional ``context`` mapping.
     key : str
-        What is wanted.
+        Key to look up.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def told(response: Any, key: str) -> Any:
 
 
 def told_or_raise(response: Any, key: str) -> Any:
-    """Return what the sample's context has under a key.
+    """Return the value of a key in the sample's context; raise if it is missing.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def told_or_raise(response: Any, key: str) -> Any:
 
 
 def comparison(response: Any) -> Callable[[float], bool]:
-    """Return the rule that the context gives as ``comparison`` and ``n``.
+    """Return the rule given by ``comparison`` and ``n`` in the context.
 
     Parameters
     ----------
     response : Completion
-        With ``{"comparison": "at least", "n": 100}`` in its context, for example.
+        Response with, for example, ``{"comparison": "at least", "n": 100}`` in its context.
 
     Returns
     -------

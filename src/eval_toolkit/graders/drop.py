@@ -1,4 +1,4 @@
-"""DROP: answers of one or several spans, compared as bags of words with numbers that must agree."""
+"""DROP metric: answers of several spans, compared as bags of words with equal numbers."""
 
 import re
 import string
@@ -23,7 +23,7 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["TEXT_LIMIT", "Drop", "drop_answer"]
 
 TEXT_LIMIT = 20_000
-"""So many characters of a text are read, its first ones."""
+"""Maximum number of characters read, from the start of a text."""
 
 _BETWEEN_TOKENS = re.compile(r"[ -]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -32,17 +32,17 @@ _BETWEEN_SPANS = re.compile(r",(?!(?<=[0-9],)[0-9]{3}(?![0-9]))")
 """A comma, unless it separates thousands."""
 _Rules = tuple[str, ...]
 _RULES: tuple[_Rules, ...] = (("punctuation", "articles"), ("punctuation",), ())
-"""What is left out: DROP's own rules, and those for spans of which they leave nothing."""
+"""Normalisation: DROP's own rules, and weaker ones for spans that these would empty."""
 
 
 def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    """Return the spans of an answer as the DROP data has it: a number, a date or spans.
+    """Return the spans of a DROP answer: a number, a date or spans.
 
     Parameters
     ----------
     answer : mapping or sequence of str
-        With ``number``, ``date`` (``day``, ``month``, ``year``) and ``spans``, of which one is
-        filled; or the spans themselves.
+        Mapping with ``number``, ``date`` (``day``, ``month``, ``year``) and ``spans``, one of which
+        is set; or the spans themselves.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """F1 and exact match as the DROP benchmark defines them.
+    """F1 and exact match as defined by the DROP benchmark.
 
     The text is split into spans at commas that do not separate thousands, and so is each reference:
     one acceptable answer. Answers whose spans have commas of their own are given as lists in the
@@ -105,15 +105,15 @@ class Drop:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {"drop_f1": ColumnInfo(bounds=(0.0, 1.0)), "drop_exact_match": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the best F1 and whether any answer agrees."""
+        """Return the best F1 and whether any answer matches exactly."""
         spans = _BETWEEN_SPANS.split(response.completion[:TEXT_LIMIT])
         golds = [[_wanted(span) for span in answer] for answer in _answers(response)]
         text = {
@@ -141,7 +141,7 @@ def _answers(response: Completion) -> list[Sequence[str]]:
 
 
 def _wanted(span: str) -> tuple[_Rules, str]:
-    """Return the rules by which a span of an answer is compared, and what they leave of it."""
+    """Return the normalisation rules for a span, and the normalised span."""
     read = [(rules, _normal(span, rules)) for rules in _RULES]
     return next((one for one in read if one[1]), read[0])
 
@@ -171,7 +171,7 @@ def _is_number(token: str) -> bool:
 
 
 def _agree(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> bool:
-    """Return whether a text has the spans of an answer, no others, and as many."""
+    """Return whether a text has exactly the spans of an answer."""
     found = {rules: {span for by, span in gold if by == rules} for rules in text}
     columns = zip(
         *([span in found[by] for span in spans] for by, spans in text.items()), strict=True

@@ -1,4 +1,4 @@
-"""Whether a text keeps to a form: CSV, a postscript, placeholders.
+"""Graders of text formats: CSV, postscripts, placeholders.
 
 The first `TEXT_LIMIT` characters of a text are looked at. The patterns used here look at every
 character a bounded number of times.
@@ -27,7 +27,7 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["TEXT_LIMIT", "CsvFormat", "Placeholders", "PostscriptFormat"]
 
 TEXT_LIMIT = 250_000
-"""So many characters of a text are looked at, its first ones."""
+"""Maximum number of characters read, from the start of a text."""
 
 
 # --- CSV ----------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 
 class _Table(NamedTuple):
-    """Lines that follow each other and have as many fields."""
+    """Consecutive lines with the same number of fields."""
 
     n_lines: int
     n_columns: int
@@ -45,7 +45,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    r"""Whether a text has a table of separated values in it, with the right separator and columns.
+    r"""Whether a text contains a table with the right separator and columns.
 
     A table is two or more lines, one after the other, that have two or more fields each and the
     same number of them; a separator inside double quotes separates nothing, and fields have no line
@@ -60,10 +60,9 @@ class CsvFormat:
     Parameters
     ----------
     separator : str, optional
-        One character; otherwise the sample's context has it under ``separator``, else a comma is
-        wanted.
+        One character; by default ``separator`` in the sample's context, else a comma.
     n_columns : int, optional
-        Otherwise the sample's context may have it under ``n_columns``.
+        Number of columns; by default ``n_columns`` in the sample's context.
     name : str, default "csv_format"
         Name of the columns.
 
@@ -92,16 +91,16 @@ class CsvFormat:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         parts = ("has_csv", "is_separator_respected", "is_column_count_respected")
         return {f"{self.name}_{part}": RATE for part in parts}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return what holds of the largest table in the text."""
+        """Return the properties of the largest table in the text."""
         separator, n_columns = self.separator, self.n_columns
         if separator is None:
             separator = _one_sign(told(response, "separator") or ",")
@@ -111,7 +110,7 @@ class CsvFormat:
         grades: tuple[float | Grade, ...] = (
             float(table is not None),
             float(table is not None and table.separator == separator),
-            Grade.skipped("the sample says no number of columns")
+            Grade.skipped("the sample does not specify a number of columns")
             if n_columns is None
             else float(table is not None and table.n_columns == n_columns),
         )
@@ -163,7 +162,7 @@ _POSTSCRIPTS = {
 
 @dataclass(frozen=True, slots=True)
 class PostscriptFormat:
-    r"""Whether a text has a postscript: a line that starts with "P.S.", and text behind it.
+    r"""Whether a text has a postscript: a line that starts with "P.S." followed by text.
 
     Case does not count, and neither does a blank between the letters, a missing last dot, nor what
     Markdown puts before a line (``>``, ``*``, ``_``).
@@ -171,7 +170,7 @@ class PostscriptFormat:
     Parameters
     ----------
     marker : {"P.S.", "P.P.S."}, default "P.S."
-        How the line starts.
+        Start of the line.
     name : str, default "postscript_format"
         Name of the column.
 
@@ -195,15 +194,15 @@ class PostscriptFormat:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether there is one."""
+        """Return whether there is a postscript."""
         text = response.completion[:TEXT_LIMIT]
         found = re.search(_POSTSCRIPTS[self.marker], text, re.IGNORECASE | re.MULTILINE)
         return {self.name: float(found is not None)}
@@ -216,7 +215,7 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,200}\]")
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """Whether a text has enough placeholders to fill in, such as ``[name]``.
+    """Whether a text has enough placeholders, such as ``[name]``.
 
     A placeholder is what stands between square brackets on one line, 1 to 200 characters. How many
     there are is kept in ``<name>_n``.
@@ -224,7 +223,7 @@ class Placeholders:
     Parameters
     ----------
     at_least : int, optional
-        So many are wanted; otherwise the sample's context may have it under ``n``, else one is.
+        Minimum number; by default ``n`` in the sample's context, else 1.
     name : str, default "placeholders"
         Name of the column.
 
@@ -249,15 +248,15 @@ class Placeholders:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE, f"{self.name}_n": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether there are enough, and how many there are."""
+        """Return whether there are enough placeholders, and their number."""
         wanted = self.at_least
         if wanted is None:
             n = told(response, "n")

@@ -1,4 +1,4 @@
-"""Whether a text is JSON, follows a schema, and says the same as a reference.
+"""Grader of JSON: validity, conformance to a schema, and equality with a reference.
 
 JSON is read as I-JSON (RFC 7493) asks: a key that stands twice in an object, a number that no
 double holds and ``NaN`` make it invalid, since readers disagree about them. Nesting beyond
@@ -22,40 +22,40 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["DEPTH_LIMIT", "TEXT_LIMIT", "JsonFormat", "read_json"]
 
 DEPTH_LIMIT = 100
-"""Arrays and objects may stand so deep inside each other."""
+"""Maximum nesting depth of arrays and objects."""
 TEXT_LIMIT = 250_000
-"""A text may have so many characters."""
+"""Maximum number of characters of a text."""
 
 _PLACES = 100
-"""JSON inside other text is looked for at so many opening brackets."""
+"""Maximum number of opening brackets tried as the start of JSON inside other text."""
 _OPENING = re.compile(r"[\[{]")
 _WHITE_SPACE = " \t\n\r"
 _DIGITS = 310
-"""No double holds an integer with more."""
+"""Maximum number of digits of an integer that a double can hold."""
 
 
 class _TooDeepError(ValueError):
-    """More levels than are read."""
+    """The JSON is nested too deeply."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("a key occurs twice in an object")
     return found
 
 
 def _float(text: str) -> float | int:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError("no double holds the number")
+        raise ValueError("the number does not fit a double")
     # 1 and 1.0 are one number in JSON.
     return int(value) if value.is_integer() else value
 
 
 def _integer(text: str) -> int:
     if len(text) > _DIGITS:
-        raise ValueError("no double holds the number")
+        raise ValueError("the number does not fit a double")
     return int(text)
 
 
@@ -69,12 +69,12 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(text: str) -> Any:
-    """Return the value that a text is as JSON, read as strictly as this module says.
+    """Parse a text as strict JSON.
 
     Parameters
     ----------
     text : str
-        White space around the value does not count.
+        Text to parse; surrounding white space is ignored.
 
     Returns
     -------
@@ -93,19 +93,19 @@ def read_json(text: str) -> Any:
     >>> read_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
         ...
-    ValueError: a key stands twice in an object
+    ValueError: a key occurs twice in an object
     """
     if len(text) > TEXT_LIMIT:
         raise ValueError(f"the text has more than {TEXT_LIMIT} characters")
     text = text.strip(_WHITE_SPACE)
     value, end = _read_at(text, 0)
     if end < len(text):
-        raise ValueError("there is text behind the value")
+        raise ValueError("there is text after the value")
     return value
 
 
 def _read_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the value that starts at a place of a text, and where it ends."""
+    """Return the value that starts at a position of a text, and its end."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -129,7 +129,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _inside(text: str) -> list[Any]:
-    """Return the longest array or object that stands inside a text, in a list; empty if none."""
+    """Return the longest array or object inside a text, in a list; empty if there is none."""
     best: list[Any] = []
     length = at = 0
     for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
@@ -155,7 +155,7 @@ def _canonical(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Whether a text is JSON, nothing but JSON, follows a schema, and equals a reference.
+    """Whether a text is pure JSON, conforms to a schema, and equals a reference.
 
     The columns, each 0 or 1:
 
@@ -170,8 +170,8 @@ class JsonFormat:
     Parameters
     ----------
     schema : mapping or str, optional
-        A JSON schema (2020-12 where ``$schema`` does not say otherwise); otherwise the sample's
-        context has it under ``schema``. References to other files are not followed.
+        JSON schema (2020-12 unless ``$schema`` differs); by default ``schema`` in the sample's
+        context. References to other files are not resolved.
     name : str, default "json_format"
         Name of the columns.
 
@@ -200,16 +200,16 @@ class JsonFormat:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         parts = ("is_just_json", "is_valid_json", "fulfills_schema", "exact_match")
         return {**{f"{self.name}_{part}": RATE for part in parts}, f"{self.name}_timed_out": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return what holds of the text."""
+        """Return whether the text meets each requirement."""
         try:
             found, alone = [read_json(response.completion)], True
         except ValueError:
@@ -249,5 +249,5 @@ def _equals(found: list[Any], response: Completion) -> float | Grade:
     try:
         wanted = {_canonical(read_json(truth)) for truth in truths}
     except ValueError as error:
-        return Grade.error(f"the reference is no JSON: {error}"[:300])
+        return Grade.error(f"the reference is not JSON: {error}"[:300])
     return float(bool(found) and _canonical(found[0]) in wanted)

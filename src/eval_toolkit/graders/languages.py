@@ -1,4 +1,4 @@
-"""Which language a text is in, by py3langid: the one asked for, or that of the question.
+"""Language identification with py3langid, and graders for a required or matching language.
 
 The first `TEXT_LIMIT` characters are read, without addresses. A text without letters, or in which
 no language is likely, has none: the grade is skipped. docs/adr/0024 says why this package.
@@ -27,15 +27,16 @@ __all__ = [
 ]
 
 TEXT_LIMIT = 10_000
-"""So many characters of a text are read, its first ones."""
+"""Maximum number of characters read, from the start of a text."""
 
 _LISTED = """
 af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
 no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh-cn zh-tw
 """
 LANGUAGES = tuple(_LISTED.split())
-"""What a text can be in: with close relatives among them (Bosnian, Galician) short texts are taken
-for these more often."""
+"""Supported languages; close relatives (Bosnian, Galician) are excluded, since short texts are
+often confused with them.
+"""
 
 _LEAST_PROBABILITY = 0.1
 _ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]+|[\w.+-]{1,64}@[\w.-]+", re.ASCII)
@@ -45,13 +46,13 @@ _ASKED = ({*LANGUAGES} - {"zh-cn", "zh-tw"}) | {"zh", "nn"}
 
 
 def require_detector(feature: str = "the language of a text") -> Any:
-    """Return the package that knows languages, or say how to install it."""
+    """Return the language identification package, or raise an error that says how to install it."""
     return require("py3langid.langid", feature=feature, extra="text")
 
 
 @functools.lru_cache(maxsize=1)
 def _identifier() -> Any:
-    """Return py3langid's model, read once, for our languages."""
+    """Return py3langid's model for the supported languages, loaded once."""
     package = require_detector()
     made = package.LanguageIdentifier.from_model_file(
         package.MODEL_FILE, norm_probs=True, min_confidence=_LEAST_PROBABILITY
@@ -61,7 +62,7 @@ def _identifier() -> Any:
 
 
 def _chinese(text: str) -> str:
-    """Return the script of a Chinese text: the one whose national character set holds more of it."""
+    """Return the script of a Chinese text, by the national character set that covers more of it."""
     characters = "".join(_HAN.findall(text))
     simplified, traditional = (
         len(characters.encode(name, "ignore")) for name in ("gb2312", "big5")
@@ -74,7 +75,7 @@ def _read(text: str) -> str:
 
 
 def has_letters(text: str) -> bool:
-    """Return whether what is read of a text has a letter of any script.
+    """Return whether a text contains a letter of any script.
 
     Examples
     --------
@@ -85,13 +86,12 @@ def has_letters(text: str) -> bool:
 
 
 def detect_language(text: str) -> str | None:
-    """Return the code of the language that a text is most likely in.
+    """Return the code of the most likely language of a text.
 
     Parameters
     ----------
     text : str
-        The longer it is, the more certain the answer; a few words are often taken for another
-        language.
+        Text; longer texts are identified more reliably than a few words.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def detect_language(text: str) -> str | None:
 
 
 def _known(language: Any) -> str:
-    """Return a code of `LANGUAGES`, or "zh" for both kinds of Chinese."""
+    """Return a supported code, or "zh" for both kinds of Chinese."""
     code = str(language).strip().lower().replace("_", "-")
     short = code.partition("-")[0]
     for form in (code, short):  # de-AT
@@ -136,15 +136,15 @@ def _same(found: str, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LanguageMatch:
-    """Whether a text is in the language that is asked for.
+    """Whether a text is in the required language.
 
-    Skipped where the language of the text cannot be told.
+    Skipped where the language of the text is unknown.
 
     Parameters
     ----------
     language : str, optional
-        Its code, such as "de"; "zh" stands for "zh-cn" and "zh-tw". Otherwise the sample's context
-        has it under ``language``.
+        Language code, such as "de"; "zh" stands for "zh-cn" and "zh-tw". By default ``language`` in
+        the sample's context.
     name : str, default "language_match"
         Name of the column.
 
@@ -175,34 +175,34 @@ class LanguageMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether it is."""
+        """Return whether the text is in the language."""
         wanted = self.language
         if wanted is None:
             wanted = _known(told_or_raise(response, "language"))
         found = detect_language(response.completion)
         if found is None:
-            return {self.name: Grade.skipped("the language of the text cannot be told")}
+            return {self.name: Grade.skipped("the language of the text is unknown")}
         return {self.name: float(_same(found, wanted))}
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageConsistency:
-    """Whether a text is in the language of what the user said last.
+    """Whether a text is in the language of the last user message.
 
     Skipped where the language of either cannot be told.
 
     Parameters
     ----------
     raw : bool, default False
-        Whether the text is taken as the model gave it, before the task's post-processing.
+        Whether to use the raw output of the model, before the task's post-processing.
 
     Raises
     ------
@@ -225,24 +225,24 @@ class LanguageConsistency:
 
     @property
     def name(self) -> str:
-        """``language_consistency``, or ``raw_language_consistency``."""
+        """Name of the grader: ``language_consistency`` or ``raw_language_consistency``."""
         return "raw_language_consistency" if self.raw else "language_consistency"
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether both are in one language."""
+        """Return whether both texts are in the same language."""
         asked = detect_language(response.last_user_instruction)
         if asked is None:
-            return {self.name: Grade.skipped("the language of the question cannot be told")}
+            return {self.name: Grade.skipped("the language of the question is unknown")}
         found = detect_language(response.raw_completion if self.raw else response.completion)
         if found is None:
-            return {self.name: Grade.skipped("the language of the text cannot be told")}
+            return {self.name: Grade.skipped("the language of the text is unknown")}
         return {self.name: float(found == asked)}

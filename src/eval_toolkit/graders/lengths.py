@@ -1,4 +1,4 @@
-"""How long a text is, and whether that is as long as asked.
+"""Graders of text length.
 
 How words, sentences and paragraphs are counted:
 
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 TEXT_LIMIT = 500_000
-"""So many characters of a text are counted, its first ones."""
+"""Maximum number of characters counted, from the start of a text."""
 
 _WORD_START = re.compile(r"(?<!\w)(?<!\w['’\-])\w")
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*+\n")
@@ -56,7 +56,7 @@ _WIDE_ENDS = str.maketrans({"。": ". ", "！": "! ", "？": "? "})
 
 
 def count_words(text: str) -> int:
-    """Return how many words a text has, as this module counts them.
+    """Return the number of words of a text, as defined in this module.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def count_words(text: str) -> int:
 
 
 def count_sentences(text: str) -> int:
-    """Return how many sentences a text has, as this module counts them.
+    """Return the number of sentences of a text, as defined in this module.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def count_sentences(text: str) -> int:
 
 
 def count_paragraphs(text: str) -> int:
-    r"""Return how many paragraphs a text has, as this module counts them.
+    r"""Return the number of paragraphs of a text, as defined in this module.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ _COUNTERS: Mapping[str, Callable[[str], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitCount:
-    """Whether a text has as many words, sentences or paragraphs as the sample asks for.
+    """Whether a text has the number of words, sentences or paragraphs that the sample requires.
 
     The sample's context says what is asked: ``comparison`` ("less than", "at most", "exactly",
     "at least" or "more than") and ``n``. How many there are is kept in ``<name>_n``.
@@ -141,7 +141,7 @@ class UnitCount:
     Parameters
     ----------
     unit : {"words", "sentences", "paragraphs", "characters"}, default "words"
-        What is counted; `eval_toolkit.graders.lengths` says how.
+        Unit to count; see `eval_toolkit.graders.lengths`.
 
     Raises
     ------
@@ -168,15 +168,15 @@ class UnitCount:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE, f"{self.name}_n": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the number is as asked, and the number."""
+        """Return whether the count is as required, and the count."""
         keeps = comparison(response)
         n = _COUNTERS[self.unit](response.completion)
         return {self.name: float(keeps(n)), f"{self.name}_n": float(n)}
@@ -184,7 +184,7 @@ class UnitCount:
 
 @dataclass(frozen=True, slots=True)
 class LengthControl:
-    """How far a text is from the length that was asked for.
+    """Deviation of a text from the required length.
 
     What was asked is the reference, as JSON: ``{"unit": "words", "type": "target", "count": 100}``.
     The unit is one of "words", "sentences", "paragraphs" and "characters", the type "target", "min"
@@ -197,7 +197,7 @@ class LengthControl:
     Parameters
     ----------
     tolerance : float, default 1/6
-        Largest distance from a target that counts as kept.
+        Largest relative deviation from the target that is accepted.
     name : str, default "length_control"
         Name of the columns.
 
@@ -223,11 +223,11 @@ class LengthControl:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {
             self.name: RATE,
             f"{self.name}_distance": ColumnInfo(None, (-1.0, float("inf"))),
@@ -235,7 +235,7 @@ class LengthControl:
         }
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the length was kept, and by how much it was not."""
+        """Return whether the length is accepted, and the deviation."""
         asked = _asked(references(response)[0])
         kind = choice(str(asked.get("type")), "type", ("target", "min", "max"))
         unit = choice(str(asked.get("unit")), "unit", tuple(_COUNTERS))
@@ -261,7 +261,7 @@ def _asked(reference: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LengthRatio:
-    """How many words a text has for each word of the original that it shortens or rewrites.
+    """Ratio of the number of words of a text to that of its original.
 
     The original is in the sample's context, under ``original``. Where the context also has
     ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` says whether the ratio keeps to
@@ -284,20 +284,20 @@ class LengthRatio:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(None, (0.0, float("inf"))), f"{self.name}_kept": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the ratio, and whether it is as asked."""
+        """Return the ratio, and whether it is as required."""
         words = count_words(str(told_or_raise(response, "original")))
         if not words:
             raise InvalidInputError("`original` in the sample's context has no words")
         ratio = count_words(response.completion) / words
-        kept: float | Grade = Grade.skipped("the sample asks for no ratio")
+        kept: float | Grade = Grade.skipped("the sample does not require a ratio")
         if told(response, "comparison") is not None:
             kept = float(comparison(response)(ratio))
         return {self.name: ratio, f"{self.name}_kept": kept}

@@ -1,4 +1,4 @@
-"""Names to graders, for the command line and for declared tasks."""
+"""Graders by name, for the command line and for task files."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -67,7 +67,7 @@ PLAIN_GRADERS = {
     "ternary_score": f"{_HERE}.choice_scores:TernaryScore",
     "word_count": f"{_HERE}.lengths:UnitCount",
 }
-"""Those that read an answer and nothing else: a stored run may name them (`graders.stored`)."""
+"""Graders that only read the answer and may be named by stored runs (`graders.stored`)."""
 _OURS = {
     **PLAIN_GRADERS,
     "code_pass": f"{_HERE}.code:CodeTests",
@@ -88,7 +88,7 @@ _PRESET: dict[str, dict[str, Any]] = {
     "sentence_count": {"unit": "sentences"},
     "word_count": {"unit": "words"},
 }
-"""What a name already says."""
+"""Short names of graders with preset options."""
 
 
 def available_graders() -> dict[str, str]:
@@ -108,7 +108,7 @@ def available_graders() -> dict[str, str]:
 
 
 def default_graders(response_type: ResponseType | str) -> list[Grader]:
-    """Return the graders of a task that names none.
+    """Return the default graders of a task.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
 
 
 def fitting_graders(response_type: ResponseType) -> list[str]:
-    """Return the names of our graders that can grade what a task asks for.
+    """Return the names of built-in graders for a response type.
 
     Parameters
     ----------
@@ -171,14 +171,14 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
 
 
 def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grader:
-    """Return the grader that a name, or a table with a name and options, stands for.
+    """Return the grader denoted by a name, or by a table with a name and options.
 
     Parameters
     ----------
     given : str, mapping or Grader
-        A name of `available_graders`, ``package.module:object``, or one of these followed by its
-        options as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under
-        ``grader`` and the options beside it, ``name`` among them. A grader is returned as it is.
+        Name from `available_graders` or ``package.module:object``, optionally followed by options
+        as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under ``grader``
+        and the options as further keys. A grader is returned unchanged.
     **options
         Options of the grader.
 
@@ -209,14 +209,14 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
 def named_grader(
     given: str | Mapping[str, Any] | Grader, options: Mapping[str, Any], *, origin: Origin
 ) -> Grader:
-    """Return the grader that a name or a table stands for, from wherever it was written.
+    """Return the grader denoted by a name or a table of any origin.
 
     Parameters
     ----------
     given, options
         As in `load_grader`.
     origin : Origin
-        Where they were written.
+        Where the name was written.
 
     Returns
     -------
@@ -255,14 +255,14 @@ def named_grader(
 
 
 def check_named(given: Any, *, origin: Origin) -> None:
-    """Raise if a file names a grader that would be imported; nothing is imported to find out.
+    """Raise if a file names a grader that would be imported, without importing it.
 
     Parameters
     ----------
     given : str, mapping or Grader
         As in `load_grader`.
     origin : Origin
-        Where it was written.
+        Where the name was written.
 
     Raises
     ------
@@ -283,12 +283,12 @@ def check_named(given: Any, *, origin: Origin) -> None:
 
 
 def required_options(grader: Any) -> list[str]:
-    """Return the options that a class of graders has no default for.
+    """Return the options of a grader class without a default.
 
     Parameters
     ----------
     grader : type
-        A dataclass, as our graders are.
+        A dataclass, as all built-in graders are.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How close the number of a text is to that of a reference, both in per cent."""
+"""Similarity of two percentages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["TEXT_LIMIT", "ExponentialSimilarity"]
 
 TEXT_LIMIT = 100_000
-"""A number is looked for in so many characters of a text, its last ones."""
+"""Number of characters searched for a number, from the end of a text."""
 _FAR = Fraction(10_000)
-"""The similarity is 0 from here on; so large a power of 2 has no double."""
+"""Difference from which the similarity is 0, since the power of 2 underflows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialSimilarity:
-    """How close the percentage in a text is to the right one: halved by every ten points.
+    """Similarity of a percentage to the right one: halved for every ten points of difference.
 
     2^(-10·|p - q| / 100) of the number p that `find_number` finds in the text and that of the
     reference, q; the best of several references. A text without a number has 0, and 0 in
@@ -48,11 +48,11 @@ class ExponentialSimilarity:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0)), f"{self.name}_found": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:

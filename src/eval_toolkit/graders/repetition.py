@@ -1,4 +1,4 @@
-"""Whether a text says the same again and again."""
+"""Detection of repeated text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["WORD_LIMIT", "RepeatedText", "repeats"]
 
 WORD_LIMIT = 500_000
-"""So many words of a text are looked at, its first ones."""
+"""Maximum number of words read, from the start of a text."""
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """The multipliers of SplitMix64."""
 
 
 def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
-    """Return whether some words in a row stand in a text again.
+    """Return whether a sequence of consecutive words occurs repeatedly in a text.
 
     Parameters
     ----------
     words : sequence of str
-        The text.
+        Words of the text.
     window : int
-        How many words in a row are compared; occurrences may overlap.
+        Length of the sequence in words; occurrences may overlap.
     times : int, default 1
-        How often they must come again.
+        Minimum number of repetitions.
 
     Returns
     -------
@@ -65,13 +65,13 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
 
 
 def _equal(codes: IntArray, starts: NDArray[Any], window: int) -> bool:
-    """Return whether windows of one hash are one text: two texts may share a hash."""
+    """Return whether windows with equal hashes are equal texts."""
     first = codes[starts[0] : starts[0] + window]
     return all(np.array_equal(first, codes[at : at + window]) for at in starts[1:])
 
 
 def _window_hashes(codes: NDArray[np.uint64], window: int) -> NDArray[np.uint64]:
-    """Return a hash of each window, made of hashes of smaller windows."""
+    """Return a hash of each window, computed from hashes of smaller windows."""
     n = len(codes) - window + 1
     hashes = np.zeros(n, dtype=np.uint64)
     block, size, done = _mixed(codes + np.uint64(1)), 1, 0
@@ -93,7 +93,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedText:
-    """Whether a text repeats itself: 1 if some words in a row come again; less is better.
+    """Whether a text repeats itself: 1 if a word sequence occurs again; lower is better.
 
     Words are what white space separates, as they are; occurrences may overlap, so that a word said
     over and over counts. The first `WORD_LIMIT` words of a text are looked at.
@@ -101,9 +101,9 @@ class RepeatedText:
     Parameters
     ----------
     window_size : int, default 128
-        How many words in a row.
+        Length of the sequence in words.
     min_repetitions : int, default 1
-        How often they must come again.
+        Minimum number of repetitions.
     name : str, default "repeated_text"
         Name of the column.
 
@@ -129,14 +129,14 @@ class RepeatedText:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(False, (0.0, 1.0))}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether it does."""
+        """Return whether the text repeats itself."""
         words = response.completion.split(maxsplit=WORD_LIMIT)[:WORD_LIMIT]
         return {self.name: float(repeats(words, self.window_size, self.min_repetitions))}

@@ -1,4 +1,4 @@
-"""ROUGE: how far the words of a text and of a reference agree, one by one, in pairs, in order."""
+"""ROUGE: overlap of unigrams, bigrams and subsequences of a text and a reference."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["WORD_LIMIT", "Rouge", "common_subsequence_length"]
 
 WORD_LIMIT = 20_000
-"""So many words of a text are compared, its first ones; the others agree with nothing."""
+"""Maximum number of words compared, from the start of a text; further words match nothing."""
 
 _ALPHANUMERICS = re.compile(r"[a-z0-9]+")
 _TOKENISERS: Mapping[str, Callable[[str], list[str]]] = {
@@ -31,7 +31,7 @@ _MEASURES = ("1", "2", "l", "geometric_mean")
 
 
 def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """Return how many items two sequences have in common in the same order, gaps allowed.
+    """Return the length of the longest common subsequence.
 
     Every item of the shorter sequence updates all places of the longer one at once: they are the
     bits of a Python integer, and an addition carries along them.
@@ -39,7 +39,7 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
     Parameters
     ----------
     one, other : sequence
-        Sequences of anything that can be compared.
+        Sequences of comparable items.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Rouge:
-    """ROUGE-1, ROUGE-2 and ROUGE-L of a text, and the geometric mean of the three.
+    """ROUGE-1, ROUGE-2 and ROUGE-L of a text, and their geometric mean.
 
     Each is an F1, 2·common / (that of the text + that of the reference): of words, of pairs of
     neighbouring words, and of the longest common subsequence of words. Words are not stemmed. Of
@@ -79,10 +79,10 @@ class Rouge:
     Parameters
     ----------
     tokenise : {"whitespace", "rouge"}, default "whitespace"
-        "whitespace" takes what white space separates, as it is. "rouge" takes runs of the letters
-        a to z and digits in the lower-cased text, as rouge-score does: other letters end a word.
+        "whitespace" splits at white space. "rouge" uses runs of a to z and digits in the
+        lower-cased text, as rouge-score does.
     name : str, default "rouge"
-        The columns are ``<name>_1``, ``<name>_2``, ``<name>_l``, ``<name>_geometric_mean``.
+        Prefix of the columns ``<name>_1``, ``<name>_2``, ``<name>_l``, ``<name>_geometric_mean``.
 
     Raises
     ------
@@ -106,16 +106,16 @@ class Rouge:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         graded = {f"{self.name}_{part}": ColumnInfo(bounds=(0.0, 1.0)) for part in _MEASURES}
         return {**graded, f"{self.name}_cut": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the best of each over the references."""
+        """Return the best value of each over the references."""
         words_of = _TOKENISERS[self.tokenise]
         words = words_of(response.completion)
         truths = [words_of(truth) for truth in references(response)]

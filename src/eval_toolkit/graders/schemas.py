@@ -1,4 +1,4 @@
-"""JSON schemas that tasks bring, checked on values that models write.
+"""JSON schemas supplied by tasks, applied to model output.
 
 Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
 on some values, a schema that refers to itself can take twice as long for every level of them, and
@@ -19,7 +19,7 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["SECONDS", "follows", "schema_text"]
 
 SECONDS = 5.0
-"""A check in a worker may take so long; the longest array of numbers that is read takes two."""
+"""Seconds that a check in a worker may take."""
 
 _FEATURE = "a JSON schema"
 _MEMORY_MB = 1024
@@ -32,11 +32,11 @@ _SHORT = 2_000
 _STEPS = 5_000_000
 """Characters of a schema times values inside a value: less than a second."""
 _FRAMES = 10_000
-"""Deep enough for any value that is read, a hundred for each of its levels."""
+"""Maximum recursion depth: a hundred per level of a value."""
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a table or as JSON, as the one text that stands for it.
+    """Return a schema, given as a table or as JSON, in a canonical text form.
 
     Parameters
     ----------
@@ -123,14 +123,14 @@ def _validator(schema: str) -> Any:
 
 
 def follows(value: Any, schema: str) -> bool:
-    """Return whether a value follows a schema.
+    """Return whether a value conforms to a schema.
 
     Parameters
     ----------
     value : object
-        Plain JSON types.
+        Value of plain JSON types.
     schema : str
-        What `schema_text` returned.
+        Schema as returned by `schema_text`.
 
     Returns
     -------

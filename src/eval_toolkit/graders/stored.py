@@ -1,4 +1,4 @@
-"""From what a run stores about its graders back to them, and to their metrics that are no means."""
+"""Graders and their corpus metrics reconstructed from stored runs."""
 
 import ast
 import re
@@ -14,28 +14,28 @@ __all__ = ["grader_of_version", "stored_metrics"]
 
 _OPTION = re.compile(r"\+(?=\w+=)")
 _LONGEST, _MOST_JOINED = 100_000, 20
-"""Characters of a version, and how often "+x=" may stand in one text of it."""
+"""Maximum length of a version, and maximum number of "+x=" in it."""
 
 
 class StoredRun(Protocol):
-    """A run on disk, of which the manifest is read."""
+    """A stored run with a manifest."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What ``manifest.json`` holds."""
+        """Content of ``manifest.json``."""
         ...
 
 
 def grader_of_version(name: str, version: str) -> Grader | None:
-    """Return the grader of a name and a version as `options_version` writes it.
+    """Return the grader with a given name and version, as written by `options_version`.
 
     Parameters
     ----------
     name : str
         One of `loading.PLAIN_GRADERS`. Judges, panels, plugins, modules and graders that run
-        programs are not made again on a file's word.
+        programs are never reconstructed from a file.
     version : str
-        Its number and the options that are not as by default; plain data.
+        Version number with the options that differ from the defaults, as plain data.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def grader_of_version(name: str, version: str) -> Grader | None:
 
 
 def _options(version: str) -> dict[str, Any]:
-    """Return the options that a version spells out; a text among them may hold "+x=" itself."""
+    """Return the options encoded in a version; texts may contain "+x="."""
     if len(version) > _LONGEST:
         raise ValueError(f"a version of {len(version)} characters")
     options = {}
@@ -85,7 +85,7 @@ def _is_literal(text: str) -> bool:
 
 
 def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
-    """Return the metrics of the runs' graders that are no means of a column.
+    """Return the corpus metrics of the runs' graders, which are not means of a column.
 
     They are what `compare_runs` and `evaluate_gate` take as ``specs``: the BLEU of a corpus cannot
     be had from its name alone.
@@ -93,7 +93,7 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
     Parameters
     ----------
     runs : sequence of Run
-        Graders count that all of them have, in one version.
+        Runs; only graders that all of them have in one version are used.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
 
 
 def _graders(run: StoredRun) -> Mapping[str, Any]:
-    """Return the versions of a run's graders by name; a run of scores has none."""
+    """Return the versions of a run's graders by name; empty for a run of scores."""
     config = run.manifest.get("config")
     graders = config.get("graders") if isinstance(config, Mapping) else None
     return graders if isinstance(graders, Mapping) else {}

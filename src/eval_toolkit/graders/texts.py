@@ -1,4 +1,4 @@
-"""Graders of generated texts: exact match and token F1, and how texts are made comparable.
+"""Graders of generated texts: exact match and token F1, with text normalisation.
 
 Patterns that the caller gives run on model output. They see at most the last `PATTERN_LIMIT`
 characters of a text. A pattern that could take long on some text, such as ``(a+)+$``, runs in a
@@ -37,7 +37,7 @@ _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class TextRules:
-    """What of two texts does not count when they are compared.
+    """Normalisation of texts before a comparison.
 
     White space at the ends never counts, and neither does which of several equal Unicode spellings
     of a letter is used (NFC).
@@ -45,13 +45,13 @@ class TextRules:
     Parameters
     ----------
     ignore_case, ignore_punctuation, ignore_articles : bool, default False
-        Punctuation is every Unicode character of the category P, and the ASCII signs
-        ``$+<=>^`|~``; articles are "a", "an" and "the".
+        What to ignore. Punctuation is every Unicode character of category P, and the ASCII
+        characters ``$+<=>^`|~``; articles are "a", "an" and "the".
     ignore_whitespace : bool, default True
-        Any white space counts as one blank.
+        Whether white space of any length counts as one space.
     ignore : sequence of str
-        Patterns whose matches are taken out first, in order, of the end of a text alone; see
-        `eval_toolkit.graders.texts` on patterns that take long.
+        Patterns whose matches are removed first, in order, from the end of a text only; see
+        `eval_toolkit.graders.texts` on slow patterns.
 
     Examples
     --------
@@ -77,11 +77,11 @@ class TextRules:
 
     @property
     def may_overrun(self) -> bool:
-        """Whether there is a pattern that could take too long on some text."""
+        """Whether a pattern may exceed the time limit on some text."""
         return not all(is_simple(one.pattern, one.flags) for one in self._patterns)
 
     def apply(self, text: str) -> str:
-        """Return the text without what does not count.
+        """Return the normalised text.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class TextRules:
 
 
 def applied(rules: TextRules, response: Completion) -> list[str]:
-    """Return the references by the rules; one that takes too long is a mistake of the task."""
+    """Return the normalised references; a timeout is an error of the task."""
     try:
         return [rules.apply(truth) for truth in references(response)]
     except Overrun as error:
@@ -120,12 +120,12 @@ def applied(rules: TextRules, response: Completion) -> list[str]:
 
 
 def timed_out_columns(name: str, may_overrun: bool) -> dict[str, ColumnInfo]:
-    """Return the column that says whether a pattern took too long, where one could."""
+    """Return the column for timeouts, if a pattern can exceed the time limit."""
     return {f"{name}_timed_out": KEPT} if may_overrun else {}
 
 
 def without_punctuation(text: str) -> str:
-    """Return a text without punctuation, Unicode's and ASCII's."""
+    """Return a text without Unicode and ASCII punctuation."""
     text = text.translate(_ASCII_PUNCTUATION)
     if text.isascii():
         return text
@@ -134,14 +134,14 @@ def without_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExactMatch:
-    """Whether the text is one of the references; the options say what does not count.
+    """Whether the text equals one of the references after normalisation.
 
     Parameters
     ----------
     ignore_case, ignore_punctuation, ignore_articles, ignore_whitespace, ignore
-        As in `TextRules`; applied to text and references alike.
+        Normalisation of the text and the references; see `TextRules`.
     name : str, default "exact_match"
-        Name of the column, so that two of them can stand side by side.
+        Name of the column; different names allow several exact matches.
 
     Examples
     --------
@@ -174,22 +174,22 @@ class ExactMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: RATE, **timed_out_columns(self.name, self._rules.may_overrun)}
 
     def answer(self, response: Completion) -> str | None:
-        """Return the text that is compared; None where nothing is left, or it takes too long."""
+        """Return the normalised text; None if it is empty or the time limit is exceeded."""
         try:
             return self._rules.apply(response.completion) or None
         except Overrun:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return 1 if any reference agrees."""
+        """Return 1 if any reference matches, else 0."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._rules.may_overrun), 0.0)
         try:
@@ -206,7 +206,7 @@ _WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
 
 @dataclass(frozen=True, slots=True)
 class TokenF1:
-    """How far the words of the text and of a reference agree; the best of several references.
+    """Token F1 of the text and its best reference.
 
     F1 is 2·common / (words of the text + words of the reference), common counted with
     multiplicity. A text and a reference that are both empty agree; one of them alone does not.
@@ -217,8 +217,8 @@ class TokenF1:
     Parameters
     ----------
     normalise : {"squad", "plain"}, default "squad"
-        "squad" leaves out case, punctuation and English articles; "plain" case alone. Words are
-        what white space separates.
+        "squad" ignores case, punctuation and English articles; "plain" only case. Words are
+        separated by white space.
 
     Examples
     --------
@@ -234,16 +234,16 @@ class TokenF1:
 
     @property
     def name(self) -> str:
-        """``f1``, or ``f1_plain``."""
+        """Name of the grader: ``f1`` or ``f1_plain``."""
         return "f1" if self.normalise == "squad" else "f1_plain"
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER: of each text, and of the whole corpus from kept counts.
+"""BLEU, chrF and TER, per text and over the corpus from stored counts.
 
 The score of a corpus is no mean of the scores of its texts: counts are added up over the texts and
 the score is made of the sums. Each grader keeps the counts of a text in columns of their own, and
@@ -34,7 +34,7 @@ from eval_toolkit.protocols import MetricSpec
 __all__ = ["TEXT_LIMIT", "Bleu", "ChrF", "Ter", "corpus_bleu", "corpus_chrf", "corpus_ter"]
 
 TEXT_LIMIT = 100_000
-"""So many characters of a text are read, its first ones."""
+"""Maximum number of characters read, from the start of a text."""
 
 _PERCENT = (0.0, 100.0)
 _BLEU_ORDER = 4
@@ -44,7 +44,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _texts(response: Completion) -> tuple[str, list[str], bool]:
-    """Return text and references as far as they are read, and whether there is more of one."""
+    """Return text and references up to the maximum length, and whether one was truncated."""
     truths = references(response)
     cut = any(len(text) > TEXT_LIMIT for text in (response.completion, *truths))
     return response.completion[:TEXT_LIMIT], [truth[:TEXT_LIMIT] for truth in truths], cut
@@ -67,8 +67,8 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     Parameters
     ----------
     sums : array of shape (n, 10)
-        Words of the texts and of the references closest in length; n-grams that agree, for n from
-        1 to 4; n-grams of the texts.
+        Numbers of words of the texts and of the closest references; matching n-grams for n from 1
+        to 4; n-grams of the texts.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bleu:
-    """BLEU by sacrebleu, 0 to 100: of each text, and ``<name>_corpus`` over all of them.
+    """BLEU by sacrebleu, 0 to 100: per text, and ``<name>_corpus`` over all texts.
 
     Each text is scored with the orders it is long enough for (``effective_order``), of the corpus
     with orders 1 to 4; both smoothed by "exp". All references of a text count together.
@@ -108,9 +108,9 @@ class Bleu:
     Parameters
     ----------
     tokenise : {"13a", "intl", "zh", "char", "none"}, default "13a"
-        As in sacrebleu.
+        Tokeniser of sacrebleu.
     lowercase : bool, default False
-        Whether case does not count.
+        Whether to ignore case.
     name : str, default "bleu"
         Name of the column.
 
@@ -142,7 +142,7 @@ class Bleu:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def _counts(self) -> list[str]:
@@ -152,17 +152,17 @@ class Bleu:
         return [f"{self.name}_{part}" for part in parts]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(bounds=_PERCENT), **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the BLEU of the corpus."""
+        """Return the corpus BLEU."""
         name = f"{self.name}_corpus"
         return [_corpus_metric(name, self._counts(), corpus_bleu, up=True, high=100.0)]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the score of the text, and its counts."""
+        """Return the score of the text and its counts."""
         text, truths, cut = _texts(response)
         found = _bleu(self.tokenise, self.lowercase).sentence_score(text, truths)
         counts = [found.sys_len, found.ref_len, *found.counts, *found.totals]
@@ -174,12 +174,12 @@ class Bleu:
 
 
 def corpus_chrf(sums: FloatArray) -> FloatArray:
-    """Return chrF2 from sums of counts: precision and recall are averaged over the orders.
+    """Return chrF2 from sums of counts; precision and recall are averaged over the orders.
 
     Parameters
     ----------
     sums : array of shape (n, 3·orders)
-        For each order the n-grams of the texts, of the references, and those that agree.
+        For each order, the n-grams of the texts, of the references, and the matching ones.
 
     Returns
     -------
@@ -205,16 +205,16 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ChrF:
-    """chrF2, 0 to 100: n-grams of up to six characters without white space, recall weighing double.
+    """chrF2, 0 to 100: character n-grams up to length 6 without white space, β = 2.
 
     One value per text, and ``<name>_corpus`` over all texts. The best of several references counts.
 
     Parameters
     ----------
     word_order : int, default 0
-        n-grams of up to so many words count too; 2 makes it chrF++.
+        Maximum order of word n-grams; 2 gives chrF++.
     lowercase : bool, default False
-        Whether case does not count.
+        Whether to ignore case.
     name : str, default "chrf"
         Name of the column.
 
@@ -240,7 +240,7 @@ class ChrF:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def _counts(self) -> list[str]:
@@ -250,17 +250,17 @@ class ChrF:
         return [f"{self.name}_{part}_{order}" for order in orders for part in parts]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(bounds=_PERCENT), **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the chrF of the corpus."""
+        """Return the corpus chrF."""
         name = f"{self.name}_corpus"
         return [_corpus_metric(name, self._counts(), corpus_chrf, up=True, high=100.0)]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the score of the text with its best reference, and its counts."""
+        """Return the score with the best reference, and its counts."""
         text, truths, cut = _texts(response)
         mine = self._ngrams(text)
         counts = np.array([_agreement(mine, self._ngrams(truth)) for truth in truths])
@@ -284,7 +284,7 @@ class ChrF:
 
 
 def _apart(words: Iterable[str]) -> Iterable[str]:
-    """Return words without the one sign of punctuation at their end, or else at their start."""
+    """Return words with one trailing or leading punctuation mark separated."""
     for word in words:
         if len(word) > 1 and word[-1] in _PUNCTUATION:
             yield from (word[:-1], word[-1])
@@ -336,7 +336,7 @@ def _ter(case_sensitive: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Ter:
-    """TER by sacrebleu: edits and shifts per hundred words of the reference; less is better.
+    """TER by sacrebleu: edits and shifts per hundred reference words; lower is better.
 
     One value per text, and ``<name>_corpus`` over all texts. With several references the one with
     the fewest edits counts, over the mean of their lengths. A reference without words has no TER:
@@ -345,11 +345,11 @@ class Ter:
     Parameters
     ----------
     case_sensitive : bool, default False
-        Whether case counts.
+        Whether to distinguish case.
     max_words : int, default 80
-        The search for shifts takes up to two seconds for so many words, and grows with their square.
-        Words of a text beyond them are one edit each, and ``<name>_cut`` is 1; a reference with
-        more is an error.
+        Maximum number of words used in the search for shifts, which takes up to two seconds for 80
+        and grows quadratically. Further words of a text count as one edit each, and ``<name>_cut``
+        is 1; longer references are an error.
     name : str, default "ter"
         Name of the column.
 
@@ -377,24 +377,24 @@ class Ter:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def _counts(self) -> list[str]:
         return [f"{self.name}_edits", f"{self.name}_reference_words"]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(False, (0.0, math.inf)), **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the TER of the corpus."""
+        """Return the corpus TER."""
         name = f"{self.name}_corpus"
         return [_corpus_metric(name, self._counts(), corpus_ter, up=False, high=math.inf)]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the edits of the text, and how many there are per hundred words."""
+        """Return the edits of the text, in total and per hundred words."""
         words = response.completion.split()
         truths = [truth.split() for truth in references(response)]
         longest = max(map(len, truths))

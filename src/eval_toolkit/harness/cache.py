@@ -1,4 +1,4 @@
-"""A cache of scores on disk: what a scorer of some version said about some input."""
+"""Score cache on disk, keyed by scorer, version and input."""
 
 import json
 import os
@@ -14,12 +14,12 @@ __all__ = ["ScoreCache", "as_cache", "cache_identity", "cache_key"]
 
 
 class ScoreCache(Mapping[str, float]):
-    """Scores kept in a folder, one JSON line each, added to and never rewritten.
+    """Scores in a folder of append-only JSON Lines files.
 
     Parameters
     ----------
     path : str or Path
-        The folder; made when it is not there.
+        Folder of the cache; created if it does not exist.
 
     Notes
     -----
@@ -51,7 +51,7 @@ class ScoreCache(Mapping[str, float]):
                 self._scores[key] = score
 
     def update(self, scores: Mapping[str, float]) -> None:
-        """Add scores and write them down."""
+        """Add scores and write them to disk."""
         if not scores:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class ScoreCache(Mapping[str, float]):
 
     @staticmethod
     def _torn(stream: IO[bytes]) -> bool:
-        """Say whether the last line was cut off."""
+        """Return whether the last line is incomplete."""
         if stream.seek(0, os.SEEK_END) == 0:
             return False
         stream.seek(-1, os.SEEK_END)
@@ -85,7 +85,7 @@ class ScoreCache(Mapping[str, float]):
 
 
 def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
-    """Return a cache from a folder's path, a dict, a `ScoreCache` or None."""
+    """Return a cache from the path of a folder, a dict, a `ScoreCache` or None."""
     if cache is None or isinstance(cache, (ScoreCache, MutableMapping)):
         return cache
     if isinstance(cache, (str, Path)):
@@ -96,7 +96,7 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
 
 
 def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequence[str] = ()) -> str:
-    """Return what the scores of a scorer depend on besides the values of a row.
+    """Return the identity of a scorer for the cache: everything except the input.
 
     ``columns`` are the names of the values, in their order, where a scorer is given a frame.
 
@@ -117,7 +117,7 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 
 
 def cache_key(identity: str, item: Any, name: str) -> str:
-    """Return the key of one input's score.
+    """Return the key of the score of one input.
 
     Raises
     ------

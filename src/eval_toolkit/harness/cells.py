@@ -1,4 +1,4 @@
-"""Blocks of cells: one scorer on one slice, its parts, and differences between two scorers."""
+"""Cells of one scorer on one slice, of its parts, and of paired differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ DEFAULT_METRICS: tuple[MetricSpec, ...] = (
     ms.log_loss,
     ms.ece(n_bins=15),
 )
-"""Ranking, probabilities and calibration; metrics at a threshold need to be told which."""
+"""Default metrics of ranking, probabilities and calibration; thresholds must be given."""
 
 _RESERVED = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "transferred_operating_points", "scores"}
@@ -41,7 +41,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Measuring:
-    """Which metrics, and how their intervals are made."""
+    """Metrics to compute, and the settings of their intervals."""
 
     specs: tuple[MetricSpec, ...]
     n_resamples: int
@@ -62,13 +62,11 @@ class Measuring:
         executor: Executor | None,
         paired_metric: MetricSpec | None = None,
     ) -> "Measuring":
-        """Check the options."""
+        """Check the options and return the settings."""
         specs = check_specs(DEFAULT_METRICS if metrics is None else metrics)
         for spec in specs:
             if spec.name in _RESERVED:
-                raise InvalidInputError(
-                    f"a metric is named {spec.name!r}; that key of a result is taken"
-                )
+                raise InvalidInputError(f"a metric is named {spec.name!r}; that key is reserved")
         return cls(
             tuple(specs),
             validation.integer(n_resamples, "n_resamples", low=0),
@@ -81,7 +79,7 @@ class Measuring:
     def card(
         self, records: Records, more: Iterable[MetricSpec] = (), by: str | None = None
     ) -> Scorecard:
-        """Return the cells of records, and of their parts."""
+        """Return the cells of records and of their parts."""
         return summarise(
             records,
             [*self.specs, *more],
@@ -106,7 +104,7 @@ def scored_block(
     more: Sequence[MetricSpec] = (),
     absent: Mapping[str, MetricResult] | None = None,
 ) -> tuple[dict[str, Any], Scorecard]:
-    """Return a scorer's block on a slice, and the card with the cells of the slice's parts."""
+    """Return the results of a scorer on a slice, and the scorecard with the slice's parts."""
     by = None if rows.strata is None else rows.part_name
     card = how.card(records, more, by) if rows.n else _no_rows([*how.specs, *more])
     block: dict[str, Any] = {
@@ -125,7 +123,7 @@ def scored_block(
 def part_blocks(
     rows: Rows, cards: Mapping[str, Scorecard], scored: Mapping[str, Scored]
 ) -> dict[str, Any]:
-    """Return the cells of each part of a slice; a scorer without scores has its row there too."""
+    """Return the cells of each part of a slice; scorers without scores are included."""
     if rows.strata is None:
         return {}
     parts = rows.strata
@@ -149,7 +147,7 @@ def part_blocks(
 def paired_entry(
     rows: Rows, unit_ids: Sequence[str], a: Scored, b: Scored, how: Measuring
 ) -> dict[str, Any]:
-    """Return the paired difference B − A on a slice, or why there is none."""
+    """Return the paired difference B − A on a slice, or the reason why there is none."""
     for outcome in (a, b):
         if outcome.scores is None:
             return {"skipped": outcome.why}

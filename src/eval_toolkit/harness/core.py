@@ -1,4 +1,4 @@
-"""One pass over slices and scorers: score, choose thresholds, measure. Both entries use it."""
+"""Common evaluation loop: score slices, select thresholds, compute metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 Outcomes = dict[str, dict[str, Scored]]
-"""Slice → scorer → scores."""
+"""Scores by slice and scorer."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Everything that is the same for all slices, scorers and folds."""
+    """Options common to all slices, scorers and folds."""
 
     scoring: Scoring
     measuring: Measuring
@@ -43,7 +43,7 @@ class Options:
     op_specs: tuple[OperatingPointSpec, ...] = ()
 
     def needed(self, shown: Iterable[str]) -> list[str]:
-        """Return the slices to be scored: those shown, and those thresholds are chosen on."""
+        """Return the slices to score: those reported, and those used to select thresholds."""
         names = [*shown, *(spec.fit_slice for spec in self.op_specs)]
         names += [] if self.threshold_slice is None else [self.threshold_slice]
         return list(dict.fromkeys(names))
@@ -51,19 +51,19 @@ class Options:
 
 @dataclass(frozen=True)
 class ScoredPart:
-    """Slices with the scores of every scorer: what is measured."""
+    """Slices with the scores of every scorer."""
 
     rows: Mapping[str, Rows]
     scored: Outcomes
     shown: Sequence[str]
     options: Options
     thresholds: Mapping[str, FittedThresholds]
-    """Chosen for each scorer, here or outside of these slices."""
+    """Thresholds of each scorer, selected here or elsewhere."""
 
 
 @dataclass
 class Part:
-    """What one pass found."""
+    """Results of one pass."""
 
     by_slice: dict[str, Any] = field(default_factory=dict)
     records: dict[tuple[str, str], Records] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Part:
 
     @property
     def threshold_policy(self) -> dict[str, Any]:
-        """The provenance of thresholds, as a result stores it."""
+        """Provenance of the thresholds, as stored in the result."""
         return {"thresholds": self.thresholds} if self.thresholds else {}
 
 
@@ -115,7 +115,7 @@ def score_part(
     thresholds: Mapping[str, FittedThresholds] | None = None,
     precomputed: Mapping[tuple[str, str], ArrayLike] | None = None,
 ) -> ScoredPart:
-    """Score the slices that are shown and those that thresholds are chosen on.
+    """Score the reported slices and those used to select thresholds.
 
     ``thresholds`` are those chosen already, outside of these slices.
     """
@@ -144,7 +144,7 @@ def score_part(
 
 
 def measure_part(given: ScoredPart) -> Part:
-    """Report on the slices that are shown."""
+    """Compute the results of the reported slices."""
     part = Part()
     for name in given.shown:
         _measure(part, given.rows[name], given.scored[name], given.options, given.thresholds)
@@ -162,7 +162,7 @@ def _measure(
     options: Options,
     thresholds: Mapping[str, FittedThresholds],
 ) -> None:
-    """Add a slice's entry and records."""
+    """Add the results and records of a slice."""
     found = [outcome.scores for outcome in scored.values() if outcome.scores is not None]
     unit_ids = rows.unit_ids(found)
     by_scorer: dict[str, Any] = {}
@@ -204,7 +204,7 @@ def _transfer(
     rows: Mapping[str, Rows],
     scored: Outcomes,
 ) -> None:
-    """Add the operating points of a spec to the blocks of the slices it names."""
+    """Add the operating points of a spec to the results of its slices."""
     for key in spec.scorer_names or tuple(scored[spec.fit_slice]):
         applied, entries = transferred(
             spec,
@@ -226,7 +226,7 @@ def collected_versions(
     checks: Iterable[Any] = (),
     splitter: Any = None,
 ) -> dict[str, str]:
-    """Return the version of everything that has one, under names that do not collide."""
+    """Return the versions of all objects that have one, under unique names."""
     objects: dict[str, Any] = {f"scorer:{name}": item for name, item in scorers.items()}
     specs = (*options.measuring.specs, options.measuring.paired_spec)
     objects |= {f"metric:{spec.name}": spec for spec in specs}

@@ -1,4 +1,4 @@
-"""`evaluate`: every scorer on every slice, and `evaluate_scorer_on_slice`: one on one."""
+"""`evaluate` and `evaluate_scorer_on_slice`: scorers on slices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -65,58 +65,59 @@ def evaluate(
     progress: bool | ProgressFn | None = None,
     executor: Executor | None = None,
 ) -> RunResult:
-    """Evaluate scorers on slices: cells with intervals, paired differences, records, versions.
+    """Evaluate scorers on slices: metrics with intervals, paired differences, records, versions.
 
     Parameters
     ----------
     scorers : mapping of str to Scorer
-        Anything with ``predict_proba``; scikit-learn classifiers as they are.
+        Objects with ``predict_proba``, including scikit-learn classifiers.
     slices : sequence or mapping of EvalSlice
-        A list, or a fold's dict as a splitter yields it. Objects with ``name``, ``y_true``,
-        ``features`` and ``strata`` will do. Rows that share a group are resampled together;
-        rows without a stratum are the part "unlabeled".
+        List of slices, or a fold's dict as yielded by a splitter. Any objects with ``name``,
+        ``y_true``, ``features`` and ``strata`` are accepted. Rows that share a group are resampled
+        together; rows without a stratum belong to the part "unlabeled".
     run_id : str
         Name of the run.
     git_sha : str, optional
-        Commit of the code, to be stored.
+        Commit of the code, for the record.
     n_resamples, confidence, executor
         As in `bootstrap_ci`; with ``n_resamples=0`` values have no intervals.
     paired_diffs : sequence of (a, b), optional
-        Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
+        Pairs of scorers; the key ``"b_minus_a"`` has the paired difference of ``paired_metric``.
     rng, seed : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     extra_config : mapping, optional
-        Added to the result's ``config``.
+        Entries added to the result's ``config``.
     leakage_checks : sequence of LeakageCheck
-        Run first, on all slices together.
+        Leakage checks, run first on all slices together.
     on_leakage : {"raise", "record", "skip", "drop"}, default "raise"
-        Stop at findings of severity "error"; keep the report in ``config`` and continue; run no
-        check; or drop the rows that the findings name and continue.
+        What to do about leakage errors: raise; record the report in ``config`` and continue; skip
+        the checks; or drop the affected rows and continue.
     on_scorer_error : {"raise", "record"}, default "raise"
-        Whether a scorer that fails, or returns something that is not one probability per row,
-        stops the run or becomes an error block. MemoryError and AssertionError always propagate.
+        Whether a scorer that fails, or does not return one probability per row, raises or is
+        recorded as an error. MemoryError and AssertionError always propagate.
     operating_point_specs : sequence of OperatingPointSpec
-        Thresholds chosen on one slice and measured on others, without intervals. On the slice
-        of the choice itself they are skipped.
+        Thresholds selected on one slice and applied to others, without intervals. They are skipped
+        on the slice on which they were selected.
     metrics : sequence of MetricSpec, optional
-        By default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
+        Metrics to compute; by default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
     paired_metric : MetricSpec, optional
-        PR-AUC by default.
+        Metric of the paired differences; by default PR-AUC.
     eval_split_names : sequence of str, optional
-        The slices to report on; the others serve checks and thresholds alone. All by default.
+        Slices to report; the others are only used for checks and thresholds. By default all.
     thresholds : ThresholdSelector or sequence of them, optional
-        Chosen on ``threshold_slice``; F1, precision, recall and false-positive rate at the chosen
-        threshold are reported on every other slice, with intervals.
+        Selectors applied on ``threshold_slice``; F1, precision, recall and false-positive rate at
+        the selected threshold are reported on all other slices, with intervals.
     threshold_slice : str, optional
-        Slice the thresholds are chosen on.
+        Slice on which thresholds are selected.
     precomputed_scores : mapping of (slice, scorer) to array-like, optional
-        Scores to take instead of calling the scorer.
+        Scores to use instead of calling the scorer.
     batch_size : int, optional
-        Rows per call of a scorer; everything at once by default.
+        Rows per call of a scorer; by default all at once.
     cache : dict, ScoreCache or path of a folder, optional
-        Scores by scorer name, scorer version and input. Every scorer needs a ``version``.
+        Cache of scores by scorer name, scorer version and input. Every scorer needs a ``version``.
     progress : bool or callable, optional
-        True shows a bar when stderr is a terminal; a function gets (rows done, rows in all, what).
+        True shows a progress bar if stderr is a terminal; a function is called with (rows done,
+        total rows, description).
 
     Returns
     -------
@@ -210,7 +211,7 @@ def evaluate(
 
 
 def described(options: Options) -> dict[str, Any]:
-    """Return what the numbers depend on; batches, caches and executors are no part of it."""
+    """Return the settings that affect the results, without batches, caches and executors."""
     measuring = options.measuring
     described: dict[str, Any] = {
         "n_resamples": measuring.n_resamples,
@@ -227,7 +228,7 @@ def described(options: Options) -> dict[str, Any]:
 
 
 def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the configuration with the caller's own entries, which may not hide others."""
+    """Return the configuration with the caller's entries, which must not override others."""
     if extra is not None and not isinstance(extra, Mapping):
         raise InvalidTypeError(f"`extra_config` is {extra!r}; it must be a dict")
     own: dict[str, Any] = sanitize_for_json(extra or {})
@@ -291,27 +292,28 @@ def evaluate_scorer_on_slice(
     cache: Any = None,
     executor: Executor | None = None,
 ) -> dict[str, Any]:
-    """Evaluate one scorer on one slice and return its block of cells.
+    """Evaluate one scorer on one slice and return its results.
 
     Parameters
     ----------
     scorer : Scorer
-        Anything with ``predict_proba``.
+        Object with ``predict_proba``.
     slice_ : EvalSlice
-        Labels and features.
+        Slice with labels and features.
     n_resamples, rng, seed, confidence, metrics, on_scorer_error, batch_size, cache, executor
         As in `evaluate`.
     precomputed_scores : array-like of shape (n,), optional
-        Scores to take instead of calling the scorer.
+        Scores to use instead of calling the scorer.
     attack_style : str, optional
-        Stored under that name.
+        Value stored as ``attack_style``.
     fpr_ladder : sequence of float, optional
-        Adds ``recall_at_fpr_<rate>`` for each false-positive rate.
+        False-positive rates for which ``recall_at_fpr_<rate>`` is added.
     compute_mce, compute_brier : bool, default False
-        Add ``mce``, the largest calibration gap of any bin, and ``brier`` where ``metrics`` has
-        none.
+        Whether to add ``mce``, the maximum calibration error, and ``brier`` if it is not in
+        ``metrics``.
     calibrator : callable, optional
-        Scores to calibrated scores; every cell appears again with the suffix ``_calibrated``.
+        Function from scores to calibrated scores; every metric is repeated with the suffix
+        ``_calibrated``.
 
     Returns
     -------

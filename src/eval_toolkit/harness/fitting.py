@@ -1,4 +1,4 @@
-"""Scorers of a fold: copies fitted on its training part, thresholds that never see its test part."""
+"""Scorers fitted on the training part of each fold, and nested threshold selection."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 INNER_FOLDS = "train_inner"
-"""Where nested thresholds are chosen: out-of-fold scores within the training part."""
+"""Label of thresholds selected on out-of-fold scores of the training part."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A scorer as it was passed in: to be made, to be copied and fitted, or to be used as it is."""
+    """A scorer as given: to be constructed, copied and fitted, or used unchanged."""
 
     name: str
     source: Any
@@ -40,19 +40,20 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, source: Any, fit: bool | None) -> "Candidate":
-        """Decide what happens on each fold."""
+        """Return the candidate and how it is handled on each fold."""
         makes = isinstance(source, type) or (
             callable(source) and not hasattr(source, "predict_proba")
         )
         if makes and fit is False:
             raise InvalidInputError(
-                f"scorers[{name!r}] makes scorers, and `fit` is False; pass a fitted scorer"
+                f"scorers[{name!r}] constructs scorers, but `fit` is False; pass a fitted scorer"
             )
         scorer = source if makes else usable_scorer(source, name)
         has_fit = callable(getattr(scorer, "fit", None))
         if fit is True and not (makes or has_fit):
             raise InvalidTypeError(
-                f"scorers[{name!r}] is a {type(source).__name__} without `fit`, and `fit` is True"
+                f"scorers[{name!r}] is a {type(source).__name__} without a `fit` method, but "
+                "`fit` is True"
             )
         return cls(name, scorer, makes, fit is not False and (makes or has_fit))
 
@@ -65,12 +66,12 @@ class Candidate:
         except (TypeError, ValueError, RuntimeError, copy.Error) as error:
             raise InvalidTypeError(
                 f"scorer {self.name!r} cannot be copied ({' '.join(str(error).split())}); pass a "
-                "function that makes a new one"
+                "function that constructs a new one"
             ) from error
 
 
 def _unfitted(scorer: Any) -> Any:
-    """Return a copy: of an estimator, without anything it learnt before; of others, as they are."""
+    """Return a copy: estimators are cloned, other scorers are copied unchanged."""
     if isinstance(scorer, EstimatorScorer):
         return EstimatorScorer(_unfitted(scorer.estimator), scorer.positive)
     if not hasattr(scorer, "get_params"):
@@ -84,7 +85,7 @@ def _unfitted(scorer: Any) -> Any:
 
 
 class _Unfitted:
-    """A scorer whose fit failed: scoring fails in the same way, and is dealt with as a failure."""
+    """A scorer whose fit failed; scoring it raises the same error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -95,17 +96,17 @@ class _Unfitted:
 
 @dataclass(frozen=True)
 class FittedScorers:
-    """The scorers of one fold and what they were fitted on."""
+    """The scorers of one fold, with the rows they were fitted on."""
 
     scorers: dict[str, Any]
     fitted_on: dict[str, str]
-    """Hash of the training rows, for those fitted here."""
+    """Hash of the training rows of the scorers fitted here."""
     recipes: dict[str, str]
-    """Versions of estimators before they were fitted: the same in every fold."""
+    """Versions of estimators before fitting, equal in every fold."""
 
 
 def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
-    """Return what `evaluate_folded` was given, by name."""
+    """Return the candidates of `evaluate_folded` by name."""
     if fit is not None and not isinstance(fit, bool):
         raise InvalidTypeError(f"`fit` is {fit!r}; it must be True, False or None")
     given = checked_names(scorers)
@@ -115,7 +116,7 @@ def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
 def fit_candidates(
     candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
 ) -> FittedScorers:
-    """Return each candidate's scorer for a fold; under "record", also one that failed to fit."""
+    """Return the scorer of each candidate for a fold; with "record" also failed ones."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
     recipes: dict[str, str] = {}
@@ -137,7 +138,7 @@ def fit_candidates(
 def _fitted(
     candidate: Candidate, train: Rows | None, on_scorer_error: str
 ) -> tuple[Any, str | None]:
-    """Return a scorer for a fold, and the version of an estimator before it was fitted."""
+    """Return a fitted scorer, and the version of an estimator before fitting."""
     if not candidate.is_fitted_here or train is None:
         return candidate.source, None
     recipe = None
@@ -164,7 +165,7 @@ def nested_thresholds(
     how: Scoring,
     groups: Any = None,
 ) -> FittedThresholds:
-    """Choose thresholds inside a training part.
+    """Select thresholds by inner folds of a training part.
 
     A scorer that is fitted is fitted again on each inner training part, and the thresholds are
     chosen on all inner test parts together; one that is used as it is scores the part itself.

@@ -1,4 +1,4 @@
-"""`evaluate_folded`: fit and evaluate on every fold, then say what the folds say together."""
+"""`evaluate_folded`: fit and evaluate on every fold, and summarise over folds."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ __all__ = ["evaluate_folded"]
 
 _TRAIN = "train"
 _FOUND = ("leakage_report", "leakage_report_before_drop", "n_dropped")
-"""What the leakage checks say about one fold."""
+"""Findings of the leakage checks on one fold."""
 
 
 def evaluate_folded(
@@ -92,55 +92,55 @@ def evaluate_folded(
     progress: bool | ProgressFn | None = None,
     executor: Executor | None = None,
 ) -> RunResult:
-    """Cross-validate scorers: checks, fitting, scoring and thresholds fold by fold, then a summary.
+    """Cross-validate scorers with leakage checks and thresholds in each fold, and summarise.
 
     Parameters
     ----------
     scorers : mapping of str to scorer, class or function
-        What has a ``fit`` is copied and fitted on each fold's training part: scikit-learn
-        estimators are cloned, without anything they learnt before; other scorers are copied as
-        they are, and their ``fit`` must start afresh. A class, or a function that returns a new
-        scorer, is called for each fold and the scorer fitted if it can be, so that nothing can be
-        left over; anything else is used as it is.
+        Scorers with a ``fit`` method are copied and fitted on the training part of each fold:
+        scikit-learn estimators are cloned; other scorers are copied unchanged, and their ``fit``
+        must start from scratch. A class, or a function that returns a new scorer, is called for
+        each fold and the result is fitted if possible. All others are used unchanged.
     splitter : Splitter
-        Yields folds; each is a dict of slices.
+        Splitter that yields folds; each fold is a dict of slices.
     slice_ : EvalSlice
-        The rows to split.
+        Rows to split.
     run_id, git_sha, n_resamples, confidence, paired_diffs, paired_metric, metrics, extra_config
         As in `evaluate`.
     seeds : sequence of int, default (42,)
-        Seed of the intervals. With several, the splitter is made anew with each, and every fold
-        of every seed counts; with one, the splitter keeps its own seed.
+        Seeds of the intervals. With several seeds, the splitter is reseeded with each, and all
+        folds of all seeds are used; with one, the splitter keeps its own seed.
     leakage_checks, on_leakage
-        As in `evaluate`; the checks see all parts of a fold, whichever are evaluated.
+        See `evaluate`; the checks see all parts of a fold.
     on_scorer_error : {"raise", "record"}, default "raise"
-        As in `evaluate`, for fitting too. A fold that failed does not void the summary.
+        See `evaluate`; also applies to fitting. A failed fold does not invalidate the summary.
     eval_split_names : sequence of str, default ("test",)
-        Parts of the fold to evaluate on.
+        Parts of the fold to evaluate.
     summary_metrics : sequence of str, optional
-        Metrics to summarise over folds; all by default.
+        Metrics to summarise over folds; by default all.
     reseed_splitter : callable, optional
-        ``reseed_splitter(splitter, seed)`` returns the splitter for a seed; by default
-        ``splitter.reseeded(seed)``.
+        Function ``reseed_splitter(splitter, seed)`` that returns the splitter for a seed; by
+        default ``splitter.reseeded(seed)``.
     fit : bool, optional
-        None: fit what can be fitted. False: fit nothing, evaluate every scorer as it is.
-        True: every scorer must have a ``fit``.
+        None fits every scorer with a ``fit`` method. False evaluates all scorers unchanged. True
+        requires that every scorer has a ``fit`` method.
     groups : array-like, optional
-        Passed on to the splitter, also inside the training part. Whatever groups the splitter
-        goes by (these, else its ``group_col``, else the slice's) are resampled as a whole.
+        Groups passed to the splitter, also within the training part. The splitter's groups (these,
+        else its ``group_col``, else the slice's) are resampled together.
     thresholds : ThresholdSelector or sequence of them, optional
-        Chosen in each fold without its test part; F1, precision, recall and false-positive rate
-        at the threshold are reported on the test part.
+        Selectors applied in each fold without its test part; F1, precision, recall and
+        false-positive rate at the threshold are reported on the test part.
     threshold_slice : str, optional
-        Part of the fold the thresholds are chosen on ("val"). By default the training part is
+        Part of the fold on which thresholds are selected ("val"). By default the training part is
         split again by ``inner_splitter``, a copy of the scorer is fitted on each inner training
-        part, and the thresholds are chosen on the inner test parts together.
+        part, and thresholds are selected on the pooled inner test parts.
     inner_splitter : Splitter, optional
-        By default the splitter itself, which keeps to its own rules (groups, time).
+        Splitter of the training part; by default ``splitter`` itself, with its rules (groups,
+        time).
     batch_size, cache, executor
-        As in `evaluate`. The cache tells scorers fitted on different rows apart.
+        See `evaluate`. The cache distinguishes scorers fitted on different rows.
     progress : bool or callable, optional
-        As in `evaluate`; a function gets (folds done, folds in all, what).
+        See `evaluate`; a function is called with (folds done, total folds, description).
 
     Returns
     -------
@@ -259,7 +259,7 @@ def evaluate_folded(
 
 @dataclass(frozen=True)
 class _Fold:
-    """A fold that was fitted and scored."""
+    """A fitted and scored fold."""
 
     key: Mapping[str, str]
     part: ScoredPart
@@ -270,7 +270,7 @@ class _Fold:
 
 @dataclass(frozen=True)
 class FoldsKind(Kind[list[_Fold]]):
-    """Rows split into folds; scorers are fitted on one part of each and evaluated on another."""
+    """Kind of evaluation for cross-validation."""
 
     settings: Mapping[str, Any]
     run: "_Folds" = field(repr=False)
@@ -281,11 +281,11 @@ class FoldsKind(Kind[list[_Fold]]):
     asks = False
 
     def config(self) -> Mapping[str, Any]:
-        """Return what the numbers depend on."""
+        """Return the settings that affect the results."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return nothing: rows are known by their records."""
+        """Return no units: rows are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> list[_Fold]:
@@ -293,7 +293,7 @@ class FoldsKind(Kind[list[_Fold]]):
         return list(self.folds())
 
     def grade(self, attempts: list[_Fold]) -> Graded:
-        """Measure every fold, and summarise over folds."""
+        """Compute the metrics of every fold, and summarise over folds."""
         for fold in attempts:
             self.run.measure(fold)
         measuring = self.run.options.measuring
@@ -309,7 +309,7 @@ class FoldsKind(Kind[list[_Fold]]):
 
 @dataclass
 class _Folds:
-    """What the folds gave so far."""
+    """Results of the folds so far."""
 
     candidates: Mapping[str, Candidate]
     parent: Rows
@@ -318,9 +318,9 @@ class _Folds:
     on_leakage: str
     groups_given: bool = False
     by_slice: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What was measured, by fold and slice."""
+    """Results by fold and slice."""
     folds: dict[str, Any] = field(default_factory=dict)
-    """What else is known about each fold."""
+    """Further information on each fold."""
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     trained: Identities | None = None
@@ -372,7 +372,7 @@ class _Folds:
         return _Fold(key, part, safe.slices, train if fitted.fitted_on else None, about)
 
     def measure(self, fold: _Fold) -> None:
-        """Measure a fold that was scored."""
+        """Compute the metrics of a scored fold."""
         part = measure_part(fold.part)
         self._keep(fold.key, part, fold.slices, fold.fitted_on)
         name = format_part(fold.key)
@@ -386,8 +386,8 @@ class _Folds:
             return {}
         if train is None:
             raise MissingColumnError(
-                "`thresholds` are chosen inside the fold's 'train' part, which is not there; "
-                "name another part with `threshold_slice`"
+                "`thresholds` are chosen inside the fold's 'train' part, which does not exist; "
+                "choose another part with `threshold_slice`"
             )
         # Groups that were passed must be passed on; those of a column are in the rows.
         groups = train.groups if self.groups_given else None
@@ -405,7 +405,7 @@ class _Folds:
         slices: Mapping[str, Any],
         train: Rows | None,
     ) -> None:
-        """Remember whose rows were scored and trained on."""
+        """Record the rows that were scored and trained on."""
         for name, entry in part.by_slice.items():
             if name not in self.out_of_fold:
                 self.out_of_fold[name] = OutOfFold(Identities(self.parent))
@@ -416,7 +416,7 @@ class _Folds:
             self.n_trained += train.n
 
     def shared_rows(self) -> dict[tuple[str, str], SharedRows]:
-        """Return the (split, scorer) pairs whose folds are not independent, with their sizes."""
+        """Return the (split, scorer) pairs whose folds share rows, with their sizes."""
         k = len(self.folds)
         shared = {}
         for split, collected in self.out_of_fold.items():
@@ -432,7 +432,7 @@ class _Folds:
         return shared
 
     def described(self) -> dict[str, Any]:
-        """Return what the numbers depend on."""
+        """Return the settings that affect the results."""
         config = described(self.options)
         del config["seed"]  # every fold has its own
         if self.checks:
@@ -445,7 +445,7 @@ class _Folds:
         }
 
     def found(self) -> dict[str, Any]:
-        """Return what the folds turned out to be."""
+        """Return the properties of the folds."""
         return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.folds)}
 
     def records(self) -> dict[tuple[str, str], Any]:

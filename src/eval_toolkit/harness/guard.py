@@ -1,4 +1,4 @@
-"""Leakage before numbers: run the checks, follow the policy, keep what was found."""
+"""Leakage checks before the evaluation, and the policy for findings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,17 +22,17 @@ __all__ = ["Guarded", "checked_checks", "guarded"]
 
 @dataclass(frozen=True)
 class Guarded:
-    """The remaining slices, and what the result says about the checks."""
+    """Remaining slices, and the report of the checks."""
 
     slices: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Under "drop": the rows of each slice that are left."""
+    """With "drop": the remaining rows of each slice."""
 
     def precomputed(
         self, scores: Mapping[tuple[str, str], ArrayLike], sizes: Mapping[str, int]
     ) -> dict[tuple[str, str], Any]:
-        """Return scores of the rows that are left; they were given for all rows."""
+        """Return the precomputed scores of the remaining rows."""
         left: dict[tuple[str, str], Any] = {}
         for (name, scorer), values in scores.items():
             array = np.asarray(values)
@@ -62,7 +62,7 @@ def checked_checks(checks: Any) -> list[LeakageCheck]:
 
 
 def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: str) -> Guarded:
-    """Run the checks on all slices together and follow the policy.
+    """Run the checks on all slices together and apply the policy.
 
     Raises
     ------

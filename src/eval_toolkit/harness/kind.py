@@ -1,4 +1,4 @@
-"""The kind of evaluation that scored rows are: scorers score slices, no model is asked."""
+"""Kind of evaluation in which scorers score the rows of slices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class RowsKind(Kind[ScoredPart]):
 
     settings: Mapping[str, Any]
     score_all: Callable[[], ScoredPart] = field(repr=False)
-    """Scores the rows; called once."""
+    """Function that scores the rows; called once."""
 
     name = "rows"
     asks = False
@@ -36,30 +36,30 @@ class RowsKind(Kind[ScoredPart]):
     )
 
     def config(self) -> Mapping[str, Any]:
-        """Return what the numbers depend on."""
+        """Return the settings that affect the results."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return nothing: rows are known by their records."""
+        """Return no units: rows are identified by their records."""
         return ()
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return what the row says; label and score are among its columns."""
-        return input_blocks(unit, "What the row says")
+        """Return the content of a row, with its label and score."""
+        return input_blocks(unit, "Content of the row")
 
     def produce(self, context: Any) -> ScoredPart:
         """Score the rows."""
         return self.score_all()
 
     def grade(self, attempts: ScoredPart) -> Graded:
-        """Measure the scores on every slice."""
+        """Compute the metrics of the scores on every slice."""
         part = measure_part(attempts)
         return graded_rows(part, part.by_slice, {"threshold_policy": part.threshold_policy})
 
 
 def graded_rows(part: Part, by_slice: Mapping[str, Any], extra: Mapping[str, Any]) -> Graded:
-    """Return the records and cells of scored rows."""
+    """Return the records and results of scored rows."""
     failed = [side.status["score"] == "error" for side in part.records.values()]
     return Graded(
         subjects=part.records,

@@ -1,4 +1,4 @@
-"""Names to scorers of rows, to splitters and to selectors, for the command line."""
+"""Scorers, splitters and selectors by name, for the command line."""
 
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import Scorer, Splitter, ThresholdSelector
@@ -34,7 +34,7 @@ SELECTORS = {
 
 
 def available_scorers() -> dict[str, str]:
-    """Return the names of scorers of rows and where each is.
+    """Return the names of row scorers with their locations.
 
     Returns
     -------
@@ -51,13 +51,14 @@ def available_scorers() -> dict[str, str]:
 
 
 def load_scorer(spec: str) -> Scorer:
-    """Return the scorer of rows that a name stands for.
+    """Return the row scorer denoted by a name.
 
     Parameters
     ----------
     spec : str
-        A name of `available_scorers` or ``package.module:object``: a scorer, a class or a function
-        that makes one. Behind it may stand its options as a TOML table: ``length{longest=80}``.
+        Name from `available_scorers` or ``package.module:object`` (a scorer, or a class or function
+        that constructs one), optionally followed by options as a TOML table:
+        ``length{longest=80}``.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def load_scorer(spec: str) -> Scorer:
 
 
 def available_splitters() -> dict[str, str]:
-    """Return the names of splitters and where each is.
+    """Return the names of splitters with their locations.
 
     Returns
     -------
@@ -97,12 +98,12 @@ def available_splitters() -> dict[str, str]:
 
 
 def load_splitter(spec: str) -> Splitter:
-    """Return the splitter that a name stands for.
+    """Return the splitter denoted by a name.
 
     Parameters
     ----------
     spec : str
-        A name of `available_splitters` or ``package.module:object``, and its options:
+        Name from `available_splitters` or ``package.module:object``, with optional options:
         ``stratified_kfold{k=3}``.
 
     Returns
@@ -127,7 +128,7 @@ def load_splitter(spec: str) -> Splitter:
 
 
 def available_selectors() -> dict[str, str]:
-    """Return the names of threshold selectors and where each is.
+    """Return the names of threshold selectors with their locations.
 
     Returns
     -------
@@ -143,12 +144,12 @@ def available_selectors() -> dict[str, str]:
 
 
 def load_selector(spec: str) -> ThresholdSelector:
-    """Return the threshold selector that a name stands for.
+    """Return the threshold selector denoted by a name.
 
     Parameters
     ----------
     spec : str
-        A name of `available_selectors` or ``package.module:object``, and its options.
+        Name from `available_selectors` or ``package.module:object``, with optional options.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Out-of-fold records: which row of the parent a fold's row is, and what was said about it."""
+"""Out-of-fold records: rows of the folds mapped to rows of the parent slice."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _Key = tuple[str, ...]
 
 
 class Identities:
-    """Tells which row of the parent each row of a part is, and how often it has come up."""
+    """Maps the rows of a part to the parent, and counts repeated rows."""
 
     def __init__(self, parent: Rows) -> None:
         self._by_id = parent.ids is not None
@@ -36,7 +36,7 @@ class Identities:
         return list(zip(rows.hashes, rows.groups.astype(str).tolist(), strict=True))
 
     def of(self, rows: Rows) -> tuple[list[str], list[int]]:
-        """Return the unit and the attempt of each row; equal rows of the parent take turns."""
+        """Return the unit and the attempt of each row; equal parent rows are assigned in turn."""
         units: list[str] = []
         attempts: list[int] = []
         for key, digest in zip(self._keys(rows), rows.hashes, strict=True):
@@ -55,7 +55,7 @@ class Identities:
 
 @dataclass
 class OutOfFold:
-    """Collects what each scorer said about the rows of one split, over all folds."""
+    """Collects the scores of each scorer on one split over all folds."""
 
     identities: Identities
     n_rows: int = 0
@@ -64,7 +64,7 @@ class OutOfFold:
     def add(
         self, fold: Mapping[str, str], rows: Rows, by_scorer: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Add a fold, the part it is; scorers that declined the split have nothing to add."""
+        """Add a fold; scorers that declined the split are skipped."""
         units, attempts = self.identities.of(rows)
         self.n_rows += rows.n
         parts = {} if rows.strata is None else {rows.part_name: rows.strata}
@@ -87,7 +87,7 @@ class OutOfFold:
             )
 
     def records(self, scorer: str) -> Records | None:
-        """Return a scorer's records, or None where it has none."""
+        """Return a scorer's records, or None if it has none."""
         folds = self._rows.get(scorer, [])
         if not folds:
             return None

@@ -1,4 +1,4 @@
-"""`score_predictions`: stored predictions to cells with intervals, as a whole and by parts."""
+"""`score_predictions`: metrics of stored predictions with intervals, overall and by part."""
 
 from __future__ import annotations
 
@@ -52,31 +52,31 @@ def score_predictions(
     out: str | Path | None = None,
     summary: SummarySpec | None = None,
 ) -> Outcome:
-    """Score stored predictions: every metric with an interval, as a whole and by parts.
+    """Score stored predictions: every metric with an interval, overall and by part.
 
     The command ``eval-toolkit score`` does the same.
 
     Parameters
     ----------
     source : path, sequence of paths, DataFrame, mapping of columns or sequence of mappings
-        One row per prediction, as `loaders.predictions.read_predictions` takes it.
+        Predictions, one per row, as accepted by `loaders.predictions.read_predictions`.
     metrics : sequence of MetricSpec or str, optional
-        By default PR-AUC, ROC-AUC, Brier score and log-loss; with ``threshold`` also F1, precision,
-        recall and false-positive rate.
+        Metrics; by default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1,
+        precision, recall and false-positive rate.
     label_col : str, optional
         Column of the labels, 0 or 1; by default label, y_true, y or target.
     score_cols : str or sequence of str, optional
         Columns of scores; by default score, y_score, prob, probability or prob_positive.
     by : str or sequence of str, optional
-        Columns whose values are parts, such as ``language``.
+        Columns whose values define parts, such as ``language``.
     group_col : str, optional
-        Column of groups; rows of one group are resampled together.
+        Column of groups; rows that share a group are resampled together.
     id_col : str, optional
-        The data's own key of a row; by default unit_id, row_id or id.
+        Column of unique row ids; by default unit_id, row_id or id.
     threshold : float, optional
-        Scores at or above it count as positive.
+        Scores at or above the threshold count as positive.
     out : path, optional
-        Folder to store the run in; needs rows with ids.
+        Folder of the stored run; requires row ids.
     summary : SummarySpec, optional
         Confidence level, method, number of resamples and seed of the intervals.
 
@@ -111,8 +111,8 @@ def score_predictions(
     found = read_predictions(source, wanted)
     if out is not None and found.id is None:
         raise InvalidInputError(
-            f"`out` needs rows with ids; none of the columns {', '.join(IDS)} is there, and a row's "
-            "number is no identity: name the column with `id_col`"
+            f"`out` needs rows with ids; none of the columns {', '.join(IDS)} exists, and row "
+            "numbers are not ids: specify the column with `id_col`"
         )
     specs = named_specs(metrics, threshold)
     how = SummarySpec() if summary is None else summary
@@ -144,7 +144,7 @@ def named_specs(
     threshold: float | None,
     named: Callable[[str], MetricSpec] | None = None,
 ) -> list[MetricSpec]:
-    """Return the metrics that were asked for, by name or as they are, or those that fit."""
+    """Return the requested metrics, or the default ones."""
     if metrics is not None:
         from eval_toolkit.analysis import metric_named
 
@@ -161,23 +161,23 @@ def named_specs(
 
 @dataclass(frozen=True)
 class PredictionsKind(Kind[Predictions]):
-    """Stored predictions of one or more scorers."""
+    """Kind of evaluation for stored predictions of one or more scorers."""
 
     found: Predictions = field(repr=False)
     specs: Mapping[str, Sequence[MetricSpec]] = field(repr=False)
-    """The metrics of each scorer; thresholds may differ."""
+    """Metrics of each scorer; thresholds may differ."""
     settings: Mapping[str, Any]
     summary: SummarySpec
     files: Mapping[str, Path] = field(default_factory=dict)
-    """What the rows were read from, for the manifest."""
+    """Source of the rows, for the manifest."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter
-    """Shows progress over the parts."""
+    """Progress display over the parts."""
 
     name = "rows"
     asks = False
 
     def config(self) -> Mapping[str, Any]:
-        """Return columns, metrics and what the intervals depend on."""
+        """Return the columns, the metrics and the settings of the intervals."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
@@ -195,7 +195,7 @@ class PredictionsKind(Kind[Predictions]):
         return self.found
 
     def grade(self, attempts: Predictions) -> Graded:
-        """Return the cells of the whole and of every part."""
+        """Return the results overall and of every part."""
         measured = {name: attempts.records(name, coded=True) for name in attempts.scores}
         jobs = [
             ((WHOLE, name), part, measured[name], rows)
@@ -212,7 +212,7 @@ class PredictionsKind(Kind[Predictions]):
 
 
 class _LazyRecords(Mapping[Subject, Records]):
-    """The records of each scorer, made when they are asked for: a million rows take a second."""
+    """Records of each scorer, created on demand, since a million rows take a second."""
 
     def __init__(self, found: Predictions) -> None:
         self._found = found
@@ -234,7 +234,7 @@ class _LazyRecords(Mapping[Subject, Records]):
 
 
 Job: TypeAlias = tuple[Subject, str, Records, IntArray | None]
-"""A slice and a scorer, a part, the slice's records, and which of them the part has."""
+"""Slice, scorer, part, records of the slice, and selection of the part."""
 
 
 def summarised_parts(
@@ -243,7 +243,7 @@ def summarised_parts(
     how: SummarySpec,
     estimated: Estimator | None = None,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
-    """Summarise slices and their parts, the whole of each slice first.
+    """Summarise slices and their parts; the whole slice comes first.
 
     Parameters
     ----------
@@ -293,14 +293,14 @@ def summarised_parts(
 
 
 def _counts(records: Records) -> dict[str, Any]:
-    """Return what the cells of a slice or part are made of."""
+    """Return the numbers of rows behind the cells of a slice or part."""
     n, labels = len(unit_starts(records.unit_id)), records.columns.get("label")
     n_positive = 0 if labels is None else int(np.count_nonzero(labels == 1.0))
     return {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
 
 
 def not_probabilities(scores: FloatArray) -> str:
-    """Say why metrics of probabilities do not exist; empty when they do."""
+    """Return why metrics of probabilities are undefined; "" if they are defined."""
     low, high = float(scores.min()), float(scores.max())
     if low >= 0.0 and high <= 1.0:
         return ""
@@ -308,12 +308,12 @@ def not_probabilities(scores: FloatArray) -> str:
 
 
 def needs_probability(name: str) -> bool:
-    """Return whether the metric of that name reads scores as probabilities."""
+    """Return whether a metric requires probabilities."""
     return name.startswith(_PROBABILITIES)
 
 
 def explained(card: Mapping[str, MetricResult], scores: FloatArray) -> dict[str, MetricResult]:
-    """Return the cells; one that failed for want of probabilities is skipped, and says so."""
+    """Return the cells; those that failed because scores are not probabilities become skipped."""
     why = not_probabilities(scores)
     return {
         name: replace(cell, status="skipped", reason=why)

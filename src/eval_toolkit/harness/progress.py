@@ -1,4 +1,4 @@
-"""Progress of a long evaluation: told to a function, or shown as a bar on a terminal."""
+"""Progress of long evaluations, for a callback or as a bar on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ from eval_toolkit.errors import InvalidTypeError
 __all__ = ["ProgressFn", "Ticker", "showing"]
 
 ProgressFn: TypeAlias = Callable[[int, int, str], object]
-"""Called with what is done, the total, and what was done last."""
+"""Called with the number done, the total, and a description of the last item."""
 
 
 class Ticker:
-    """Counts what is done and tells a function."""
+    """Counter that reports progress to a function."""
 
     def __init__(self, total: int, tell: ProgressFn | None = None) -> None:
         self.total = total
@@ -22,7 +22,7 @@ class Ticker:
         self._tell = tell
 
     def advance(self, by: int, what: str) -> None:
-        """Count some more."""
+        """Increase the count."""
         self.done += by
         if self._tell is not None:
             self._tell(self.done, self.total, what)
@@ -30,7 +30,7 @@ class Ticker:
 
 @contextmanager
 def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker]:
-    """Yield a ticker: for a function, for a bar (True, and stderr is a terminal), or for nobody."""
+    """Yield a counter that reports to a function, to a bar, or not at all."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InvalidTypeError(
             f"`progress` is {progress!r}; it must be True or a function of (done, total, what)"

@@ -1,4 +1,4 @@
-"""Stored records to new cells: other metrics, parts and intervals of a run, of whatever kind."""
+"""Rescoring of stored records: other metrics, parts and intervals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,23 +32,23 @@ _SCORED = {"label", "score"}
 _MOST = {"seed": 2**63 - 1, "n_resamples": 1_000_000}
 """Whole numbers that a stored run may ask for."""
 _STOPPED = (
-    "the run stopped early by a rule; these intervals are those of a fixed number of samples and are "
-    "too narrow after it, those of the run hold at every look"
+    "the run stopped early; these intervals assume a fixed number of samples and are too narrow, "
+    "unlike those of the run"
 )
 
 
 @dataclass(frozen=True)
 class StoredRows(Kind[Mapping[Subject, Records]]):
-    """The records of a stored run, summarised again."""
+    """Kind of evaluation for the records of a stored run."""
 
     run: Run
     asked: Sequence[MetricSpec | str] | None
     columns: tuple[str, ...]
-    """Whose values are parts."""
+    """Slices whose values define parts."""
     threshold: float | None
     summary: SummarySpec
     named: Callable[[str], MetricSpec] = metric_named
-    """What makes a metric of a name that is no column of the records."""
+    """Returns the metric for a name that is not a column of the records."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
     """Shows progress over slices and parts."""
     pooled: bool = False
@@ -83,11 +83,11 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The kind of the run: what its units and attempts are does not change."""
+        """Kind of the run, which does not change."""
         return self.run.kind
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the run, with these metrics, parts and intervals."""
+        """Return the configuration of the run with these metrics, parts and intervals."""
         how = self.summary
         asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
         before = dict(self.run.manifest.get("config") or {})
@@ -105,7 +105,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         }
 
     def units(self) -> Sequence[Unit]:
-        """Return nothing: units are known by their records."""
+        """Return no units: they are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> Mapping[Subject, Records]:
@@ -113,7 +113,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {subject: self.run.records(*subject) for subject in self.run.subjects}
 
     def grade(self, attempts: Mapping[Subject, Records]) -> Graded:
-        """Return the cells of every slice and of its parts."""
+        """Return the results of every slice and of its parts."""
         specs = {subject: self._specs(subject, own) for subject, own in attempts.items()}
         stopping = self.run.results.get("stopping")
         extra = {} if stopping is None else {"stopping": stopping}
@@ -147,7 +147,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**seeds, "units": {**known, "parts": dict(units.parts)}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
-        """Return what else the run has stored: units, answers and turns stay."""
+        """Return the other tables of the run: units, answers and turns do not change."""
         described, units = self.run.manifest["artifacts"], self.run.units
         known = {RECORDS, *unit_files(described)}
         names = [name for name, told in described.items() if "texts" in told and name not in known]
@@ -155,7 +155,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**asked, **{name: self.run.table(name) for name in names}}
 
     def _specs(self, subject: Subject, records: Records) -> list[MetricSpec]:
-        """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""
+        """Return the requested metrics, or by default the metrics of scores or the column means."""
         cells, stated = self.run.cells.block_or_none(*subject) or {}, stated_in(self.run)
         means = {
             name: _as_in_the_run(
@@ -171,7 +171,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return named_specs(None, self.threshold) if scored else list(means.values())
 
     def _jobs(self, subject: Subject, records: Records) -> Iterator[Job]:
-        """Yield the whole of a slice and then its parts."""
+        """Yield each slice, followed by its parts."""
         yield subject, WHOLE, records, None
         for column in self.columns:
             if column not in records.slices:

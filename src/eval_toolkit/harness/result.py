@@ -1,4 +1,4 @@
-"""`RunResult`: everything an evaluation found, in the shape it has on disk."""
+"""`RunResult`: results of an evaluation, in their stored form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -14,22 +14,22 @@ from eval_toolkit.scorecards.parts import WHOLE
 __all__ = ["VIEWS", "RunResult", "checked_run_id", "with_claim_report"]
 
 _SIDE = ("records", "versions", "leakage_report")
-"""Kept beside the payload: they have files of their own in a run's folder."""
+"""Fields stored in separate files of a run folder."""
 
 
 VIEWS = ("by_fold", "fold_summary")
-"""Parts of `to_dict` that are made from the slices; a run's folder does not repeat them."""
+"""Keys of `to_dict` derived from the slices; not repeated in a run folder."""
 
 
 def checked_run_id(run_id: Any) -> None:
-    """Raise unless a run has a name."""
+    """Raise unless the name of a run is valid."""
     if not isinstance(run_id, str) or not run_id:
         raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty text")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Tabled):
-    """Cells by slice, scorer and metric, what made them, and the records behind them.
+    """Results by slice, scorer and metric, with their provenance and records.
 
     What is part of `to_dict` is held in plain JSON types from the start.
 
@@ -44,8 +44,9 @@ class RunResult(Tabled):
     git_sha: str | None
     config: Mapping[str, Any]
     by_slice: Mapping[str, Any] = field(default_factory=dict)
-    """Slice → n, n_positive, by_scorer, paired_diffs, and ``parts`` where there are some: of a run
-    over folds each fold is one, and the mean over them is the whole."""
+    """Results by slice: n, n_positive, by_scorer, paired_diffs, and ``parts`` if there are any;
+    with folds each fold is a part, and the whole is the mean over folds.
+    """
     by_fold: Mapping[str, Any] = field(default_factory=dict)
     """The part that a fold is, ``fold=0`` → seed, fold, n_train and its ``by_slice``."""
     fold_summary: Mapping[str, Any] = field(default_factory=dict)
@@ -58,14 +59,14 @@ class RunResult(Tabled):
     pairing_metadata: Mapping[str, Any] = field(default_factory=dict)
     aggregate_evidence: Mapping[str, Any] = field(default_factory=dict)
     threshold_policy: Mapping[str, Any] = field(default_factory=dict)
-    """Where every threshold that was not given comes from."""
+    """Origin of every selected threshold."""
     schema_version: str = "v1"
     records: Mapping[tuple[str, str], Records] = field(
         default_factory=dict, compare=False, repr=False
     )
-    """The rows behind the cells by (slice, scorer); not part of `to_dict`."""
+    """Records by (slice, scorer); not part of `to_dict`."""
     versions: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """``scorer:<name>``, ``metric:<name>`` … → version, for the manifest."""
+    """Versions by ``scorer:<name>``, ``metric:<name>`` …, for the manifest."""
     leakage_report: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,24 +83,24 @@ class RunResult(Tabled):
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return strict JSON types: a number that is not finite becomes a skipped cell."""
+        """Return strict JSON types; numbers that are not finite become skipped cells."""
         payload = {name: getattr(self, name) for name in _payload_fields()}
         clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: a result does not change
         return clean
 
     @property
     def cells(self) -> Results:
-        """The cells: every slice, part, scorer and metric, looked up by address."""
+        """Cells of every slice, part, scorer and metric, by address."""
         return Results(self.by_slice, self.folds)
 
     def __getitem__(self, address: str) -> MetricResult:
-        """Return the cell at an address, as a stored run's `Run.__getitem__`."""
+        """Return the cell at an address, like `Run.__getitem__`."""
         return self.cells[address]
 
     __iter__ = None  # addresses are no places in a sequence
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell, as a stored run's `Run.rows`."""
+        """Return one flat dict per cell, like `Run.rows`."""
         return self.cells.rows()
 
     def _as_table(self) -> Table:
@@ -107,7 +108,7 @@ class RunResult(Tabled):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":
-        """Return the result a payload was made from, less its records.
+        """Return the result from its stored payload, without the records.
 
         Fields this version does not know are left out.
 
@@ -122,7 +123,7 @@ class RunResult(Tabled):
             raise InvalidTypeError(f"`payload` is a {type(payload).__name__}; it must be a dict")
         for name in ("run_id", "config"):
             if name not in payload:
-                raise ArtifactError(f"the payload has no {name!r}; it is no stored result")
+                raise ArtifactError(f"the payload has no {name!r}; it is not a stored result")
         version = payload.get("schema_version", "v1")
         if version != "v1":
             raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
@@ -132,7 +133,7 @@ class RunResult(Tabled):
 
 
 def _by_fold(result: RunResult) -> dict[str, Any]:
-    """Return each fold with the slices that it has."""
+    """Return the slices of each fold."""
     return {
         fold: {
             **about,
@@ -157,14 +158,14 @@ def _fold_summary(cells: Results) -> dict[str, Any]:
 
 
 def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:
-    """Return the entry of a fold, with its own parts below it."""
+    """Return the results of a fold with their parts."""
     head = f"{fold}&"
     inside = {name[len(head) :]: part for name, part in parts.items() if name.startswith(head)}
     return {**parts[fold], **({"parts": inside} if inside else {})}
 
 
 def _mean(cell: MetricResult) -> dict[str, Any]:
-    """Return a mean over folds as ``fold_summary`` has it."""
+    """Return a mean over folds in the format of ``fold_summary``."""
     told = {key: value for key, value in cell.details.items() if key != "over"}
     if cell.value is None:
         return {"skipped": cell.reason, **told}
@@ -181,14 +182,14 @@ def _payload_fields() -> list[str]:
 
 
 def with_claim_report(result: RunResult, report: Any) -> RunResult:
-    """Return a copy of the result that carries a claim report.
+    """Return a copy of the result with a claim report.
 
     Parameters
     ----------
     result : RunResult
-        What `evaluate` returned.
+        Result of `evaluate`.
     report : ClaimReport or mapping
-        What `evaluate_claims` returned, or its ``to_dict``.
+        Report of `evaluate_claims`, or its ``to_dict``.
 
     Returns
     -------

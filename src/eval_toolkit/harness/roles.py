@@ -1,4 +1,4 @@
-"""Roles of columns that folds must not lose: above all, which rows belong together."""
+"""Propagation of column roles to folds, above all of groups."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["with_groups", "with_parent_roles"]
 
 
 def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
-    """Return the slice with the groups its folds are made of as its own.
+    """Return the slice with the splitter's groups as its own.
 
     Rows that a splitter keeps together are resampled together too. As for the splitters, the
     argument goes before the splitter's column, which goes before the slice's.
@@ -39,7 +39,7 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
 
 
 def with_parent_roles(part: Any, parent: Any) -> Any:
-    """Return a fold's slice with the roles of columns that its splitter forgot to pass on."""
+    """Return a fold's slice with the column roles that its splitter did not propagate."""
     if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
         return part
     have = frames.names(part.df)

@@ -1,4 +1,4 @@
-"""Slices as the harness reads them: any object with labels and features, and who is who in it."""
+"""Slices as used by the harness: labels, features and identities of rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ __all__ = ["Rows", "chosen_slices", "named_slices"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One slice under the name it is reported by."""
+    """A slice under its reported name."""
 
     name: str
     source: Any
@@ -48,16 +48,16 @@ class Rows:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The two counts every entry of a result carries."""
+        """Counts contained in every entry of a result."""
         return {"n": self.n, "n_positive": self.n_positive}
 
     @property
     def features(self) -> Any:
-        """What a scorer is given."""
+        """Input of the scorers."""
         return self.source.features
 
     def features_at(self, rows: IntArray) -> Any:
-        """Return the features of some rows, as the kind of object the whole slice has."""
+        """Return the features of some rows, with the type of the whole."""
         features = self.features
         if _is_frame(features):
             return frames.take(features, rows)
@@ -71,7 +71,7 @@ class Rows:
 
     @cached_property
     def columns(self) -> list[str]:
-        """Names of the features in their order; none where a scorer is given a list."""
+        """Names of the features in order; empty if scorers are given a list."""
         return frames.names(self.features) if _is_frame(self.features) else []
 
     @cached_property
@@ -92,7 +92,7 @@ class Rows:
 
     @cached_property
     def hashes(self) -> list[str]:
-        """Identity of each row: its input and label."""
+        """Content hash of each row's input and label."""
         given = getattr(self.source, "content_hashes", None)
         if given is not None:
             return list(given)
@@ -101,12 +101,12 @@ class Rows:
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Rows that are not independent share one."""
+        """Group of each row; rows that are not independent share a group."""
         return self._column("groups")
 
     @cached_property
     def strata(self) -> NDArray[Any] | None:
-        """Part of the slice each row belongs to, as text; rows without one are "unlabeled"."""
+        """Stratum of each row as text; "unlabeled" for rows without one."""
         values = self._column("strata")
         if values is None:
             return None
@@ -117,11 +117,11 @@ class Rows:
 
     @property
     def part_name(self) -> str:
-        """What the parts are called in records."""
+        """Name of the parts in records."""
         return getattr(self.source, "strata_col", None) or "stratum"
 
     def check(self) -> None:
-        """Raise if rows cannot be reported on: better before scoring than after.
+        """Raise before scoring if rows cannot be reported.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Rows:
             if validation.is_missing(group):
                 raise InvalidInputError(
                     f"slice {self.name!r}: {group_col}[{row}] is missing; every row needs a group "
-                    "(give a row that stands alone a group of its own)"
+                    "(give independent rows unique groups)"
                 )
 
     def _column(self, name: str) -> NDArray[Any] | None:
@@ -147,12 +147,12 @@ class Rows:
 
     @property
     def ids(self) -> list[str] | None:
-        """The data's own keys."""
+        """Unique keys from the data."""
         given = self._column("ids")
         return None if given is None else [str(value) for value in given.tolist()]
 
     def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
-        """Return what each row is known by: the slice's own ``unit_ids`` where it has them.
+        """Return the id of each row: the slice's ``unit_ids`` if it has them.
 
         Equal rows with different scores are told apart by these first: of two rows that agree in
         every column none is the first, and the order of the rows must change nothing.
@@ -170,7 +170,7 @@ class Rows:
     def records(
         self, scores: FloatArray | None, unit_ids: Sequence[str], failure: str = ""
     ) -> Records:
-        """Return the rows as records; without scores, as records of what went wrong."""
+        """Return the rows as records; rows without scores become error records."""
         strata = self.strata
         failed = scores is None
         try:
@@ -192,7 +192,7 @@ def _is_frame(features: Any) -> bool:
 
 
 def named_slices(slices: Any) -> dict[str, Any]:
-    """Return slices by name, from a list of them or from a fold's dict.
+    """Return slices by name, from a list or a fold's dict.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def named_slices(slices: Any) -> dict[str, Any]:
 def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
-    """Return the slices of these names, all of them for None.
+    """Return the slices with these names; all of them for None.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A result on disk: compact and full results, or a whole run with manifest and records."""
+"""Storage of results: compact and full files, or a complete run folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _PER_ROW = ("scores", "scores_calibrated")
 
 
 def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result's payload without what has one entry per row, in parts and folds too."""
+    """Return a result's payload without entries per row, also in parts and folds."""
     return {
         **payload,
         "by_slice": {name: _without_rows(entry) for name, entry in payload["by_slice"].items()},
@@ -49,9 +49,9 @@ def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path
     Parameters
     ----------
     result : RunResult
-        What `evaluate` or `evaluate_folded` returned.
+        Result of `evaluate` or `evaluate_folded`.
     run_dir : str or Path
-        The folder; made when it is not there.
+        Target folder; created if it does not exist.
 
     Returns
     -------
@@ -87,26 +87,25 @@ def save_run(
     overwrite: bool = False,
     **manifest: Any,
 ) -> Run:
-    """Write a run's folder: manifest, results and the records behind them, complete or not at all.
+    """Write a run folder with manifest, results and records, atomically.
 
     Parameters
     ----------
     result : RunResult
-        What `evaluate` or `evaluate_folded` returned.
+        Result of `evaluate` or `evaluate_folded`.
     run_dir : str or Path
-        The run's folder.
+        Folder of the run.
     inputs : EvalSlice, or sequence or mapping of them, optional
-        Slices whose inputs are stored, too, so that reports can show them: those that were
-        evaluated, that thresholds were chosen on or that checks for leakage looked at, as they
-        were passed there. Of each input the first 20 000 characters are kept, without secrets. By
-        default none is stored.
+        Slices whose inputs are also stored so that reports can show them: slices used for
+        evaluation, threshold selection or leakage checks, as they were passed. The first 20 000
+        characters of each input are stored, without secrets. By default none.
     overwrite : bool, default False
-        Replace a run that is there.
+        Whether to replace an existing run.
     **manifest
-        What else the manifest should say, as in `build_manifest`: ``data_files``, ``metadata``,
-        ``source_roles``, ``guardrails`` …. The run's configuration, its seeds and the versions of
-        scorers, metrics, checks, selectors and splitter are there by themselves; ``versioned``
-        adds others.
+        Further entries of the manifest, as in `build_manifest`: ``data_files``, ``metadata``,
+        ``source_roles``, ``guardrails`` …. The configuration, the seeds and the versions of
+        scorers, metrics, checks, selectors and the splitter are included automatically;
+        ``versioned`` adds others.
 
     Returns
     -------
@@ -164,7 +163,7 @@ def save_run(
 
 
 def _units_of(result: RunResult, inputs: Any) -> list[Unit]:
-    """Return the rows of slices with what they say."""
+    """Return the content of the rows of slices."""
     try:
         named = named_slices([inputs] if isinstance(inputs, EvalSliceLike) else inputs)
     except EvalToolkitError as error:
@@ -188,7 +187,7 @@ def _units_of(result: RunResult, inputs: Any) -> list[Unit]:
 def _check_scored(
     result: RunResult, rows: Rows, units: Sequence[str], records: Records | None
 ) -> None:
-    """Raise unless these rows are those that the run scored; leakage may have dropped some.
+    """Raise unless the rows are those scored in the run, except rows dropped for leakage.
 
     Which other slices checks for leakage looked at is not stored.
     """
@@ -217,7 +216,7 @@ def _check_scored(
 
 
 def _units(rows: Rows, records: Records | None) -> list[str]:
-    """Return the unit of each row as the records have it.
+    """Return the unit id of each row, as in the records.
 
     Equal rows are told apart by their scores, which a slice does not know. Their inputs are equal,
     too, so that it does not matter which of them has which unit.

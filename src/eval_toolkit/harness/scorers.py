@@ -1,4 +1,4 @@
-"""Scorers: what turns inputs into P(positive), and the one check of what they return."""
+"""Scorers, and validation of their output."""
 
 import sys
 from typing import Any
@@ -21,9 +21,9 @@ def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
     output : array-like of shape (n,), (n, 1) or (n, 2)
         Scores; with two columns, the second is the positive class.
     n : int
-        Number of rows that were scored.
+        Number of scored rows.
     name : str
-        The scorer, for messages.
+        Name of the scorer, for messages.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def _complementary(array: Any, name: str) -> None:
 
 
 class EstimatorScorer:
-    """A scikit-learn classifier or pipeline as a scorer; make one with `as_scorer`."""
+    """A scikit-learn classifier or pipeline as a scorer, made by `as_scorer`."""
 
     def __init__(self, estimator: Any, positive: Any = None) -> None:
         self.estimator = estimator
@@ -108,7 +108,7 @@ class EstimatorScorer:
         return checked_scores(output, len(output), name)
 
     def _column(self, classes: list[Any], name: str) -> int:
-        """Return the positive class's column: `classes_` decides, not the position."""
+        """Return the column of the positive class, determined by `classes_`."""
         if self.positive is not None:
             if self.positive not in classes:
                 raise InvalidInputError(
@@ -124,7 +124,7 @@ class EstimatorScorer:
 
     @property
     def version(self) -> str | None:
-        """What the scores depend on besides the inputs; None where that cannot be told.
+        """Identity of the estimator for the cache; None if it cannot be determined.
 
         The estimator's own ``version`` if it has one. Else class, library version and a digest of
         all that `copy.copy` would copy: parameters and fitted state, arrays in full, functions by
@@ -152,9 +152,9 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     Parameters
     ----------
     estimator : object with ``predict_proba``
-        Fitted, or with ``fit`` for `evaluate_folded`.
+        Fitted estimator, or one with ``fit`` for `evaluate_folded`.
     positive : label, optional
-        The class whose probability is the score; 1 by default.
+        Class whose probability is the score; by default 1.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     # Stacking and search classifiers show predict_proba on the instance only once it is fitted.
     if not (hasattr(estimator, "predict_proba") or hasattr(type(estimator), "predict_proba")):
         raise InvalidTypeError(
-            f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a classifier "
-            "that has decision_function alone in sklearn.calibration.CalibratedClassifierCV"
+            f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a "
+            "classifier with only decision_function in sklearn.calibration.CalibratedClassifierCV"
         )
     return EstimatorScorer(estimator, positive)

@@ -1,4 +1,4 @@
-"""Calling scorers: in batches, through a cache, with their output checked and failures kept."""
+"""Calls of scorers: in batches, through a cache, with validated output."""
 
 import re
 import traceback
@@ -28,41 +28,41 @@ __all__ = [
 ]
 
 _FOLDERS = re.compile(r'^([ |]*File ")[^"\n]*[/\\]', re.MULTILINE)
-"""Of files in a traceback: where somebody's code lies is nothing that a run stores."""
+"""File names in tracebacks; paths of user code are not stored."""
 SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned False)"
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A scorer's scores of a slice, or the block that says why there are none."""
+    """Scores of a slice, or the reason why there are none."""
 
     scores: FloatArray | None
     block: dict[str, Any] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """Why there are no scores; empty when there are."""
+        """Reason why there are no scores; empty if there are."""
         return str(self.block.get("skipped") or self.block.get("error") or "")
 
     @property
     def is_failure(self) -> bool:
-        """Whether the scorer was asked and failed."""
+        """Whether the scorer was called and failed."""
         return "error" in self.block
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scorers are called."""
+    """Settings of scorer calls."""
 
     batch_size: int | None = None
     cache: ScoreCache | MutableMapping[str, float] | None = None
     on_scorer_error: str = "raise"
     fitted_on: Mapping[str, str] = field(default_factory=dict)
-    """Scorers that were fitted here: a hash of the rows they were fitted on."""
+    """Hash of the training rows of the scorers fitted here."""
 
     @classmethod
     def of(cls, batch_size: Any, cache: Any, on_scorer_error: str) -> "Scoring":
-        """Check the options."""
+        """Check the options and return the settings."""
         return cls(
             None if batch_size is None else validation.integer(batch_size, "batch_size", low=1),
             as_cache(cache),
@@ -71,7 +71,7 @@ class Scoring:
 
 
 def checked_names(scorers: Any) -> Mapping[str, Any]:
-    """Return the mapping from names to scorers; what is under a name is not looked at.
+    """Return the mapping from names to scorers, without checking the scorers.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def named_scorers(scorers: Any) -> dict[str, Any]:
 
 
 def usable_scorer(scorer: Any, name: str) -> Any:
-    """Return an object whose ``predict_proba`` can be called.
+    """Return an object with a callable ``predict_proba``.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def score_rows(
     ticker: Ticker,
     precomputed: ArrayLike | None = None,
 ) -> Scored:
-    """Return checked scores, or the block of a scorer that declined or failed.
+    """Return validated scores, or the result of a scorer that declined or failed.
 
     ``MemoryError`` and ``AssertionError`` propagate under every policy: the first is no property
     of the scorer, the second is how a scorer's own author says stop.
@@ -171,7 +171,7 @@ def _failed(rows: Rows, error: Exception) -> Scored:
 
 
 class _HookError(InvalidTypeError):
-    """A scorer's hook keeps no contract: never recorded, always raised."""
+    """A scorer's hook violates its contract: always raised, never recorded."""
 
 
 def _wants(scorer: Any, name: str, slice_name: str) -> bool:
@@ -207,7 +207,7 @@ def _scores(scorer: Any, name: str, rows: Rows, how: Scoring, ticker: Ticker) ->
 
 
 def _batch(scorer: Any, name: str, rows: Rows, at: IntArray, ticker: Ticker) -> FloatArray:
-    """Call the scorer on some rows and check what it returns."""
+    """Call the scorer on some rows and validate its output."""
     output = scorer.predict_proba(rows.features_at(at))
     try:
         scores = checked_scores(output, len(at), name)

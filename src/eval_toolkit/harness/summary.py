@@ -1,4 +1,4 @@
-"""Folds together: the mean of a metric over folds with an interval that knows what folds share.
+"""Summaries over folds: means with intervals that account for shared rows.
 
 The folds are parts of the slice, ``fold=3``, and the mean over them is its whole.
 """
@@ -19,12 +19,12 @@ from eval_toolkit.scorecards.parts import rows_of_folds
 __all__ = ["SharedRows", "checked_summary_metrics", "folded_slices"]
 
 _SHARE = (0.0, 1.0)
-"""What F1, precision, recall and false-positive rate at a chosen threshold can be."""
+"""Bounds of F1, precision, recall and false-positive rate at a selected threshold."""
 
 
 @dataclass(frozen=True)
 class SharedRows:
-    """Sizes of the parts of folds that have rows in common."""
+    """Sizes of training and test parts of folds that share rows."""
 
     n_train: int
     n_test: int
@@ -61,7 +61,7 @@ def folded_slices(
     confidence: float,
     shared: Mapping[tuple[str, str], SharedRows],
 ) -> dict[str, Any]:
-    """Return the slices of a run over folds: the means over them, and each fold as a part.
+    """Return the slices of a run with folds: means over folds, and each fold as a part.
 
     ``folds`` are the ``by_slice`` of each fold by its part; ``shared`` has the (split, scorer) pairs
     whose folds are not independent.
@@ -93,7 +93,7 @@ def folded_slices(
 
 
 def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the metrics asked for, and those at thresholds, whose names only the folds know."""
+    """Return the requested metrics, and those at thresholds, which are known from the folds."""
     cells = [
         name
         for block in blocks
@@ -142,7 +142,7 @@ def _over_folds(
 def _interval(
     values: Any, confidence: float, shared: SharedRows | None
 ) -> tuple[float, float, float, str, str]:
-    """Return mean, bounds, method and note: Student's t, or Nadeau–Bengio where rows are shared."""
+    """Return mean, bounds, method and note: Student's t, or Nadeau–Bengio if rows are shared."""
     if shared is None:
         t = cv_clt_ci(values, confidence=confidence)
         return t.point_estimate, t.ci_low, t.ci_high, t.method, t.reason
@@ -153,7 +153,7 @@ def _interval(
 
 
 def _bounds(spec: MetricSpec) -> tuple[float, float]:
-    """Return the values a metric can take, as far as the spec knows: a mean lies within them."""
+    """Return the range of a metric as far as it is known; it bounds the mean."""
     try:
         low, high = spec.statistic.bounds  # type: ignore[attr-defined]
     except (AttributeError, EvalToolkitError):

@@ -1,4 +1,4 @@
-"""Thresholds chosen on one part of the data, reported on others, with where they come from."""
+"""Threshold selection on one part of the data for reports on others."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ __all__ = [
     "transferred",
 ]
 
-_IN_SAMPLE = "the threshold was chosen on these rows"
+_IN_SAMPLE = "the threshold was selected on these rows"
 
 _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
     "f1": op_f1,
@@ -45,7 +45,7 @@ _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
 
 
 def checked_selectors(thresholds: Any) -> tuple[ThresholdSelector, ...]:
-    """Return one selector or several as a tuple; their criteria must differ."""
+    """Return one or several selectors as a tuple; their criteria must differ."""
     if thresholds is None:
         return ()
     single = isinstance(thresholds, ThresholdSelector) and not isinstance(thresholds, type)
@@ -72,7 +72,7 @@ def _iterable(values: Any) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class FittedThresholds:
-    """The thresholds of one scorer, and for selectors that found none, why."""
+    """Thresholds of one scorer, and the reasons of selectors that found none."""
 
     scorer: str
     fitted_on: str
@@ -80,7 +80,7 @@ class FittedThresholds:
     missing: Mapping[str, MetricResult] = field(default_factory=dict)
 
     def specs(self) -> list[OpSpec]:
-        """Return the metrics at the thresholds that were found."""
+        """Return the metrics at the selected thresholds."""
         return [op(point) for point in self.points.values() for op in _QUANTITIES.values()]
 
     def absent(self) -> dict[str, MetricResult]:
@@ -88,7 +88,7 @@ class FittedThresholds:
         return self._cells(self.missing)
 
     def withheld(self) -> dict[str, MetricResult]:
-        """Return the cells for the rows the thresholds were chosen on: they would flatter."""
+        """Return skipped cells for the rows on which the thresholds were selected."""
         chosen = dict.fromkeys(self.points, MetricResult(None, "skipped", _IN_SAMPLE))
         return self._cells(chosen) | self.absent()
 
@@ -100,7 +100,7 @@ class FittedThresholds:
         }
 
     def entries(self, applied_to: Sequence[str]) -> list[dict[str, Any]]:
-        """Return one line per threshold for the result's ``threshold_policy``."""
+        """Return one entry per threshold for the result's ``threshold_policy``."""
         common = {"scorer_name": self.scorer, "fitted_on_slice": self.fitted_on}
         found = [
             {
@@ -150,7 +150,7 @@ def checked_op_specs(
     shown: Iterable[str],
     scorers: Iterable[str],
 ) -> tuple[OperatingPointSpec, ...]:
-    """Return the specs; every slice and scorer they name must be there, and names differ."""
+    """Return the specs; raise for unknown slices or scorers and for duplicate names."""
     listed = tuple(specs)
     known = {"slice": list(slices), "shown slice": list(shown), "scorer": list(scorers)}
     for index, spec in enumerate(listed):
@@ -178,7 +178,7 @@ def transferred(
     fit: tuple[Rows, Scored],
     targets: Mapping[str, tuple[Rows, Scored]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what a spec gives on each target slice, and the thresholds' provenance.
+    """Return the results of a spec on each target slice, and the thresholds' provenance.
 
     On the slice the thresholds were chosen on it gives nothing: that would flatter them.
     """

@@ -1,4 +1,4 @@
-"""Lower bounds of a mean that hold at every number of values at once; for `sequences`.
+"""Lower bounds of a mean that hold uniformly over the number of values.
 
 Values lie in [0, 1]. An upper bound is one minus the lower bound of ``1 − value``. Each class keeps
 what it needs of the values so far: adding more costs nothing for those that are there.
@@ -28,7 +28,7 @@ _PRIOR = 0.5
 
 
 class LowerBound(Protocol):
-    """What a confidence sequence needs of a method."""
+    """Interface between a confidence sequence and a method."""
 
     least_width: float
     """Of an interval; one that is narrower was contradicted by the values."""
@@ -39,7 +39,7 @@ class LowerBound(Protocol):
 
 
 class BettingBound:
-    """Bet against every candidate mean; one against which a fortune is won is ruled out.
+    """Bound by betting against every candidate mean; candidates that lose are excluded.
 
     If the mean is m, nobody gains on average by betting that the next value is above m: from
     capital 1 the chance of ever holding 1/α is at most α. Equal parts of the capital are bet with
@@ -89,7 +89,7 @@ class BettingBound:
 
 
 class BernsteinBound:
-    """A closed form: the weighted mean less a margin that follows the spread of the values."""
+    """Closed-form bound: the weighted mean minus a margin that depends on the spread."""
 
     least_width = -_TINY
 
@@ -119,7 +119,7 @@ class BernsteinBound:
 
 
 class BinomialBound:
-    """Of zeros and ones: means under which they are 1/α times less likely than under a mixture.
+    """Bound for zeros and ones, by a likelihood ratio against a mixture.
 
     The mixture is over all means, by Jeffreys' prior; without replacement, over all numbers of
     ones in the whole (the prior-posterior ratio). One mixture serves both sides, so that it takes
@@ -148,12 +148,12 @@ class BinomialBound:
 
 
 def _summed(before: float, x: FloatArray) -> FloatArray:
-    """Return the sum before and after each value, added one by one: the same bits for any cut."""
+    """Return the sum before and after each value, added sequentially for reproducibility."""
     return np.cumsum(np.concatenate(([before], x)))
 
 
 def _smallest_mean(ones: IntArray, n: IntArray, least: FloatArray) -> FloatArray:
-    """Return the smallest mean that makes the values likely enough, rounded down."""
+    """Return the smallest mean with sufficient likelihood, rounded down."""
     low, high = np.zeros(len(n)), ones / n
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
@@ -163,7 +163,7 @@ def _smallest_mean(ones: IntArray, n: IntArray, least: FloatArray) -> FloatArray
 
 
 def _smallest_count(ones: IntArray, n: IntArray, least: FloatArray, n_total: int) -> FloatArray:
-    """Return the smallest number of ones in the whole that makes the values likely enough."""
+    """Return the smallest number of ones in the population with sufficient likelihood."""
     from scipy.special import gammaln
 
     def likelihood(count: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Agreement of a judge with people, or of raters with one another, with intervals."""
+"""Agreement of a judge with humans, or among raters, with intervals."""
 
 import functools
 import math
@@ -55,7 +55,7 @@ def kappa_interval(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> BootstrapCI:
-    """Cohen's kappa of two label vectors with its interval.
+    """Return Cohen's kappa of two label vectors with its interval.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def kappa_interval(
     weights : {None, "linear", "quadratic"}, default None
         As in `cohen_kappa`.
     labels : sequence, optional
-        The classes in their order; sorted by default.
+        Classes in order; by default sorted.
     groups : array-like of shape (n,), optional
-        Units that are not independent.
+        Group of each unit; units of one group are not independent.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     method : {"adjusted", "analytic", "bootstrap"}, default "adjusted"
-        The large-sample interval of the table with two pseudo-units spread evenly over its cells;
-        that of the table as it is; or BCa.
+        "adjusted": the large-sample interval with two pseudo-units added evenly to the table;
+        "analytic": without them; "bootstrap": BCa.
     n_resamples : int, default 1000
         Draws of the bootstrap.
     seed : int, optional
@@ -168,17 +168,17 @@ def alpha_interval(
     ratings : sequence of shape (n_raters, n_units)
         As in `krippendorff_alpha`.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
-        What a difference of two ratings means.
+        Level of measurement of the ratings.
     labels : sequence, optional
-        The possible ratings in their order.
+        Possible ratings in order.
     groups : array-like of shape (n_units,), optional
-        Units that are not independent.
+        Group of each unit; units of one group are not independent.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     n_resamples : int, default 1000
-        Draws.
+        Number of resamples.
     seed : int, optional
-        Where they start.
+        Random seed.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> Boo
 def clustered_rate(
     hits: BoolArray, groups: ArrayLike | None, confidence: float = DEFAULT_CONFIDENCE
 ) -> ProportionInterval:
-    """Return Wilson's interval of a share, with as many units as clustered ones are worth.
+    """Return Wilson's interval of a share, with the effective number of clustered units.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def clustered_rate(
     groups : array-like, optional
         Units that are not independent; None where all are.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -294,7 +294,7 @@ def clustered_rate(
 def clustered_n(
     hits: BoolArray, groups: ArrayLike, confidence: float
 ) -> tuple[float, float] | None:
-    """Return how many independent units clustered ones are worth, for the lower and upper end.
+    """Return the effective number of clustered units for the lower and the upper end.
 
     None where clusters are too few to tell.
     """
@@ -322,7 +322,7 @@ def _bootstrapped(
 
 
 def _kappas(tables: FloatArray, penalty: FloatArray) -> FloatArray:
-    """Return the kappa of each table, NaN where chance leaves nothing to disagree on."""
+    """Return the kappa of each table, NaN if chance agreement is complete."""
     n = tables.sum(axis=(1, 2))
     observed = (tables * penalty).sum(axis=(1, 2)) / n
     rows, columns = tables.sum(axis=2), tables.sum(axis=1)
@@ -332,7 +332,7 @@ def _kappas(tables: FloatArray, penalty: FloatArray) -> FloatArray:
 
 
 def _kappa_and_influence(table: FloatArray, penalty: FloatArray) -> tuple[float, FloatArray]:
-    """Return kappa, and how far a unit in each cell moves it (times n)."""
+    """Return kappa, and the influence of a unit in each cell (times n)."""
     shares = table / table.sum()
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     observed, by_chance = float((shares * penalty).sum()), float(rows @ penalty @ columns)

@@ -1,4 +1,4 @@
-"""From a problem to its intervals: replicates, degenerate cases, fallbacks, all in one place."""
+"""From replicates to intervals, with degenerate cases and fallbacks."""
 
 import copy
 import math
@@ -71,7 +71,7 @@ MAX_UNDEFINED = 0.05
 """Above this share of undefined resamples the draws are stratified by label."""
 
 EXACT = ("exact-degenerate",)
-FEW_RESAMPLES = "too few resamples to show the tails"
+FEW_RESAMPLES = "too few resamples to estimate the tails"
 PLAN_NOTES = {
     "rows": "",
     "label-stratified": ", label-stratified",
@@ -93,7 +93,7 @@ def bootstrap_problem(
     samples: FloatArray | None = None,
     points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
-    """Return an interval, or the reason there is none, per system and statistic.
+    """Return an interval, or the reason why there is none, per system and statistic.
 
     Without a ``method`` each statistic gets the default interval of `score_intervals`; replicates
     are drawn for those that need them. ``samples`` and ``points`` may hold the replicates and the
@@ -161,14 +161,14 @@ def _point(statistic: Statistic, data: Columns) -> float | UndefinedMetricError:
 
 
 def finite(value: float, name: str) -> float:
-    """Return a metric's value on the data, or raise: foreign functions may answer NaN."""
+    """Return a metric's value on the data; raise if it is not finite."""
     if not math.isfinite(value):
         raise UndefinedMetricError(f"{name} is {value} on this data")
     return float(value)
 
 
 def drawn_by_label(problem: Problem) -> Problem | None:
-    """Return the problem with labels drawn apart, so that no draw lacks a class; None if it is."""
+    """Return the problem with labels drawn separately, or None if they already are."""
     if problem.labels.all() or not problem.labels.any():  # there are no two classes
         return None
     if problem.plan.kind == "rows":
@@ -180,7 +180,7 @@ def drawn_by_label(problem: Problem) -> Problem | None:
 
 
 def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMetricError:
-    """Say on how many resamples a statistic has no value, and what it raised first."""
+    """Return the error for a statistic that is undefined on too many resamples."""
     first = ""
     if isinstance(statistic, CallableStatistic) and statistic.failures:
         first = f" (first: {statistic.failures[0]})"
@@ -191,7 +191,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
 
 
 class _Distance(ColumnStatistic):
-    """How far a calibration error's field of gaps in a resample is from the data's."""
+    """Distance between the gaps of a calibration error in a resample and in the data."""
 
     def __init__(self, error: CalibrationError) -> None:
         self.error = error
@@ -209,7 +209,7 @@ class _Distance(ColumnStatistic):
 def _replicate_with_distances(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates; for calibration errors of groups the distances on the same draws."""
+    """Return the replicates, and for grouped calibration errors the distances on the same draws."""
     errors = [calibration_statistic(statistic) for statistic in problem.statistics]
     found = {row: error for row, error in enumerate(errors) if error is not None}
     rows = [] if labels_suffice(problem.plan) else list(found)
@@ -222,7 +222,7 @@ def _replicate_with_distances(
 
 
 def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
-    """Whether the interval of a statistic is made of replicates."""
+    """Return whether the interval of a statistic uses replicates."""
     if calibration_statistic(statistic) is not None:
         return not labels_suffice(plan)
     return method is not None or not has_closed_form(statistic, plan)
@@ -241,7 +241,7 @@ def _replicate_some(
 
 
 class _Intervals:
-    """Turns the replicates of one statistic into its interval; shares what several need."""
+    """Computes the interval of one statistic from its replicates; shares common results."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _Intervals:
             alone = copy.copy(self)
             alone.problem = apart
             alone.note = (
-                f"{undefined} of {len(samples)} draws had no value, so labels are drawn apart"
+                f"{undefined} of {len(samples)} draws had no value, so labels are drawn separately"
             )
             samples, alone.distances = _replicate_with_distances(
                 apart, self.n_resamples, self.executor
@@ -321,7 +321,7 @@ class _Intervals:
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return the bounds, the method that made them and why it is not the one asked for."""
+        """Return the bounds, their method, and why it is not the requested one."""
         statistic = self.problem.statistics[row]
         error = calibration_statistic(statistic)
         if error is not None:
@@ -366,7 +366,7 @@ class _Intervals:
         return *corrected, "BCa", few
 
     def _caution(self, scorer: int, row: int) -> str:
-        """Return why quantiles of the replicates are not to be trusted; empty where they are."""
+        """Return why quantiles of the replicates are unreliable; "" if they are reliable."""
         if self.n_resamples * (1.0 - self.confidence) < 1.0:
             return FEW_RESAMPLES
         statistic = self.problem.statistics[row]
@@ -392,7 +392,7 @@ class _Intervals:
         return *ends, "bootstrap SE, t", ""
 
     def _degenerate(self, scorer: int, row: int, point: float) -> tuple[float, float, str, str]:
-        """Return the interval of a statistic that no resample moves."""
+        """Return the interval of a statistic whose replicates are all equal."""
         statistic, data, plan = (
             self.problem.statistics[row],
             self.problem.data[scorer],
@@ -403,7 +403,7 @@ class _Intervals:
         if exact is not None:
             return *exact, "exact-degenerate", "every resample sits at the metric's bound"
         raise UndefinedMetricError(
-            f"every resample of {statistic.name} has the same value: its spread cannot be seen"
+            f"every resample of {statistic.name} has the same value, so its spread is unknown"
         )
 
     def _norm_ball(
@@ -437,7 +437,7 @@ class _Intervals:
         return low, high, "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:
-        """Return leave-one-out values: closed form for rows, left-out blocks otherwise."""
+        """Return leave-one-out values: in closed form for rows, else by blocks."""
         if self.problem.plan.kind in ("rows", "label-stratified"):
             values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
             if values is not None:

@@ -1,4 +1,4 @@
-"""Power before spending: items, attempts at each of them, and a judge that errs."""
+"""Power analysis with several attempts per item and an imperfect judge."""
 
 import math
 from collections.abc import Callable
@@ -20,19 +20,19 @@ _HUGE_EFFECT = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AttemptsDesign(Displayed):
-    """What you expect of an evaluation with several attempts per item; it says how large to make it.
+    """Design of an evaluation with several attempts per item, for power analysis.
 
     Parameters
     ----------
     item_sd : float
-        Standard deviation of the items' true means. In the paired design without ``correlation``
-        that of the true differences, else that of one system. `variance_components` measures it.
+        Standard deviation of the items' true means. In the paired design without ``correlation``,
+        that of the true differences. `variance_components` estimates it.
     within_sd : float or tuple of two float, optional
-        Standard deviation of attempts at one item, of both systems or of A and B. Either this
+        Standard deviation of attempts at one item, of both systems or of A and B. Give either this
         (real values) or ``proportion`` (0/1 values).
     proportion : float, optional
-        0/1 values: the share under A, or the fixed value. Attempts vary by what the items leave of
-        p (1 − p); the paired design then needs ``correlation``.
+        0/1 values: the share under A, or the fixed value. The variance within items follows from
+        it; the paired design also needs ``correlation``.
     attempts : int or tuple of two int, default 1
         Attempts per item, of both systems or of A and B.
     design : {"paired", "independent", "one-sample"}, default "paired"
@@ -42,8 +42,8 @@ class AttemptsDesign(Displayed):
     judge_sd : float, default 0.0
         Real values: standard deviation of a judge's error at one attempt.
     sensitivity, specificity : float, default 1.0
-        0/1 values: how often a judge is right about positives and about negatives. Its errors
-        shrink every difference and add to the spread of attempts.
+        0/1 values: sensitivity and specificity of the judge. Its errors shrink differences and
+        increase the variance of attempts.
     cluster_size, icc : float, default 1.0 and 0.0
         Items per cluster and their correlation, as in `n_for_power`.
 
@@ -132,7 +132,8 @@ class AttemptsDesign(Displayed):
             )
         if self._skill <= 0.0:
             raise InvalidInputError(
-                "`sensitivity` + `specificity` is not above 1; such a judge shows no difference"
+                "`sensitivity` + `specificity` is not above 1; such a judge cannot detect a "
+                "difference"
             )
         if self.design == "paired" and self.correlation is None:
             raise InvalidInputError("0/1 values in the paired design need `correlation`")
@@ -147,7 +148,7 @@ class AttemptsDesign(Displayed):
         return self.sensitivity + self.specificity - 1.0
 
     def variance(self, effect: float = 0.0) -> float:
-        """Return the variance of what one item says, as the judge shows it.
+        """Return the variance of an item's value as measured by the judge.
 
         It is that of the difference; in the one-sample design that of the value, and in the
         independent design the mean of both systems' variances.
@@ -168,7 +169,7 @@ class AttemptsDesign(Displayed):
         return items + first + second
 
     def _within(self, effect: float, system: int) -> float:
-        """Return the variance that the attempts leave in one system's mean of an item."""
+        """Return the variance of one system's item mean that is due to attempts."""
         attempts = _both(self.attempts)[system]
         if self.proportion is None:
             sd = _both(self.within_sd)[system]
@@ -192,7 +193,7 @@ class AttemptsDesign(Displayed):
         return math.sqrt(factor * clusters * self.variance() / items) / self._skill
 
     def n_for_power(self, effect: float, *, alpha: float = 0.05, power: float = 0.8) -> SampleSize:
-        """Return the items needed to find a true effect by a two-sided test.
+        """Return the number of items needed to detect a true effect with a two-sided test.
 
         Parameters
         ----------
@@ -201,7 +202,7 @@ class AttemptsDesign(Displayed):
         alpha : float, default 0.05
             Level of the test.
         power : float, default 0.8
-            Probability of finding the effect.
+            Probability of detecting the effect.
 
         Returns
         -------
@@ -220,7 +221,7 @@ class AttemptsDesign(Displayed):
         """
         delta = validation.number(effect, "effect")
         if delta == 0.0:
-            raise InvalidInputError("`effect` is 0; no number of items finds a zero effect")
+            raise InvalidInputError("`effect` is 0; no number of items detects a zero effect")
         if self.proportion is not None and not 0.0 <= self.proportion + delta <= 1.0:
             raise InvalidInputError(
                 f"`proportion` + `effect` is {self.proportion + delta:g}; a share cannot leave [0, 1]"
@@ -233,7 +234,7 @@ class AttemptsDesign(Displayed):
         return sized(n, self.cluster_size, self.icc, method, 2 if two else 1)
 
     def mde(self, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-        """Return the smallest true rise that ``n`` items show with the given power; else the fall.
+        """Return the smallest increase detectable with ``n`` items; if there is none, the decrease.
 
         Parameters
         ----------
@@ -242,7 +243,7 @@ class AttemptsDesign(Displayed):
         alpha : float, default 0.05
             Level of the two-sided test.
         power : float, default 0.8
-            Probability of finding the effect.
+            Probability of detecting the effect.
 
         Returns
         -------
@@ -282,7 +283,7 @@ class AttemptsDesign(Displayed):
 
 
 def _nearest(enough: Callable[[float], bool], far: float) -> float:
-    """Return the effect nearest to zero that is enough, by bisection from one that is."""
+    """Return the detectable effect nearest to zero, by bisection."""
     near = 0.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (near + far)
@@ -291,7 +292,7 @@ def _nearest(enough: Callable[[float], bool], far: float) -> float:
 
 
 def _both(value: Any) -> tuple[Any, Any]:
-    """Return what A and B have, given once or for each."""
+    """Return the values for A and B, given one or two."""
     if not isinstance(value, tuple):
         return value, value
     if len(value) != 2:
@@ -303,5 +304,7 @@ def _quantiles(alpha: float, power: float) -> tuple[float, float]:
     a = critical_value(1.0 - validation.fraction(alpha, "alpha"))
     b = normal_quantile(validation.fraction(power, "power"))
     if a + b <= 0.0:
-        raise InvalidInputError("`power` is not above `alpha` / 2; any sample has that much")
+        raise InvalidInputError(
+            "`power` is not above `alpha` / 2; any sample has at least this power"
+        )
     return a, b

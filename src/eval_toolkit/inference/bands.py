@@ -40,7 +40,7 @@ _Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CurveBand(Displayed):
-    """A curve on a grid with an interval at each of its points; made by `roc_band` and `pr_band`.
+    """A curve on a grid with pointwise intervals, made by `roc_band` or `pr_band`.
 
     The intervals are pointwise: each covers by itself, the band as a whole covers less often.
 
@@ -98,7 +98,7 @@ def roc_band(
     n_resamples : int, default 500
         At least 20.
     seed : int, Generator, …, default 42
-        The same seed draws the same resamples as `bootstrap_ci` does.
+        Random seed; the resamples are the same as those of `bootstrap_ci` with this seed.
     grid : array-like of shape (k,), optional
         Ascending false positive rates in [0, 1]; 0, 0.01, …, 1 by default.
 
@@ -295,7 +295,7 @@ def _resampled(
 
 
 def _counts(plan: Plan, order: IntArray, n_resamples: int, seed: int) -> Iterator[IntArray]:
-    """Yield how often each row was drawn, rows by descending score, resample by resample."""
+    """Yield the number of times each row is drawn, by descending score, per resample."""
     unit = order if plan.unit_of_row is None else plan.unit_of_row[order]
     drawn = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
     for first in range(0, n_resamples, LANES):
@@ -319,7 +319,7 @@ def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArr
 def _positives(
     labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray
 ) -> FloatArray:
-    """Return how many units with a positive row there are; 0 at the end, where the rate is 1."""
+    """Return the number of units with a positive row; 0 at the end, where the rate is 1."""
     n = float(len(np.unique(unit[labels])))
     return np.where(grid < 1.0, n, 0.0)
 
@@ -331,14 +331,14 @@ def _precisions(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
 
 
 def _reaching(tp: _Counts, grid: FloatArray) -> IntArray:
-    """Return the place of the highest threshold whose recall is at least each of the grid's."""
+    """Return the index of the highest threshold that reaches each recall of the grid."""
     recall = tp / tp[-1]
     at = np.searchsorted(recall, grid, side="left")
     return np.maximum(at, np.searchsorted(recall, 0.0, side="right")).astype(np.int64)
 
 
 def _flagged(labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray) -> FloatArray:
-    """Return how many units have a row at or above the threshold of each recall."""
+    """Return the number of units with a row at or above the threshold of each recall."""
     order = np.argsort(-scores, kind="stable")
     new = np.zeros(len(order), dtype=np.int64)
     new[np.unique(unit[order], return_index=True)[1]] = 1

@@ -51,27 +51,28 @@ def bootstrap_ci(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     metric : callable or metric spec
-        A function of (y_true, y_score). This package's own metrics are recognised and evaluated
-        hundreds of times faster; any other callable works on the rows of each resample.
+        Function of (y_true, y_score). Metrics of this package are evaluated hundreds of times
+        faster than other callables, which are called for each resample.
     n_resamples : int, default 1000
-        200 for a glance, 5000 for publication.
+        Number of resamples: 200 for a quick look, 5000 for publication.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        How quantiles of the replicates become an interval. By default the interval that holds with
-        few rows of a class and near the ends of the metric's range; see Notes.
+        How quantiles of the replicates are turned into an interval. By default a method that is
+        valid with few rows of a class and near the bounds of the metric; see Notes.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
     groups : array-like of shape (n,), optional
         Rows that are not independent of each other share a group; whole groups are drawn.
     stratified : bool, default False
-        Draw positives and negatives apart.
+        Whether to draw positives and negatives separately.
     plan : Plan, optional
-        Any other way of drawing: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
+        Another resampling plan: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
     executor : Executor, optional
-        Anything with ``concurrent.futures.Executor.map``; results are the same bits.
+        Object with ``concurrent.futures.Executor.map``; the results are bit-identical.
     return_samples : bool, default False
-        Keep the replicates in ``samples``; fewer than 10 independent units have none.
+        Whether to keep the replicates in ``samples``; not available for fewer than 10 independent
+        units.
 
     Returns
     -------
@@ -150,19 +151,19 @@ def cluster_bootstrap_ci(
     return_samples: bool = False,
     **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
-    """Percentile interval from whole (label, group) units, each label drawn apart.
+    """Return a percentile interval from resampled (label, group) units, drawn per label.
 
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
         Labels and scores.
     groups : array-like of shape (n,)
-        Group of each row. A group with both labels becomes two units, so that no draw lacks a
-        class.
+        Group of each row. A group with both labels becomes two units, so that every draw has both
+        classes.
     statistic : callable or metric spec
-        A function of (y_true, y_score).
+        Function of (y_true, y_score).
     resample_labels : sequence of int, default (0, 1)
-        Labels whose groups are drawn; rows of other labels are in every draw once.
+        Labels whose groups are drawn; rows of other labels are included once in every draw.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
@@ -228,6 +229,6 @@ def cluster_bootstrap_ci(
 
 
 def _expanded(confidence: float, n_groups: int) -> float:
-    """Return the confidence at which percentiles of few groups reach as far as Student's t."""
+    """Return the confidence level at which percentiles of few groups match Student's t."""
     reach = math.sqrt(n_groups / (n_groups - 1)) * critical_value(confidence, n_groups - 1)
     return 1.0 - 2.0 * upper_tail(reach)

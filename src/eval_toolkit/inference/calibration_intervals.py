@@ -1,4 +1,4 @@
-"""Intervals of calibration errors, from labels drawn in the bins; and why differences get none.
+"""Intervals of calibration errors from simulated labels.
 
 The interval is about the error over the bins of the metric. What cancels inside a bin is no part of
 it: a scorer that is too low for one half of a bin and too high for the other has no error there.
@@ -83,7 +83,7 @@ def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
 
 
 def is_calibration_error(metric: Any) -> bool:
-    """Whether a metric, spec or prepared statistic is one of the calibration errors.
+    """Return whether a metric, spec or prepared statistic is a calibration error.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def calibration_interval(
     confidence: float,
     seed: int,
 ) -> tuple[float, float]:
-    """Return the interval of a calibration error over rows that are independent of each other.
+    """Return the interval of a calibration error over independent rows.
 
     Parameters
     ----------
@@ -120,11 +120,11 @@ def calibration_interval(
     data : Columns
         Labels and scores.
     point : float
-        Its value, or that of a debiased form of it; the interval holds it.
+        Value of the error, or of its debiased form; always inside the interval.
     n_draws : int
-        Number of drawn label vectors.
+        Number of simulated label vectors.
     confidence : float
-        Nominal coverage.
+        Confidence level.
     seed : int
         Seed of the draws; the order of the rows does not matter.
 
@@ -152,12 +152,12 @@ def calibration_interval(
 
 
 def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
-    """Return error(B) − error(A) of two calibration errors: an interval, no p-value.
+    """Return error(B) − error(A) of two calibration errors, with an interval but no p-value.
 
     Parameters
     ----------
     a, b : BootstrapCI
-        The errors of A and of B with their intervals.
+        Errors of A and of B with their intervals.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
 
 
 def labels_suffice(plan: Plan) -> bool:
-    """Whether rows are drawn one by one, so that drawn labels show all of the noise."""
+    """Return whether rows are drawn independently, so that simulated labels suffice."""
     return plan.kind in ("rows", "label-stratified")
 
 
@@ -203,7 +203,7 @@ def widened_for_groups(
     n_groups: int,
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the interval that also holds what resamples of whole groups show.
+    """Return the interval widened by the variation of resampled groups.
 
     ``distances`` are those of the resampled fields from the data's, ``samples`` the resampled
     errors; both are stretched from a normal to a Student t quantile with n_groups − 1 degrees of
@@ -222,7 +222,7 @@ def widened_for_groups(
 def _sizes(
     error: CalibrationError, data: Columns, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """Return errors of noise alone, around the data, around the assumed frequencies, by chance."""
+    """Return errors of pure noise around the data and around the assumed frequencies."""
     draw = error.label_draws(data)
     parts: list[list[FloatArray]] = []
     for done in range(0, n_draws, _AT_ONCE):

@@ -1,4 +1,4 @@
-"""Prepared calibration errors: gaps between predicted and observed shares, bin by bin.
+"""Prepared calibration errors: gaps between predicted and observed shares by bin.
 
 All of them are norms of a field of gaps, so a plug-in value is biased upwards: noise has a norm
 too. Resamples add the same bias again, and no percentile of them covers. What holds is the triangle
@@ -37,7 +37,7 @@ __all__ = [
 
 @functools.lru_cache(maxsize=128)
 def _lower_edges(n_bins: int) -> FloatArray:
-    """Return the lower edges of equal-width bins from the top, the last of them open."""
+    """Return the lower edges of equal-width bins from the top; the last bin is open."""
     edges = np.append(np.arange(n_bins - 1, 0, -1) / n_bins, -np.inf)
     edges.flags.writeable = False
     return edges
@@ -60,7 +60,7 @@ def _steps(cumulative: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class DrawnFields:
-    """Fields of gaps under drawn labels: (gaps, draws) each, or (gaps, 1)."""
+    """Gaps under simulated labels, with shape (gaps, draws) or (gaps, 1)."""
 
     observed: FloatArray
     """Gaps of the data."""
@@ -77,7 +77,7 @@ Draw: TypeAlias = Callable[["np.random.Generator", int], DrawnFields]
 
 
 class CalibrationError(Protocol):
-    """A statistic whose interval comes from drawn labels."""
+    """A statistic whose interval is computed from simulated labels."""
 
     @property
     def name(self) -> str:
@@ -86,19 +86,19 @@ class CalibrationError(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What it reads from a block."""
+        """Columns and sums read from a block."""
         ...
 
     def distance(self, block: Block) -> FloatArray:
-        """Return how far each resample's gaps are from the data's."""
+        """Return the distance of each resample's gaps from those of the data."""
         ...
 
     def label_draws(self, data: Columns) -> Draw:
-        """Return a function that draws fields of gaps under other labels."""
+        """Return a function that draws gaps under simulated labels."""
         ...
 
     def size(self, fields: FloatArray) -> FloatArray:
-        """Return the error that each column of gaps amounts to."""
+        """Return the error of each column of gaps."""
         ...
 
 
@@ -111,7 +111,7 @@ _PSEUDO_EACH = 1.0
 def _likely_frequency(
     positives: FloatArray, rows: FloatArray, stated: FloatArray, pseudo: float
 ) -> FloatArray:
-    """Return observed frequencies, drawn towards the stated ones and away from 0 and 1."""
+    """Return observed frequencies, shrunk towards the predicted ones."""
     return (positives + stated + pseudo) / (rows + 1.0 + 2.0 * pseudo)
 
 
@@ -132,14 +132,14 @@ class _Cells:
     """Part of that cell above the end of the bin."""
 
     def binned(self, values: FloatArray) -> FloatArray:
-        """Return the sums over bins of values of cells: (bins, draws) of (cells, draws)."""
+        """Return the sums over bins for values per cell: (bins, draws) from (cells, draws)."""
         above = np.cumsum(values, axis=0) - values
         return _steps(above[self.last] + self.share[:, None] * values[self.last])
 
     def drawn_positives(
         self, frequency: FloatArray, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of each cell, and positives drawn among them: (cells, draws) each."""
+        """Return the rows of each cell, and simulated positives among them: (cells, draws) each."""
         # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
         rows = np.repeat(self.rows[:, None], n_draws, axis=1)
         positives = generator.binomial(rows.astype(np.int64), frequency[:, None])
@@ -165,7 +165,7 @@ _NORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class _BinnedError(ABC):
-    """What errors over equal-width and over equal-mass bins share."""
+    """Base class of errors over equal-width and equal-mass bins."""
 
     n_bins: int = 10
     norm: str = "l1"
@@ -181,12 +181,12 @@ class _BinnedError(ABC):
         """Return the cells of the data."""
 
     def _field_of(self, cells: _Cells, rows: FloatArray, positives: FloatArray) -> FloatArray:
-        """Return the field of gaps of counts per cell: (cells, draws) each."""
+        """Return the gaps for counts per cell: (cells, draws) each."""
         gaps = cells.binned(rows * cells.stated[:, None] - positives)
         return _field(gaps, cells.binned(rows), self.norm)
 
     def label_draws(self, data: Columns) -> Draw:
-        """Return a function that draws fields of gaps under other labels."""
+        """Return a function that draws gaps under simulated labels."""
         cells = self._cells(data)
         pseudo = _PSEUDO_L1 / len(cells.rows) if self.norm == "l1" else _PSEUDO_EACH
         likely = _likely_frequency(cells.positives, cells.rows, cells.stated, pseudo)
@@ -224,7 +224,7 @@ class _BinnedError(ABC):
         return _NORMS[self.norm](self._gaps(block) - here)
 
     def _here(self, data: Columns) -> FloatArray:
-        """Return the field of the data, bins without rows included."""
+        """Return the gaps of the data, including empty bins."""
         cells = self._cells(data)
         return self._field_of(cells, cells.rows[:, None], cells.positives[:, None])
 
@@ -232,11 +232,11 @@ class _BinnedError(ABC):
         return block.once(self, lambda: _field(*self._bins(block), self.norm))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from drawn labels."""
+        """Return None: the interval comes from simulated labels."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Every row counts."""
+        """Return all rows."""
         return (np.ones(data.n, dtype=np.bool_),)
 
 
@@ -279,7 +279,7 @@ class EqualWidthError(_BinnedError):
 
 
 def _cells_between(data: Columns, ends: IntArray, cuts: FloatArray) -> _Cells:
-    """Return the cells that end after so many leading rows, and where ``cuts`` end bins in them."""
+    """Return the cells that end after these row counts, and the positions of ``cuts`` in them."""
     occupied = np.unique(ends[ends > 0])
     starts = np.concatenate([[0], occupied[:-1]])
     rows = (occupied - starts).astype(np.float64)
@@ -304,7 +304,7 @@ _EQUAL_MASS: dict[str, Callable[..., float]] = {
 
 @dataclass(frozen=True)
 class EqualMassError(_BinnedError):
-    """Calibration error over bins of equal mass, which are cut anew in every resample."""
+    """Calibration error over equal-mass bins, which are recomputed in every resample."""
 
     needs: Needs = field(default_factory=Needs, init=False, compare=False)
 
@@ -359,7 +359,7 @@ _NODES = (Term(_to_left_node), Term(_to_right_node))
 
 
 def _pooled_frequency(cells: _Cells) -> FloatArray:
-    """Return likely frequencies of small cells: the stated one plus the gap of its neighbourhood."""
+    """Return smoothed frequencies of small cells, using the gaps of their neighbours."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
         np.bincount(pool, values, _POOLS).astype(np.float64)
@@ -372,7 +372,7 @@ def _pooled_frequency(cells: _Cells) -> FloatArray:
 
 
 def _to_nodes(scores: FloatArray, residuals: FloatArray, n_cells: int) -> FloatArray:
-    """Share columns of residuals, at scores in different cells, between the nodes of a grid."""
+    """Distribute residuals at scores in different cells to the nodes of a grid."""
     cell, left, right = shared_between_nodes(scores[:, None], residuals, n_cells)
     nodes = np.zeros((n_cells + 1, residuals.shape[1]))
     nodes[cell[:, 0]] += left
@@ -382,7 +382,7 @@ def _to_nodes(scores: FloatArray, residuals: FloatArray, n_cells: int) -> FloatA
 
 @dataclass(frozen=True)
 class SmoothError:
-    """`metrics.smooth_ece`: residuals are linear in the counts, so 64 resamples share one grid."""
+    """`metrics.smooth_ece`, evaluated for 64 resamples on one grid."""
 
     name: str = "smooth_ece"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
@@ -417,7 +417,7 @@ class SmoothError:
         return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
 
     def label_draws(self, data: Columns) -> Draw:
-        """Return a function that draws residuals at the nodes of a grid under other labels."""
+        """Return a function that draws residuals on a grid under simulated labels."""
         # The error of noise is about 1 / √n: cells of an eighth of it are fine enough.
         n_cells = min(_MAX_DRAWN_CELLS, 1 << math.ceil(math.log2(8.0 * math.sqrt(data.n))))
         ends = data.leading(_lower_edges(n_cells))
@@ -470,9 +470,9 @@ class SmoothError:
         return np.asarray(nodes / block.size())
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from drawn labels."""
+        """Return None: the interval comes from simulated labels."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Every row counts."""
+        """Return all rows."""
         return (np.ones(data.n, dtype=np.bool_),)

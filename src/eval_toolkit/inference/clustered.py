@@ -19,7 +19,7 @@ __all__ = ["ClusteredOLS", "cluster_robust_se", "ols_cluster"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClusteredOLS(Displayed):
-    """Least-squares coefficients with robust standard errors; the intercept comes first.
+    """Least-squares coefficients with robust standard errors; the intercept is first.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class ClusteredOLS(Displayed):
 def cluster_robust_se(
     values: ArrayLike, groups: ArrayLike, *, groups2: ArrayLike | None = None
 ) -> float:
-    """Cluster-robust standard error of a mean.
+    """Return the cluster-robust standard error of a mean.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def cluster_robust_se(
     groups : array-like of shape (n,)
         Cluster of each unit; units of one cluster may be correlated, clusters may not.
     groups2 : array-like of shape (n,), optional
-        A second key, crossed with the first (prompt template and topic, annotator and item).
+        Second key, crossed with the first (prompt template and topic, annotator and item).
 
     Returns
     -------
@@ -128,10 +128,10 @@ def ols_cluster(
     X : array-like of shape (n,) or (n, k)
         Regressors, without the constant.
     groups, groups2 : array-like of shape (n,), optional
-        Clusters by one key, or by two crossed keys. Without them the errors are White's,
-        robust to unequal variances only.
+        Cluster keys: one, or two crossed ones. Without them the standard errors are White's, robust
+        to unequal variances only.
     add_intercept : bool, default True
-        Put a constant in front of ``X``.
+        Whether to add a constant column before ``X``.
     correction : bool, default True
         Small-sample factor: ``n/(n−k)`` for White (HC1), ``G/(G−1)·(n−1)/(n−k)`` for clusters
         (CR1). False gives HC0 and CR0.
@@ -250,7 +250,7 @@ def _keys(groups: ArrayLike, groups2: ArrayLike | None, n: int) -> list[tuple[In
 def _robust_variance(
     influence: FloatArray, keys: list[tuple[IntArray, int]], *, correction: bool
 ) -> tuple[FloatArray, str]:
-    """Return the variance of each coefficient, and a reason when it is not the one asked for."""
+    """Return the variance of each coefficient, and a reason if it is not the requested one."""
     n, k = influence.shape
     if not keys:
         return (influence**2).sum(axis=0) * (n / (n - k) if correction else 1.0), ""

@@ -1,4 +1,4 @@
-"""What a statistic is: the protocol, a base class, and any function of columns as one.
+"""Statistics of named columns: the protocol, a base class, and a wrapper for functions.
 
 A statistic names the columns it reads. It knows its value on the data (`point`), on a block of
 resamples (`replicate`, NaN where undefined) and, where there is a closed form, with each row left
@@ -43,7 +43,7 @@ class Statistic(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns it reads."""
+        """Names of the columns that are read."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class Statistic(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What it reads from a block."""
+        """Columns and sums read from a block."""
         ...
 
     def point(self, data: Columns) -> float:
@@ -65,7 +65,7 @@ class Statistic(Protocol):
         ...
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the values with each row left out, in any order; None without a closed form."""
+        """Return the leave-one-out values in any order; None without a closed form."""
         ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -74,7 +74,7 @@ class Statistic(Protocol):
 
 
 class ColumnStatistic:
-    """Base class of statistics: a subclass has a ``name``, ``point`` and ``replicate``.
+    """Base class of statistics; subclasses define ``name``, ``point`` and ``replicate``.
 
     Examples
     --------
@@ -103,12 +103,12 @@ class ColumnStatistic:
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Every row counts."""
+        """Return all rows."""
         return (np.ones(data.n, dtype=np.bool_),)
 
 
 def columns_of(statistic: Statistic) -> tuple[str, ...]:
-    """Return the columns that a statistic names; label and score where it names none.
+    """Return the columns of a statistic; by default label and score.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def columns_of(statistic: Statistic) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CallableStatistic:
-    """Any function of columns, evaluated on the rows of each resample."""
+    """A function of columns, called with the rows of each resample."""
 
     function: Callable[..., float]
     bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -153,7 +153,7 @@ class CallableStatistic:
             raise InvalidTypeError(f"{self.name} returned {value!r}; it must be a number") from None
 
     def replicate(self, block: Block) -> FloatArray:
-        """Return one value per resample; a resample on which the function fails is undefined."""
+        """Return one value per resample; resamples on which the function fails are undefined."""
         data = block.view.data
         columns = self._read(data)
         both = self.foreign and "label" in self.columns and 0 < data.n_positive < data.n
@@ -180,7 +180,7 @@ class CallableStatistic:
         return value if math.isfinite(value) else math.nan
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: n calls would cost too much."""
+        """Return None: n calls would be too expensive."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -194,5 +194,5 @@ def _is_one_class(labels: BoolArray) -> bool:
 
 
 def seconds_of(statistic: Statistic) -> float:
-    """Return what a call of a statistic's Python function took; 0.0 where none was made."""
+    """Return the seconds of a call of a statistic's Python function; 0.0 if there was no call."""
     return max(getattr(statistic, "seconds", ()), default=0.0)

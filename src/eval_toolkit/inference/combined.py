@@ -1,4 +1,4 @@
-"""Percentile intervals of combinations: groups in several strata, folds."""
+"""Percentile intervals of combinations: groups in several strata, and folds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -40,16 +40,16 @@ def stratified_cluster_bootstrap_ci(
     executor: Executor | None = None,
     return_samples: bool = False,
 ) -> BootstrapCI:
-    """Percentile interval of a combination of per-stratum metrics, groups drawn in each stratum.
+    """Return a percentile interval of a combination of per-stratum metrics, resampling groups.
 
     Parameters
     ----------
     strata : mapping of key to (y_true, y_score, groups)
-        The data of each stratum.
+        Data of each stratum.
     per_stratum_metric : callable or metric spec
-        A function of (y_true, y_score).
+        Function of (y_true, y_score).
     combine : callable
-        Turns ``{key: value}`` into one number, such as a mean or a gap.
+        Function from ``{key: value}`` to one number, such as a mean or a gap.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
@@ -140,7 +140,7 @@ def _percentile_result(
     n_groups: int,
     return_samples: bool = False,
 ) -> BootstrapCI:
-    """Assemble a percentile interval from replicates that are not the engine's."""
+    """Return a percentile interval from given replicates."""
     defined = samples[np.isfinite(samples)]
     n_undefined = len(samples) - len(defined)
     if n_undefined > MAX_UNDEFINED * len(samples):
@@ -173,7 +173,7 @@ def block_bootstrap_on_folds(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Percentile interval of the mean over folds, drawing folds with replacement.
+    """Return a percentile interval of the mean over folds, drawing folds with replacement.
 
     With few folds this is too narrow; `cv_clt_ci` (t) and `corrected_resampled_t` are not.
 

@@ -1,4 +1,4 @@
-"""Several scorers on one set of draws: a leaderboard with intervals and adjusted p-values."""
+"""Comparison of several scorers on common resamples, with adjusted p-values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ __all__ = ["ScorerComparison", "compare_scorers"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScorerComparison(Displayed):
-    """Several scorers on the same rows: each one's interval, and its difference to a baseline."""
+    """Intervals of several scorers on the same rows, and their differences to a baseline."""
 
     baseline: str
     scorers: dict[str, BootstrapCI]
@@ -76,11 +76,11 @@ def compare_scorers(
     y_true : array-like of shape (n,)
         Labels, 0 or 1.
     scorers : mapping of name to array-like of shape (n,)
-        At least two scorers' scores for the same rows.
+        Scores of at least two scorers for the same rows.
     metric : callable or metric spec
-        A function of (y_true, y_score).
+        Function of (y_true, y_score).
     baseline : str, optional
-        Name of the scorer the others are compared with; the first by default.
+        Name of the baseline; by default the first scorer.
     correction : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values for the number of comparisons.
     n_resamples, confidence, method, seed, rng, groups, executor

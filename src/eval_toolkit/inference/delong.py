@@ -1,4 +1,4 @@
-"""DeLong's variance of the ROC AUC: one scorer, or two on the same rows, in O(n log n)."""
+"""DeLong's variance of the ROC AUC, for one scorer or two on the same rows, in O(n log n)."""
 
 import math
 from dataclasses import dataclass
@@ -72,9 +72,9 @@ def delong_roc_variance(
     y_true : array-like of shape (n,)
         Labels, 0 or 1; at least two of each.
     y_score_a, y_score_b : array-like of shape (n,)
-        Scores of A and B for the same rows; higher means more positive. Scales need not agree.
+        Scores of A and B for the same rows; higher means more positive. The scales may differ.
     confidence : float, default 0.95
-        Two-sided confidence of the interval of the difference.
+        Two-sided confidence level of the interval of the difference.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def delong_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     transform: str = "logit",
 ) -> BootstrapCI:
-    """ROC AUC with DeLong's interval; no resampling.
+    """Return the ROC AUC with DeLong's interval, without resampling.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def delong_ci(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     transform : {"logit", "none"}, default "logit"
         Scale on which the interval is symmetric. The logit keeps it inside (0, 1) and covers
         better near 1; "none" is the interval most packages print, here clipped to [0, 1].
@@ -262,7 +262,7 @@ def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
 def _tied_placements(
     positive: BoolArray, positives_so_far: IntArray, starts: IntArray
 ) -> FloatArray:
-    """Return placements in score order, when rows from one start to the next have equal scores."""
+    """Return placements in score order, given the starts of rows with equal scores."""
     sizes = np.diff(starts, append=len(positive))
     ends = starts + sizes
     positives_through = positives_so_far[ends - 1]
@@ -281,7 +281,7 @@ def _auc(labels: BoolArray, placed: FloatArray, n_positive: int, n_negative: int
 def variance_parts(
     labels: BoolArray, placed: FloatArray, n_positive: int, n_negative: int
 ) -> tuple[float, float]:
-    """Return what the positives and the negatives add to the variance of the AUC.
+    """Return the contributions of positives and negatives to the variance of the AUC.
 
     ``placed`` are the placements of one scorer, or differences of two scorers' placements. The
     placement of a negative counts positives below it where V₀₁ counts those above; the sign does

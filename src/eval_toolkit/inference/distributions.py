@@ -60,7 +60,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def critical_value(confidence: float, df: float | None = None) -> float:
-    """Return the factor of a two-sided interval: normal, or Student t with ``df``."""
+    """Return the critical value of a two-sided interval: normal, or Student's t with ``df``."""
     # The lower tail keeps its digits when the confidence is close to 1.
     tail = (1.0 - confidence) / 2.0
     if df is None:
@@ -92,7 +92,7 @@ def owens_t(h: float, a: float) -> float:
 
 
 def binomial_cdf(n: int, p: float) -> tuple[IntArray, FloatArray]:
-    """Return the numbers of successes that n trials may have, and P(X ≤ k) for each.
+    """Return the possible numbers of successes in n trials, and P(X ≤ k) for each.
 
     Numbers more than ten standard deviations and ten from n p are left out; p is inside (0, 1).
     """
@@ -130,5 +130,5 @@ def logit_interval(point: float, se: float, confidence: float) -> tuple[float, f
 
 
 def negligible(spread: float, scale: float) -> bool:
-    """Return True when a spread is no more than the rounding of values as large as ``scale``."""
+    """Return whether a spread is within the rounding error of values as large as ``scale``."""
     return spread <= 8.0 * float(np.finfo(np.float64).eps) * scale

@@ -1,4 +1,4 @@
-"""How alike texts of different groups are, with an interval over groups."""
+"""Similarity of texts across groups, with an interval over groups."""
 
 import math
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ def probe_similarity(
     n: int = 2,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Mean similarity of two texts of different groups, with its interval over groups.
+    """Return the mean similarity of two texts of different groups, with its interval.
 
     Parameters
     ----------
     texts : sequence of str
-        Such as the probes of a tester.
+        Texts, e.g. the probes of a tester.
     groups : array-like of shape (n_texts,)
-        What each text belongs to, such as its seed prompt. Texts of one group are never compared.
+        Group of each text, e.g. its seed prompt. Texts of one group are never compared.
     n : int, default 2
         Words per n-gram.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def probe_similarity(
 def _between(
     vectors: GramVectors, codes: IntArray, n_groups: int
 ) -> tuple[float, FloatArray | None]:
-    """Return the mean over pairs of different groups, and that without each group in turn."""
+    """Return the mean over pairs of different groups, and that without each group."""
     sizes = np.bincount(codes).astype(np.float64)
     # The sum over a group's texts, gram by gram: its inner products hold all pairs of two groups.
     n_grams = int(vectors.grams.max()) + 1

@@ -1,4 +1,4 @@
-"""The resampling engine: one set of draws for every statistic and every system of a call."""
+"""Resampling engine: common resamples for all statistics and systems of a call."""
 
 import functools
 import math
@@ -39,7 +39,7 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class Problem:
-    """The columns of one or more systems, the statistics of them, the plan and the seed.
+    """Columns of one or more systems, their statistics, the plan and the seed.
 
     Rows of the systems are the same units in the same order, so that one set of draws serves all.
     """
@@ -65,7 +65,7 @@ class Problem:
         plan: Plan,
         seed: int,
     ) -> "Problem":
-        """Return the usual problem: the scores of one or more scorers for the same labels."""
+        """Return the standard problem: scores of one or more scorers for the same labels."""
         data = tuple(Columns.scored(labels, scores) for scores in scorers)
         return cls(data, tuple(statistics), plan, seed)
 
@@ -76,7 +76,7 @@ class Problem:
 
     @functools.cached_property
     def views(self) -> tuple[View, ...]:
-        """One per system."""
+        """Views of the data, one per system."""
         needs = [statistic.needs for statistic in self.statistics]
         # With one system and plain rows the counts can be drawn straight into rank order.
         sequential = (
@@ -101,7 +101,7 @@ class Problem:
         return replace(self, plan=plan)
 
     def in_canonical_order(self) -> "Problem":
-        """Return the problem with its rows ordered by what they hold.
+        """Return the problem with its rows ordered by content.
 
         A resample is drawn by place, so that the order in which rows happen to come would move an
         interval. Rows that agree in everything are interchangeable.
@@ -115,7 +115,7 @@ class Problem:
         return replace(self, data=data, plan=self.plan.reordered(order))
 
     def _canonical_order(self) -> IntArray:
-        """Return the rows by label, then score, ascending; then by what else they differ in."""
+        """Return the row order by label, then score, then other columns, ascending."""
         first, groups = self.data[0], self.plan.unit_of_row
         others = [column for one in reversed(self.data) for column in one.unranked()]
         # Rows of one score may differ in other columns, in another system's score, in their group.
@@ -132,7 +132,7 @@ class Problem:
         return np.lexsort(keys)
 
     def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
-        """Return other statistics of the same data under the same draws."""
+        """Return the problem with other statistics of the same data and draws."""
         return replace(self, statistics=tuple(statistics))
 
     def only(self, scorer: int, row: int) -> "Problem":
@@ -151,7 +151,7 @@ class Problem:
         return out
 
     def draw_order(self) -> dict[str, NDArray[np.int32]]:
-        """Return the order counts are drawn in, where it is not the units' own."""
+        """Return the order in which counts are drawn, if it differs from that of the units."""
         first = self.views[0]
         if not first.in_rank_order:
             return {}
@@ -187,7 +187,7 @@ def replicate(
 
 
 def called(n_rows: int, seconds: float = 0.0) -> float:
-    """Return what a Python function of so many rows costs, in rows of a kernel.
+    """Return the cost of a Python function of this many rows, in kernel rows.
 
     ``seconds`` is what its call on the data took: tasks are cut by it, no number depends on it.
     """
@@ -195,7 +195,7 @@ def called(n_rows: int, seconds: float = 0.0) -> float:
 
 
 def check_executor(executor: Any) -> None:
-    """Raise unless it is None or has a ``map``."""
+    """Raise unless the executor is None or has a ``map`` method."""
     if executor is not None and not hasattr(executor, "map"):
         raise InvalidTypeError(
             f"`executor` must have a `map` as concurrent.futures executors do, got {executor!r}"
@@ -208,19 +208,19 @@ def spread(
     work: float,
     executor: Executor | None,
 ) -> list[_Part]:
-    """Return what ``run`` makes of the blocks, a task of some after the other, in their order.
+    """Return the results of ``run`` for all blocks in order, computed in tasks.
 
     Parameters
     ----------
     run : callable
-        Takes first resamples of blocks. It and what it returns are sent where the executor works.
+        Function of the first resamples of blocks. It and its result are sent to workers.
     firsts : sequence of int
         First resample of every block.
     work : float
-        What a block costs, in rows of a kernel. A task takes 0.1 s or more; where all blocks make
-        one task it is done here, and the executor is not asked.
+        Cost of a block in kernel rows. Tasks take at least 0.1 s; if all blocks make one task, it
+        runs in this process.
     executor : Executor or None
-        Never shut down here.
+        Executor; it is not shut down.
 
     Raises
     ------
@@ -239,14 +239,14 @@ def spread(
     except BrokenExecutor as error:
         raise BrokenExecutor(
             f"a worker died before it was done ({_said(error)}); it may have run out of memory, "
-            "or the metric ended it: try fewer workers, or none"
+            "or the metric may have crashed: use fewer workers, or none"
         ) from error
     except (PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():
             raise
         raise InvalidInputError(
-            f"the metrics cannot be sent to another process ({_said(error)}); use functions of a "
-            "module, or threads"
+            f"the metrics cannot be pickled ({_said(error)}); use functions defined in a module, "
+            "or threads"
         ) from error
 
 
@@ -257,7 +257,7 @@ def _said(error: Exception) -> str:
 def _replicate_blocks(
     problem: Problem, firsts: Iterable[int]
 ) -> tuple[FloatArray, list[list[str]]]:
-    """Return the statistics on some blocks, and what each raised first."""
+    """Return the statistics on some blocks, and the first exception of each."""
     problem = _with_own_failures(problem)
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
@@ -270,7 +270,7 @@ def _replicate_blocks(
 
 
 def _with_own_failures(problem: Problem) -> Problem:
-    """Return the problem with statistics that remember what they raised for this task alone."""
+    """Return the problem with statistics that record their exceptions for this task only."""
     own = tuple(
         replace(one) if isinstance(one, CallableStatistic) else one for one in problem.statistics
     )
@@ -282,7 +282,7 @@ def _with_own_failures(problem: Problem) -> Problem:
 
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
-    """Draw the numbers of rows between thresholds, by class: exact, whatever the number of rows."""
+    """Draw the numbers of rows between thresholds by class, which is exact."""
     data = problem.data[0]
     thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
     tp = np.array([0, *(data.confusion(t).tp for t in thresholds), data.n_positive])

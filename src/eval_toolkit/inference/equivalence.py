@@ -1,4 +1,4 @@
-"""Equivalence and non-inferiority: evidence that a difference is small, not just "not significant"."""
+"""Equivalence and non-inferiority tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _NO_ERROR = "the standard error is zero: no spread was seen, so nothing is shown
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EquivalenceResult(Interval[float]):
-    """Two one-sided tests of whether a difference lies inside the margins.
+    """Result of two one-sided tests of whether a difference lies inside the margins.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class EquivalenceResult(Interval[float]):
 
 @dataclass(frozen=True, slots=True)
 class NonInferiorityResult(Displayed):
-    """A one-sided test of whether B is worse than A by less than the margin.
+    """Result of a one-sided test of whether B is worse than A by less than the margin.
 
     Examples
     --------
@@ -105,18 +105,18 @@ def equivalence_test(
     confidence: float = DEFAULT_CONFIDENCE,
     df: SupportsFloat | None = None,
 ) -> EquivalenceResult:
-    """Two one-sided tests (TOST) from a difference and its standard error.
+    """Test equivalence (TOST) from a difference and its standard error.
 
     Parameters
     ----------
     delta, se : float
         Estimated difference B − A and its standard error.
     margin : float or tuple of float
-        Largest difference that does not matter: m for (−m, m), or a pair around zero.
+        Equivalence margin: m for (−m, m), or a pair around zero.
     confidence : float, default 0.95
         One minus the level of each one-sided test; above 0.5.
     df : float, optional
-        Degrees of freedom of the standard error; None takes the normal distribution.
+        Degrees of freedom of the standard error; by default the normal distribution is used.
 
     Returns
     -------
@@ -169,20 +169,20 @@ def non_inferiority_test(
     df: SupportsFloat | None = None,
     higher_is_better: bool = True,
 ) -> NonInferiorityResult:
-    """Test from a difference and its standard error that B is not worse than A by the margin.
+    """Test non-inferiority from a difference and its standard error.
 
     Parameters
     ----------
     delta, se : float
         Estimated difference B − A and its standard error.
     margin : float
-        Largest loss that is acceptable, positive.
+        Largest acceptable loss, positive.
     confidence : float, default 0.95
         One minus the level of the one-sided test; above 0.5.
     df : float, optional
-        Degrees of freedom of the standard error; None takes the normal distribution.
+        Degrees of freedom of the standard error; by default the normal distribution is used.
     higher_is_better : bool, default True
-        False for errors and losses, where worse means larger.
+        Whether higher values are better; False for errors and losses.
 
     Returns
     -------
@@ -231,14 +231,14 @@ def equivalence_from_paired(
     margin: float | tuple[float, float],
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> EquivalenceResult:
-    """Two one-sided tests from a paired difference.
+    """Test equivalence (TOST) from a paired difference.
 
     Parameters
     ----------
     diff : PairedBootstrapCI
         A paired difference with its interval.
     margin : float or tuple of float
-        Largest difference that does not matter: m for (−m, m), or a pair around zero.
+        Equivalence margin: m for (−m, m), or a pair around zero.
     confidence : float, default 0.95
         One minus the level of each one-sided test; above 0.5.
 
@@ -280,18 +280,18 @@ def non_inferiority_from_paired(
     confidence: float = DEFAULT_CONFIDENCE,
     higher_is_better: bool = True,
 ) -> NonInferiorityResult:
-    """Test from a paired difference that B is not worse than A by the margin.
+    """Test non-inferiority from a paired difference.
 
     Parameters
     ----------
     diff : PairedBootstrapCI
         A paired difference with its interval.
     margin : float
-        Largest loss that is acceptable, positive.
+        Largest acceptable loss, positive.
     confidence : float, default 0.95
         One minus the level of the one-sided test; above 0.5.
     higher_is_better : bool, default True
-        False for errors and losses, where worse means larger.
+        Whether higher values are better; False for errors and losses.
 
     Returns
     -------
@@ -414,7 +414,7 @@ def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def _sides(diff: PairedBootstrapCI) -> tuple[float, float]:
-    """Return what stands for the standard error below and above the difference."""
+    """Return the equivalent of the standard error below and above the difference."""
     z = critical_value(diff.confidence)
     slack = ROUNDING * max(abs(diff.delta), abs(diff.ci_low), abs(diff.ci_high))
     down, up = diff.delta - diff.ci_low, diff.ci_high - diff.delta

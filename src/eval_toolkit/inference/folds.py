@@ -29,7 +29,7 @@ _NO_SPREAD = "zero spread: all folds have the same value"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FoldValues(Displayed):
-    """A metric's value on every fold where it exists, and why not on the others.
+    """Values of a metric on the folds where it is defined, and the reasons on the others.
 
     It behaves as an array of the defined values, so it can be passed on to `cv_clt_ci` and to
     `corrected_resampled_t` as it is.
@@ -78,7 +78,7 @@ class FoldValues(Displayed):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedTResult(Interval[float]):
-    """A mean over folds (or of fold differences) with the corrected resampled t test.
+    """Mean over folds (or of fold differences) with the corrected resampled t test.
 
     Examples
     --------
@@ -116,15 +116,15 @@ class CorrectedTResult(Interval[float]):
 def cv_clt_ci(
     fold_metrics: ArrayLike | FoldValues, *, confidence: float = DEFAULT_CONFIDENCE
 ) -> BootstrapCI:
-    """Student's interval of the mean over K folds.
+    """Return Student's interval of the mean over K folds.
 
     Parameters
     ----------
     fold_metrics : array-like of shape (K,)
-        One value per fold, at least two; a `FoldValues` brings its undefined folds along, which
-        are counted and left out.
+        One value per fold, at least two; undefined folds of a `FoldValues` are counted and left
+        out.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def corrected_resampled_t(
     fold_metrics : array-like of shape (K,)
         One value per (repeated) fold: the difference B − A to compare two models, or a metric.
     n_train, n_test : int
-        Rows in the training and in the test part of a fold.
+        Numbers of training and test rows of a fold.
     null_value : float, default 0.0
         The mean under the null hypothesis.
     confidence : float, default 0.95
@@ -253,7 +253,7 @@ def cross_validate_metric(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> FoldValues:
-    """Evaluate a metric of already-made scores on each of k random folds.
+    """Evaluate a metric of given scores on each of k random folds.
 
     Parameters
     ----------
@@ -267,9 +267,9 @@ def cross_validate_metric(
     k : int, default 5
         Number of folds, from 2 to n.
     stratified : bool, default True
-        Give every fold its share of both classes.
+        Whether each fold has the same share of both classes.
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Two spellings of one argument, at most one of them; 42 when neither is given.
+        Random seed or generator; give at most one of the two. By default 42.
 
     Returns
     -------
@@ -347,7 +347,7 @@ def _fold_values(fold_metrics: ArrayLike | FoldValues) -> FloatArray:
 
 
 def _mean_and_spread(values: FloatArray) -> tuple[float, float, bool]:
-    """Return mean, standard deviation, and whether that is no more than rounding (then zero)."""
+    """Return the mean and the standard deviation, and whether the latter is only rounding error."""
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     flat = negligible(sd, float(np.abs(values).max()))
     return mean, 0.0 if flat else sd, flat

@@ -1,4 +1,4 @@
-"""From bootstrap replicates to an interval: percentile, basic, BCa."""
+"""Percentile, basic and BCa intervals from bootstrap replicates."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NORMAL = NormalDist()
 
 
 def quantiles(samples: FloatArray, levels: Sequence[float]) -> list[float]:
-    """Return quantiles by linear interpolation between order statistics, as numpy's default does.
+    """Return quantiles with linear interpolation between order statistics, like numpy.
 
     One sort and no dispatch: a tenth of ``np.quantile``'s time on a thousand replicates.
 
@@ -52,7 +52,7 @@ def quantiles(samples: FloatArray, levels: Sequence[float]) -> list[float]:
 
 
 def percentile_interval(samples: FloatArray, confidence: float) -> tuple[float, float]:
-    """Return the quantiles of the replicates that enclose ``confidence`` of them.
+    """Return the percentile interval of the replicates.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def percentile_interval(samples: FloatArray, confidence: float) -> tuple[float, 
 
 
 def basic_interval(samples: FloatArray, point: float, confidence: float) -> tuple[float, float]:
-    """Reflect the percentile interval at the estimate; undercovers for bounded metrics.
+    """Return the percentile interval reflected at the estimate; undercovers for bounded metrics.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def basic_interval(samples: FloatArray, point: float, confidence: float) -> tupl
 
 
 def _moments(deviation: FloatArray) -> tuple[float, float]:
-    """Return the sums of squares and of cubes, up to a unit that the acceleration does not have."""
+    """Return sums of squares and cubes, up to a scale that cancels in the acceleration."""
     squared = deviation * deviation
     squares = float(squared.sum())
     if not 1e-180 < squares < 1e180:  # the cubes would vanish, or be infinite
@@ -97,11 +97,11 @@ def bca_interval(
     samples : array of shape (R,)
         Replicates of the statistic.
     point : float
-        Its value on the data.
+        Value on the data.
     left_out : array
-        Its values with each unit (or block of units) left out, for the acceleration.
+        Leave-one-out values (units or blocks of units), for the acceleration.
     confidence : float
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def bca_interval(
 def exact_at_bound(
     point: float, bounds: tuple[float, float], n: int, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the exact interval of an estimate at the end of a unit range, else None.
+    """Return the exact interval of an estimate at a bound of the unit range, else None.
 
     n flawless rows are compatible with a true value as low as tail^(1/n): below that, n successes
     in a row would have a probability under the tail.

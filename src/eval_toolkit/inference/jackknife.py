@@ -13,7 +13,7 @@ __all__ = ["jackknife_logit_ci", "jackknife_se"]
 
 
 def jackknife_se(leave_one_out_values: ArrayLike) -> float:
-    """Jackknife standard error of a statistic.
+    """Return the jackknife standard error of a statistic.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def jackknife_logit_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> BootstrapCI:
-    """Interval of a bounded statistic from its leave-one-out values, symmetric on the logit scale.
+    """Return an interval of a bounded statistic, symmetric on the logit scale, by the jackknife.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def jackknife_logit_ci(
     leave_one_out_values : array-like of shape (n,)
         The statistic without row (or group) 1, 2, …, n.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     bounds : tuple of float, default (0.0, 1.0)
-        The statistic's smallest and largest possible value.
+        Smallest and largest possible value.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Many systems on the same units: ranks with intervals, all comparisons at once, who is best.
+"""Rankings of many systems on the same units, with simultaneous intervals.
 
 Every system was measured on the same units of the same parts (tasks of a suite), and each part
 counts the same. One set of draws serves all systems, so that what they have in common cancels.
@@ -73,35 +73,34 @@ def rank_systems(
     share: bool | None = None,
     **options: Unpack[RankingOptions],
 ) -> Ranking:
-    """Rank systems that were measured on the same units.
+    """Rank systems measured on the same units.
 
     Parameters
     ----------
     parts : sequence or mapping of array-like of shape (units, systems)
-        One array per part (task); each part counts the same.
+        One array per part (task); all parts have equal weights.
     names : sequence of str, optional
-        Names of the systems; "system 1" and so on by default.
+        Names of the systems; by default "system 1" and so on.
     groups : sequence or mapping of array-like, optional
-        Group of each unit, part by part; a group lies within its part.
+        Group of each unit, by part; groups do not extend over parts.
     higher_is_better : bool, default True
-        Whether rank 1 has the largest value.
+        Whether higher values are better.
     bounds : tuple of float
-        Smallest and largest possible value, where known. Intervals of systems stay inside.
+        Smallest and largest possible value, if known. Intervals of systems stay inside.
     share : bool, optional
-        Whether values are 1 for right and 0 for wrong; by default where no others occur.
+        Whether values are 1 (right) and 0 (wrong); by default if no other values occur.
     method : {"bootstrap", "bayes"}, default "bootstrap"
-        See Notes; "bayes" is for right or wrong of independent units, and meant for few of them.
+        See Notes; "bayes" is for binary values of independent units, and intended for few units.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
-        Correction of the pairs' p-values for their number; it decides which of two is better, and
-        so the ranks.
+        Correction of the pairwise p-values, which determine the better system and hence the ranks.
     confidence : float, default 0.95
-        Confidence level of every interval, and of all ranks together where ``adjust`` is "holm",
+        Confidence level of each interval, and of all ranks jointly if ``adjust`` is "holm",
         "hochberg" or "bonferroni".
     n_draws : int, default 4000
-        Resamples (at least 100), or draws from the posterior (at least 2000: their quantiles at
-        the joint level are the intervals).
+        Number of resamples (at least 100) or of posterior draws (at least 2000, as their quantiles
+        at the joint level define the intervals).
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------
@@ -207,7 +206,7 @@ def _standing(system: RankedSystem) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class _Suite:
-    """The parts, each an array of units by systems."""
+    """Parts of the ranking, each an array of units by systems."""
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
@@ -236,11 +235,11 @@ class _Suite:
         for array, label in zip(arrays, labels, strict=True):
             if array.shape[1] != k:
                 raise InvalidInputError(
-                    f"part {label!r} has {array.shape[1]} systems, the first has {k}; leave out "
-                    "systems that do not have every part, or parts that not every system has"
+                    f"part {label!r} has {array.shape[1]} systems, the first has {k}; drop "
+                    "systems without all parts, or parts without all systems"
                 )
         if k < 2:
-            raise InvalidInputError("there is one system; a ranking needs at least two")
+            raise InvalidInputError("there is only one system; a ranking needs at least two")
         called = tuple(names) if names is not None else tuple(f"system {i + 1}" for i in range(k))
         if len(called) != k or len(set(called)) != k:
             raise InvalidInputError(f"`names` must hold {k} different names, got {called!r}")
@@ -271,7 +270,7 @@ class _Suite:
         return all(len(np.unique(part)) == len(part) for part in self.groups)
 
     def draws(self, n_draws: int, seed: int) -> FloatArray:
-        """Return the systems' values on resamples: groups drawn within parts, once for all."""
+        """Return the systems' values on joint resamples; groups are drawn within parts."""
         total = np.zeros((n_draws, len(self.names)))
         for label, part, group in zip(self.labels, self.parts, self.groups, strict=True):
             own = derive_seed(seed, "leaderboard", label)
@@ -283,8 +282,8 @@ class _Suite:
         """Return draws of the systems' rates from their posterior."""
         if not self.is_binary or not self.is_independent:
             raise InvalidInputError(
-                "`method` is 'bayes', which is for right or wrong (0 or 1) of independent units; "
-                "use 'bootstrap'"
+                "`method` is 'bayes', which needs binary values of independent units; use "
+                "'bootstrap'"
             )
         total = np.zeros((n_draws, len(self.names)))
         for label, part in zip(self.labels, self.parts, strict=True):
@@ -299,7 +298,7 @@ class _Suite:
         return total / len(self.parts)
 
     def _prior(self, n_draws: int, generator: "np.random.Generator") -> FloatArray:
-        """Return rates drawn from the prior: sticks of a Dirichlet process of mass 2."""
+        """Return rates drawn from the prior, a stick-breaking Dirichlet process of mass 2."""
         breaks = generator.beta(1.0, 2.0, size=(n_draws, _STICKS))
         left = np.cumprod(1.0 - breaks, axis=1)
         sticks = breaks * np.column_stack([np.ones(n_draws), left[:, :-1]])
@@ -313,7 +312,7 @@ class _Suite:
 def _pattern_draws(
     part: FloatArray, group: NDArray[Any], n_draws: int, seed: int
 ) -> FloatArray | None:
-    """Return means on resamples of independent units that have few patterns of values.
+    """Return means on resamples of independent units with few distinct patterns of values.
 
     How often each pattern is drawn is all that matters, and far fewer numbers than units.
     """
@@ -328,7 +327,7 @@ def _pattern_draws(
 
 
 def _group_draws(part: FloatArray, group: NDArray[Any], n_draws: int, seed: int) -> FloatArray:
-    """Return means on resamples of groups: sums over units per unit drawn."""
+    """Return means on resamples of groups."""
     plan = groups_plan(group)
     codes = np.asarray(plan.unit_of_row)
     sums = np.stack([np.bincount(codes, column) for column in part.T], axis=1)
@@ -352,8 +351,8 @@ def _matrix(part: Any, label: str) -> FloatArray:
     if not np.isfinite(array).all():
         unit, system = np.argwhere(~np.isfinite(array))[0].tolist()
         raise InvalidInputError(
-            f"part {label!r} has {array[unit, system]} for unit {unit}, system {system}; leave out "
-            "units that not every system has"
+            f"part {label!r} has {array[unit, system]} for unit {unit}, system {system}; drop "
+            "units that are missing for a system"
         )
     return array
 
@@ -375,7 +374,7 @@ def _groups(
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Intervals of systems and pairs at any level: closed forms, or quantiles of a posterior."""
+    """Intervals of systems and pairs at any level: closed forms or posterior quantiles."""
 
     suite: _Suite
     posterior: FloatArray | None
@@ -422,7 +421,7 @@ class _Bounds:
             return None
 
     def pair(self, i: int, j: int, level: float) -> "_Pair":
-        """Return the difference of two systems, without what the number of pairs does to it."""
+        """Return the difference of two systems, without correction for the number of pairs."""
         delta = float(self.suite.values[i] - self.suite.values[j])
         if abs(delta) <= ROUNDING * float(np.abs(self.suite.values[[i, j]]).max()):
             delta = 0.0
@@ -464,19 +463,19 @@ class _Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair(PairedMacro):
-    """A difference with interval and p-value, and what correction makes of the latter."""
+    """A difference with its interval and its p-values."""
 
     p_adjusted: float | None = None
 
     def decided(self, level: float, sign: float) -> tuple[bool, bool]:
-        """Return whether the first is better, and whether the second is."""
+        """Return whether the first system is better, and whether the second is."""
         if self.p_adjusted is None or self.p_adjusted > round(1.0 - level, 12):
             return False, False
         return self.delta * sign > 0.0, self.delta * sign < 0.0
 
 
 def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
-    """Return pairs with p-values corrected for the number of those that were tested."""
+    """Return pairs with p-values corrected for the number of tested pairs."""
     tested = [pair.p_value for pair in pairs if pair.p_value is not None]
     adjusted = iter(correct_p_values(np.array(tested), method=adjust).tolist() if tested else [])
     return [
@@ -485,7 +484,7 @@ def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
 
 
 def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
-    """Return the level of single intervals at which all of them hold together."""
+    """Return the level of single intervals that makes them jointly valid."""
     spread = deviations.std(axis=0)
     moving = spread > ROUNDING * size
     if not moving.any():
@@ -496,7 +495,7 @@ def _joint_level(deviations: FloatArray, confidence: float, size: float) -> floa
 
 
 def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
-    """Return rank and its bounds; ``beaten[j, i]`` says that i is better than j."""
+    """Return the rank and its bounds; ``beaten[j, i]`` states that i is better than j."""
     values = suite.values * suite.sign
     k = len(values)
     return [
@@ -510,7 +509,7 @@ def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
 
 
 def _shares(values: FloatArray) -> FloatArray:
-    """Return in which share of the rows each column is the largest; equal ones share a row."""
+    """Return the share of rows in which each column is the largest; ties are shared."""
     top = values >= values.max(axis=1, keepdims=True) - ROUNDING
     return np.asarray((top / top.sum(axis=1, keepdims=True)).mean(axis=0))
 
@@ -518,7 +517,7 @@ def _shares(values: FloatArray) -> FloatArray:
 def _told(
     suite: _Suite, draws: FloatArray, i: int, j: int, pair: _Pair, level: float
 ) -> SystemPair:
-    """Return a pair with the better of the two first."""
+    """Return a pair with the better system first."""
     first, second = pair.decided(level, suite.sign)
     better = suite.names[i] if first else suite.names[j] if second else None
     low, high, delta = pair.low, pair.high, pair.delta

@@ -1,4 +1,4 @@
-"""The mean over parts, each counting the same: subjects of a benchmark, languages, sources."""
+"""Macro averages: means over equally weighted parts such as subjects or languages."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ __all__ = ["MacroMean", "macro_mean"]
 
 @dataclass(frozen=True, slots=True)
 class MacroMean(Displayed):
-    """The mean of the parts' means, with its standard error and interval.
+    """Mean of the parts' means, with its standard error and interval.
 
     Examples
     --------
@@ -63,16 +63,16 @@ def macro_mean(
     groups: Sequence[ArrayLike] | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MacroMean:
-    """Average the means of parts, each part counting the same, with the right standard error.
+    """Average the means of equally weighted parts, with the standard error.
 
     Parameters
     ----------
     parts : sequence of array-like
-        The units' values, part by part; none empty.
+        Values of the units, by part; no part may be empty.
     groups : sequence of array-like, optional
-        Groups of the units, part by part; a group may reach across parts.
+        Groups of the units, by part; a group may extend over parts.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def macro_mean(
 def _codes(
     values: Sequence[FloatArray], groups: Sequence[ArrayLike] | None
 ) -> tuple[list[IntArray], int]:
-    """Return the number of every unit's group, part by part; units without groups are alone."""
+    """Return the group number of every unit, by part; units without groups are independent."""
     ends = np.cumsum([len(part) for part in values])
     if groups is None:
         codes = np.arange(ends[-1])
@@ -152,7 +152,7 @@ def _codes(
 def _variance(
     values: Sequence[FloatArray], codes: Sequence[IntArray], n_groups: int
 ) -> tuple[float | None, float, str]:
-    """Return the variance of the macro mean, its degrees of freedom and a remark.
+    """Return the variance of the macro mean, its degrees of freedom and a note.
 
     Each group contributes the sum of its units' deviations over n times the number of parts; within
     a part these are scaled by C / (C − 1) groups, as the cluster-robust estimator does.
@@ -185,10 +185,10 @@ def _variance(
 
 
 def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:
-    """Return the variance where every part is one unit or group: from their differences."""
+    """Return the variance if every part is a single unit or group, from their differences."""
     n_parts = len(values)
     if n_parts < 2 or n_groups < n_parts:
-        return None, 0.0, "no part has two independent units, so the spread is not known"
+        return None, 0.0, "no part has two independent units, so the spread is unknown"
     means = np.array([part.mean() for part in values])
     reason = "every part is one unit; the spread is that between parts"
     return float(means.var(ddof=1)) / n_parts, float(n_parts - 1), reason

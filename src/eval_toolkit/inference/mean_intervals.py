@@ -1,4 +1,4 @@
-"""The default interval of a mean: shares, bounded columns and numbers, in groups or not.
+"""Default intervals of means: shares, bounded columns and numbers, with or without groups.
 
 Every mean in the library gets its interval here, so that the same column has one interval wherever
 it is shown. docs/adr/0018 states the formulas, their sources and what else was tried.
@@ -49,7 +49,7 @@ _Pivot = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class MeanPivot:
-    """A mean, with the statistic whose Student quantiles are its interval.
+    """A mean with the pivotal statistic of its interval.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class MeanPivot:
         )
 
     def p_value(self, null: float = 0.0) -> float:
-        """Return the two-sided p-value of a mean; below 1 − confidence where outside the ends."""
+        """Return the two-sided p-value of a hypothetical mean, consistent with the interval."""
         return min(1.0, 2.0 * upper_tail(abs(self.pivot(null)), self.df))
 
 
@@ -96,20 +96,20 @@ def mean_interval(
     share: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return the interval of a mean that is the default of every scorecard.
+    """Return the default interval of a mean, as used by scorecards.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         One number per unit.
     groups : array-like of shape (n,), optional
-        Units that are not independent share a group.
+        Group of each unit; units of one group are not independent.
     bounds : tuple of float
-        Smallest and largest possible value, where known.
+        Smallest and largest possible value, if known.
     share : bool, default False
-        Whether the values say yes or no: 0 and 1, and nothing else is possible.
+        Whether the values are binary: 0 and 1, with no other possible value.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -177,18 +177,18 @@ def mean_interval(
 def share_ends(
     values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
 ) -> tuple[float, float]:
-    """Return the ends of a share of 0/1 values, with groups of as many units as these are worth.
+    """Return the interval of a share of 0/1 values, with the effective number of units.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        0 and 1.
+        Values 0 and 1.
     codes : ndarray of int, optional
-        Group of each unit, numbered from 0; None where units are independent.
+        Group of each unit, numbered from 0; None if units are independent.
     n_groups : int
-        Number of groups, at least two where ``codes`` are given.
+        Number of groups, at least two if ``codes`` are given.
     confidence : float
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def _goes_with_size(found: MeanVariance) -> bool:
 def share_worth(
     values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
 ) -> tuple[float, float]:
-    """Return how many independent units 0/1 values are worth, for the lower and the upper end.
+    """Return the effective number of independent 0/1 values, for the lower and the upper end.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def mean_pivot(
     groups: ArrayLike | None = None,
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> MeanPivot:
-    """Return the statistic that intervals and tests of a mean of numbers are made from.
+    """Return the pivotal statistic for intervals and tests of a mean of numbers.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def mean_pivot(
 
 
 def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """Return the groups' codes and number; no codes where every unit is a group of its own."""
+    """Return the groups' codes and number; no codes if every unit is its own group."""
     if groups is None:
         return None, n
     codes, n_groups = validation.group_codes(groups, n)
@@ -365,7 +365,7 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 
 
 def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
-    """Return the variance of the mean; of single units where groups vary no more than units do.
+    """Return the variance of the mean; that of independent units if groups add no variance.
 
     Groups that are more alike than chance makes them say nothing about the shape of the mean's
     distribution. Their degrees of freedom stay.
@@ -395,7 +395,7 @@ def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
 
 
 def _design_effect(found: MeanVariance, bound: float) -> float:
-    """Return the variance of the mean over that of independent units, at least 1.
+    """Return the design effect, at least 1.
 
     A small part of an average group is added at the bound, to both variances: what has not been
     seen may well come in groups.
@@ -418,8 +418,8 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     """
     if found.df + 1.0 < MIN_NUMBERS:
         raise UndefinedMetricError(
-            f"no interval: {found.df + 1.0:.2g} effective units; values whose bounds are not known "
-            f"need at least {MIN_NUMBERS}"
+            f"no interval: {found.df + 1.0:.2g} effective units; values without known bounds need "
+            f"at least {MIN_NUMBERS}"
         )
     se = math.sqrt(found.variance)
     residual = found.totals - found.sizes * found.mean
@@ -431,8 +431,8 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
         skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
-            f"no interval: one of {len(residual)} values or groups carries nearly all of the spread; "
-            "declare the bounds of the column, or collect more"
+            f"no interval: one of {len(residual)} values or groups carries nearly all of the "
+            "spread; declare the bounds of the column, or collect more values"
         )
     n = len(residual)
     small = math.sqrt(n * (n - 1)) / (n - 2)
@@ -459,7 +459,7 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
 
 
 def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
-    """Return the statistic of values in [0, 1] that counts one pseudo-value at the bound.
+    """Return the statistic of values in [0, 1] with one pseudo-value at the bound.
 
     The mean of the groups and of a pseudo-group at the bound, each weighted by an exponential
     variable (a gamma variable of shape ½ to 1 for the pseudo-group), lies beyond a hypothetical
@@ -524,7 +524,7 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _root(function: _Pivot, inner: float, outer: float, near: float) -> float:
-    """Return where a function changes sign from − at ``inner`` to + at ``outer``, by false position.
+    """Return the root of a function that changes sign between ``inner`` and ``outer``.
 
     With Illinois' halving; scipy.optimize has the same, but takes half a second to import. The
     change is looked for before ``near`` first, where the function is no steeper than need be.

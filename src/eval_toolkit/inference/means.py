@@ -1,4 +1,4 @@
-"""Means with standard errors: one set of values, or two on the same units, clustered or not."""
+"""Means with standard errors, of one set of values or of paired differences."""
 
 import math
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class MeanSE(Displayed):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairedMeanResult(Interval[float | None]):
-    """The mean difference B − A on the same units, with its test and interval.
+    """Mean difference B − A on the same units, with its test and interval.
 
     Examples
     --------
@@ -93,14 +93,14 @@ class PairedMeanResult(Interval[float | None]):
 
 
 def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
-    """Mean of 0/1 or real values with its standard error, cluster-robust when units come in groups.
+    """Return the mean of values with its standard error, cluster-robust for grouped units.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         One number per unit (average repeated attempts at a unit first).
     groups : array-like of shape (n,), optional
-        Units that are not independent: questions on one passage, translations of one item.
+        Group of each unit: questions on one passage, translations of one item.
 
     Returns
     -------
@@ -154,17 +154,17 @@ def t_interval(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Student's interval of a mean; no resampling.
+    """Return Student's interval of a mean, without resampling.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         One number per unit.
     groups : array-like of shape (n,), optional
-        Clusters. The interval is then that of `mean_interval`, which knows how few clusters, of
-        how unequal sizes, there are; values of 0 and 1 alone are taken for a share.
+        Cluster of each unit. The interval is then that of `mean_interval`, which accounts for few
+        and unequal clusters; values that are all 0 or 1 are treated as a share.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -214,21 +214,21 @@ def paired_mean_diff(
     share: bool | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMeanResult:
-    """Compare two means on the same units, B − A, by the interval of their mean difference.
+    """Compare two means on the same units by the interval of their difference B − A.
 
     Parameters
     ----------
     a, b : array-like of shape (n,)
         Values of A and B for the same units in the same order, 0/1 or real.
     groups : array-like of shape (n,), optional
-        Clusters of units that are not independent.
+        Cluster of each unit; units of one cluster are not independent.
     bounds : tuple of float
-        Smallest and largest possible value of A and of B, where known.
+        Smallest and largest possible value of A and of B, if known.
     share : bool, optional
-        Whether values are 1 for yes and 0 for no. By default values of 0 and 1 alone, both of which
-        occur, are, unless the bounds are those of another scale.
+        Whether values are 1 for yes and 0 for no. By default True if both 0 and 1 and no others
+        occur, unless ``bounds`` are those of another scale.
     confidence : float, default 0.95
-        Two-sided confidence of the interval of the difference.
+        Two-sided confidence level of the interval of the difference.
 
     Returns
     -------
@@ -306,7 +306,7 @@ _Found = tuple[float, float, float, str]
 def _as_share(
     values: FloatArray, share: bool | None, bounds: tuple[float, float]
 ) -> tuple[bool, tuple[float, float]]:
-    """Return whether values are yes or no, and their bounds."""
+    """Return whether values are binary, and their bounds."""
     if share is None:
         share = bounds in (UNBOUNDED, (0.0, 1.0)) and _yes_and_no(values)
     elif share and not np.isin(values, (0.0, 1.0)).all():
@@ -348,7 +348,7 @@ def _at_least_two(values: FloatArray, name: str) -> FloatArray:
 
 
 def _yes_and_no(values: FloatArray) -> bool:
-    """Return whether values are 0 and 1 alone, and both occur."""
+    """Return whether values are 0 and 1 only, and both occur."""
     return bool(np.isin(values, (0.0, 1.0)).all()) and float(np.ptp(values)) == 1.0
 
 

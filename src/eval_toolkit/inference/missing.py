@@ -1,4 +1,4 @@
-"""What is known of a mean when some outcomes are missing, and nothing is assumed about them."""
+"""Bounds of a mean with missing outcomes, without assumptions about them."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _ADDED = 2
 
 @dataclass(frozen=True, slots=True)
 class MissingBounds(Displayed):
-    """Where a mean can lie, whatever the missing outcomes would have been.
+    """Range of a mean over all possible values of the missing outcomes.
 
     Examples
     --------
@@ -82,18 +82,19 @@ def missing_bounds(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound the mean of bounded values of which some are missing, for any reason.
+    """Bound the mean of bounded values, some of which are missing for any reason.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        The outcomes that are there, one per unit.
+        Observed outcomes, one per unit.
     n_missing : int
-        How many are not.
+        Number of missing outcomes.
     bounds : tuple of float, default (0, 1)
         Smallest and largest possible value.
     groups : array-like of shape (n,), optional
-        Units that are not independent. Missing ones count as groups of their own.
+        Group of each unit; units of one group are not independent. Missing ones count as separate
+        groups.
     confidence : float, default 0.95
         Confidence level of the interval.
 
@@ -148,12 +149,12 @@ def bounded_mean(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound a mean of values each of which is known to lie between two.
+    """Bound a mean of values that are each known up to an interval.
 
     Parameters
     ----------
     low, high : array-like of shape (n,)
-        The smallest and the largest that each unit's value can be; equal where it is known.
+        Smallest and largest possible value of each unit; equal if the value is known.
     bounds, groups, confidence
         As in `missing_bounds`.
 
@@ -205,12 +206,12 @@ def bounded_macro_mean(
     groups: Sequence[ArrayLike] | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound the mean over parts, each counting the same, of values that lie between two.
+    """Bound the mean over equally weighted parts of values known up to intervals.
 
     Parameters
     ----------
     low, high : sequence of array-like
-        As in `bounded_mean`, part by part.
+        See `bounded_mean`, by part.
     bounds, confidence
         As in `missing_bounds`.
     groups : sequence of array-like, optional
@@ -254,8 +255,7 @@ def bounded_macro_mean(
 def _check(values: FloatArray, lost: int, bottom: float, top: float) -> None:
     if not (math.isfinite(bottom) and math.isfinite(top) and bottom < top):
         raise InvalidInputError(
-            f"`bounds` is {(bottom, top)}; without a smallest and a largest value nothing is known "
-            "of what is missing"
+            f"`bounds` is {(bottom, top)}; both bounds must be finite to bound missing values"
         )
     if len(values) + lost == 0:
         raise InvalidInputError("`values` is empty and nothing is missing; there are no units")
@@ -299,7 +299,7 @@ def _student_ends(
 
 
 def _padded(values: FloatArray, groups: ArrayLike | None, bounds: tuple[float, float]) -> MeanSE:
-    """Return the mean with two units, or groups of the usual size, added at either bound."""
+    """Return the mean with two units, or groups of typical size, added at a bound."""
     if groups is None:
         return mean_se(np.concatenate([values, np.repeat(bounds, _ADDED)]))
     codes, n_groups = validation.group_codes(groups, len(values))

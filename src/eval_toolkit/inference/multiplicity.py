@@ -1,4 +1,4 @@
-"""Adjusted p-values for many tests at once: family-wise error or false discovery rate."""
+"""Adjustment of p-values for multiple tests: family-wise error or false discovery rate."""
 
 from typing import Literal, TypeAlias
 
@@ -17,14 +17,14 @@ _METHODS = ("bh", "by", "holm", "hochberg", "bonferroni", "none")
 
 
 def correct_p_values(p: ArrayLike, *, method: CorrectionMethod = "bh") -> FloatArray:
-    """Adjust p-values for the number of tests, so that each may be compared with the level itself.
+    """Adjust p-values for the number of tests, so that each can be compared with the level.
 
     Parameters
     ----------
     p : array-like of shape (m,)
         P-values of the m tests.
     method : {"bh", "by", "holm", "hochberg", "bonferroni", "none"}, default "bh"
-        See Notes.
+        Method of adjustment; see Notes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Paired comparisons: the same resamples for both scorers, so that differences are honest."""
+"""Paired comparisons of two scorers on common resamples."""
 
 import functools
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def paired_result(
     confidence: float,
     method: str,
 ) -> PairedBootstrapCI:
-    """Assemble a percentile interval of B − A from replicates, undefined ones left out.
+    """Return a percentile interval of B − A from replicates, without undefined ones.
 
     Where A and B are equal up to the rounding of their values, the difference is zero.
     """
@@ -131,7 +131,7 @@ def paired_bootstrap_diff(
     plan: Plan | None = None,
     **resampling: Unpack[Resampling],
 ) -> PairedBootstrapCI:
-    """Difference metric(B) − metric(A) of two scorers on the same rows, with interval and p-value.
+    """Return metric(B) − metric(A) on the same rows, with interval and p-value.
 
     Parameters
     ----------
@@ -140,10 +140,10 @@ def paired_bootstrap_diff(
     y_score_a, y_score_b : array-like of shape (n,)
         Scores of A and of B for the same rows.
     metric : callable or metric spec
-        A function of (y_true, y_score).
+        Function of (y_true, y_score).
     method : {"percentile"}, optional
-        Quantiles of the bootstrapped differences, except of calibration errors. By default the interval that holds with few rows
-        of a class and near the ends of the metric's range; see Notes.
+        Quantiles of bootstrapped differences (not for calibration errors). By default an interval
+        that is valid with few rows of a class and near the bounds of the metric; see Notes.
     n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
 
@@ -219,7 +219,7 @@ def paired_bootstrap_diff(
 
 
 def is_made_of_draws(statistic: Statistic) -> bool:
-    """Return whether the default interval of a difference needs resamples: MOVER's correlation does.
+    """Return whether the default interval of a difference needs resamples.
 
     Shares of the same rows (Tango) and means of row values need none.
     """
@@ -231,7 +231,7 @@ def is_made_of_draws(statistic: Statistic) -> bool:
 def shared_draws(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[Problem, FloatArray]:
-    """Return each scorer's replicates; stratified by label where too many lack a value.
+    """Return each scorer's replicates; stratified by label if too many are undefined.
 
     Differences need resamples on which every scorer has a value. Of too few units there are none.
     """
@@ -261,18 +261,18 @@ def paired_bootstrap_ece_diff(
     n_bins: int = 10,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Difference of a calibration error, ``ece_fn(y_true, y_score, n_bins)``, without a test.
+    """Return the difference of a calibration error with its interval, without a test.
 
     Parameters
     ----------
     y_true, y_score_a, y_score_b : array-like of shape (n,)
         Labels, and the probabilities of A and B.
     ece_fn : callable
-        One of the calibration errors, or any function with their signature.
+        A calibration error of this package, or a function ``ece_fn(y_true, y_score, n_bins)``.
     n_resamples, confidence, seed, rng, executor
         As in `paired_bootstrap_diff`.
     n_bins : int, default 10
-        Passed on to ``ece_fn``.
+        Number of bins, passed to ``ece_fn``.
 
     Returns
     -------
@@ -327,7 +327,7 @@ def paired_bootstrap_ece_diff(
 def untested_difference(
     problem: Problem, *, n_resamples: int, confidence: float, executor: Executor | None
 ) -> PairedBootstrapCI:
-    """Return B − A of the only statistic, a calibration error, under any plan; no p-value."""
+    """Return B − A of a calibration error under any plan, without p-value."""
     intervals = []
     for (cell,) in bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method=None, executor=executor
@@ -362,7 +362,7 @@ def paired_mde(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> MDEEstimate:
-    """Smallest true difference that a paired comparison of this size would usually detect.
+    """Return the smallest true difference that a paired comparison of this size can detect.
 
     Parameters
     ----------
@@ -371,7 +371,7 @@ def paired_mde(
     alpha : float, default 0.05
         Two-sided significance level.
     power : float, default 0.8
-        Probability of detecting it.
+        Probability of detection.
     n_resamples, seed, rng, executor
         As in `paired_bootstrap_diff`.
 

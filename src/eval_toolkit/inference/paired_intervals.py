@@ -1,4 +1,4 @@
-"""Intervals and p-values of a difference on the same rows: one rule for every kind of metric.
+"""Intervals and p-values of paired differences, for every kind of metric.
 
 A share is a paired share (Tango), a mean of row values the mean of their differences, and anything
 else the difference of two estimates with an interval each, put together with their correlation
@@ -49,7 +49,7 @@ _CARRIERS_ON_TOP = 4.0
 
 
 def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> tuple[float, float]:
-    """Interval of B − A from the interval of each, by the method of variance estimates recovery.
+    """Return an interval of B − A from the intervals of both (MOVER).
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def _combined(first: float, second: float, correlation: float) -> float:
 def p_of_interval(
     delta: float, low: float, high: float, confidence: float, df: float | None = None
 ) -> float:
-    """Two-sided p-value of "no difference" that agrees with an interval.
+    """Return the two-sided p-value of "no difference" that matches an interval.
 
     Parameters
     ----------
     delta, low, high, confidence : float
-        The difference and its interval.
+        Difference with its interval.
     df : float, optional
-        Degrees of freedom of the interval; None for the normal distribution.
+        Degrees of freedom of the interval; by default the normal distribution.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidenc
 
 
 def _unseen(problem: Problem, confidence: float) -> float:
-    """Return how far rows of a kind that no draw shows may move a difference of rank metrics.
+    """Return the possible effect of rows that no resample contains on a rank metric difference.
 
     Where none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score
     interval at 0 of n. A positive that fails is below all negatives, a negative above all
@@ -279,7 +279,7 @@ def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Fo
 def _of_losses(
     problem: Problem, statistic: ColumnMean, differences: FloatArray, confidence: float
 ) -> _Found:
-    """Return the interval of a mean difference of losses, most of which a few rows may carry.
+    """Return the interval of a mean difference of losses, which few rows may dominate.
 
     A difference may be as large as a loss that either scorer has, or would have with the other
     label. The degrees of freedom are those of a mean over two classes whose shares are estimated
@@ -330,7 +330,7 @@ def _of_shares(problem: Problem, statistic: AtThreshold, confidence: float) -> _
 def paired_shares(
     a: FloatArray, b: FloatArray, *, groups: NDArray[Any] | None, confidence: float
 ) -> _Found:
-    """Return interval, p-value and method of a difference of paired shares, in groups or not.
+    """Return the interval, p-value and method of a paired difference of shares.
 
     Raises
     ------

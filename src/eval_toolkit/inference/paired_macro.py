@@ -1,4 +1,4 @@
-"""Differences of means over parts that count the same, on the same units."""
+"""Paired differences of macro averages."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +20,7 @@ __all__ = ["PairedMacro", "paired_macro_diff"]
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class PairedMacro(Interval[float | None]):
-    """The mean over parts of differences B − A, with interval and p-value."""
+    """Macro average of differences B − A, with interval and p-value."""
 
     ci_low: float | None
     """None where there is no interval; ``reason`` says why."""
@@ -39,18 +39,18 @@ def paired_macro_diff(
     share: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMacro:
-    """Compare two means over parts on the same units, B − A.
+    """Compare two macro averages on the same units, B − A.
 
     Parameters
     ----------
     a, b : sequence of ndarray
-        Values of A and B for the same units, part by part.
+        Values of A and B for the same units, by part.
     groups : sequence of ndarray, optional
-        Groups of the units, part by part; a group may reach across parts.
+        Groups of the units, by part; a group may extend over parts.
     share : bool, default False
-        Whether values are 1 for yes and 0 for no.
+        Whether values are binary.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------

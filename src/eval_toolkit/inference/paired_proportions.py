@@ -1,4 +1,4 @@
-"""Intervals for a difference of two proportions on the same units: pass rates of two systems.
+"""Intervals of a difference of two proportions on the same units.
 
 Only units on which the systems differ move the difference. Where they are few, or all point one
 way, the spread of the differences says too little: with none it is 0, and certainty is claimed
@@ -31,16 +31,16 @@ def tango_interval(
     *,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Tango's score interval of the difference of two proportions on the same units, B − A.
+    """Return Tango's score interval of a paired difference of proportions, B − A.
 
     Parameters
     ----------
     n_01, n_10 : int
-        Units right under B alone, and under A alone.
+        Number of units that only B, and only A, gets right.
     n : int
-        All units, also those on which A and B agree; they must be independent.
+        Number of all units, including those on which A and B agree; they must be independent.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -93,14 +93,14 @@ def tango_interval(
 def paired_share(
     hits_a: BoolArray, hits_b: BoolArray, confidence: float
 ) -> tuple[float, float, float]:
-    """Return Tango's interval of the difference of two paired shares, and its p-value.
+    """Return Tango's interval of a paired difference of shares, and its p-value.
 
     Parameters
     ----------
     hits_a, hits_b : array of bool
         Successes of A and B on the same independent units.
     confidence : float
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -130,14 +130,14 @@ def paired_share(
 def paired_macro_interval(
     parts: Sequence[tuple[int, int, int]], *, confidence: float = DEFAULT_CONFIDENCE
 ) -> BootstrapCI:
-    """Interval of the mean over parts of paired differences of proportions, each counting the same.
+    """Return the interval of a macro average of paired differences of proportions.
 
     Parameters
     ----------
     parts : sequence of tuple of three int
         ``(n_01, n_10, n)`` of each part, as in `tango_interval`.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def _counts(n_01: SupportsIndex, n_10: SupportsIndex, n: SupportsIndex) -> tuple
 
 
 def _lower_bound(gained: int, lost: int, n: int, z: float) -> float:
-    """Return the smallest difference that the score test does not reject, by bisection."""
+    """Return the smallest difference not rejected by the score test, by bisection."""
     low, high = -1.0, (gained - lost) / n
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
@@ -220,7 +220,7 @@ def _lower_bound(gained: int, lost: int, n: int, z: float) -> float:
 
 
 def _score_variance(gained: int, lost: int, n: int, delta: float) -> float:
-    """Return the variance of ``gained − lost`` where their difference is ``delta`` times n.
+    """Return the variance of ``gained − lost`` if the difference is ``delta`` times n.
 
     The share q of units lost solves 2n q² + b q − lost Δ (1 − Δ) = 0, its likelihood equation.
     """

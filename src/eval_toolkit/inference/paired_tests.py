@@ -1,4 +1,4 @@
-"""Tests of "no difference" between two systems on the same units: McNemar and sign flips."""
+"""Paired tests of "no difference": McNemar's test and sign flips."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ _CHUNK_CELLS = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class McNemarResult(Displayed):
-    """McNemar's test of whether A and B are right equally often.
+    """Result of McNemar's test of equal accuracy.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class McNemarResult(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class SignFlipResult(Displayed):
-    """A paired permutation test of the mean difference B − A.
+    """Result of a paired permutation test of the mean difference B − A.
 
     Examples
     --------
@@ -103,12 +103,12 @@ class SignFlipResult(Displayed):
 def mcnemar_test(
     correct_a: ArrayLike, correct_b: ArrayLike, *, method: McNemarMethod = "exact"
 ) -> McNemarResult:
-    """Test whether A and B are right equally often on the same units.
+    """Test whether A and B have equal accuracy on the same units.
 
     Parameters
     ----------
     correct_a, correct_b : array-like of shape (n,)
-        1 where the system is right, 0 where it is wrong, for the same units in the same order.
+        1 if the system is right, else 0, for the same units in the same order.
     method : {"exact", "mid-p", "chi2", "chi2-corrected"}, default "exact"
         See `mcnemar_from_table`.
 
@@ -144,16 +144,16 @@ def mcnemar_test(
 
 
 def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> McNemarResult:
-    """McNemar's test from the 2×2 table of joint outcomes.
+    """Compute McNemar's test from the 2×2 table of joint outcomes.
 
     Parameters
     ----------
     table : array-like of shape (2, 2)
-        ``table[i][j]`` units have outcome i under A and j under B; 0 is wrong, 1 is right.
+        Counts: ``table[i][j]`` units have outcome i under A and j under B; 0 is wrong, 1 is right.
     method : {"exact", "mid-p", "chi2", "chi2-corrected"}, default "exact"
-        "exact" never rejects more often than its level; "mid-p" is closer to the level and
-        hardly ever above it; "chi2" is the large-sample test, "chi2-corrected" the same with the
-        continuity correction (R's default).
+        "exact" is conservative; "mid-p" is closer to the nominal level and rarely exceeds it;
+        "chi2" is the large-sample test, "chi2-corrected" adds the continuity correction (R's
+        default).
 
     Returns
     -------
@@ -207,20 +207,20 @@ def sign_flip_test(
     rng: SeedLike = None,
     alternative: Alternative = "two-sided",
 ) -> SignFlipResult:
-    """Paired permutation test of the mean difference, swapping A and B within units or groups.
+    """Test the mean difference by swapping A and B within units or groups.
 
     Parameters
     ----------
     a, b : array-like of shape (n,)
         Values of A and B for the same units in the same order, 0/1 or real.
     groups : array-like of shape (n,), optional
-        Units that are not independent; A and B are swapped for a whole group at a time.
+        Group of each unit; A and B are swapped for whole groups.
     n_permutations : int, default 10000
-        Number of random sign patterns, where there are too many to try all.
+        Number of random sign patterns, if there are too many to enumerate.
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Two spellings of one argument, at most one of them; 42 when neither is given.
+        Random seed or generator; give at most one of the two. By default 42.
     alternative : {"two-sided", "greater", "less"}, default "two-sided"
-        "greater" is B > A.
+        Alternative hypothesis; "greater" is B > A.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def _mcnemar(n_01: int, n_10: int, n: int, method: McNemarMethod) -> McNemarResu
 
 
 def _binomial_p_value(smaller: int, total: int, *, mid_p: bool) -> float:
-    """Return the exact or mid-p value of two tails of Binomial(total, ½), each from ``smaller``."""
+    """Return the exact or mid-p value of both tails of Binomial(total, ½)."""
     from scipy.special import bdtr, gammaln
 
     two_tails = 2.0 * float(bdtr(smaller, total, 0.5))
@@ -338,7 +338,7 @@ def _random_totals(sizes: FloatArray, n_draws: int, seed: int) -> Iterator[Float
 def _count_extreme(
     chunks: Iterable[FloatArray], observed: float, scale: float, alternative: Alternative
 ) -> tuple[int, int]:
-    """Return how many totals are at least as extreme as the observed one, and how many there are."""
+    """Return the number of totals at least as extreme as the observed one, and their number."""
     # Sums in another order differ by rounding; equal totals must count as equal.
     slack = ROUNDING * scale
     count = n_seen = 0

@@ -1,4 +1,4 @@
-"""Planning: the smallest difference an evaluation can see, and how many units it takes."""
+"""Sample size planning: minimum detectable effects and required numbers of units."""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 @dataclass(frozen=True, slots=True)
 class MDEEstimate(Displayed):
-    """The minimum detectable effect: the difference found with the given power.
+    """Minimum detectable effect: the difference detected with a given power.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class MDEEstimate(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class SampleSize(Displayed):
-    """How many units an evaluation needs, and the assumptions behind the number.
+    """Required number of units, with the underlying assumptions.
 
     Examples
     --------
@@ -92,16 +92,16 @@ class SampleSize(Displayed):
 def mde_from_ci(
     ci: PairedBootstrapCI | BootstrapCI, *, alpha: float = 0.05, power: float = 0.8
 ) -> MDEEstimate:
-    """Minimum detectable effect from the width of an interval.
+    """Return the minimum detectable effect from the width of an interval.
 
     Parameters
     ----------
     ci : PairedBootstrapCI or BootstrapCI
-        The interval of a difference (or of one metric, against a fixed value).
+        Interval of a difference, or of one metric against a fixed value.
     alpha : float, default 0.05
         Level of the two-sided test.
     power : float, default 0.8
-        Probability of finding an effect of the returned size.
+        Probability of detecting an effect of the returned size.
 
     Returns
     -------
@@ -162,19 +162,18 @@ def n_for_width(
     cluster_size: SupportsFloat = 1.0,
     icc: SupportsFloat = 0.0,
 ) -> SampleSize:
-    """Units needed for an interval of at most the given width.
+    """Return the number of units for an interval of at most a given width.
 
     Parameters
     ----------
     width : float
         Full width, from the lower to the upper bound.
     proportion : float, optional
-        Expected share, for 0/1 values; 0.5 is the worst case. Either this or ``sd``.
+        Expected share, for 0/1 values; 0.5 is the worst case. Give either this or ``sd``.
     sd : float, optional
-        Standard deviation of real values, or of unit differences when the interval is that of a
-        paired difference.
+        Standard deviation of real values, or of unit differences for a paired difference.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     interval : {"wilson", "normal"}, default "wilson"
         Interval of the proportion; "normal" is ``p ± z √(p (1 − p)/n)``. Real values always get
         Student's interval.
@@ -213,7 +212,7 @@ def n_for_width(
     level = validation.fraction(confidence, "confidence")
     validation.choice(interval, "interval", ("wilson", "normal"))
     if 0.0 < validation.number(width, "width") < _NARROWEST:
-        raise InvalidInputError(f"`width` is {width}; no sample is that large, ask for a wider one")
+        raise InvalidInputError(f"`width` is {width}; no sample is that large, use a larger width")
     if proportion is not None and sd is None:
         p = validation.number(proportion, "proportion", low=0.0, high=1.0)
         half = 0.5 * validation.number(
@@ -230,7 +229,7 @@ def n_for_width(
 
 
 def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
-    """Standard deviation per row of a ROC-AUC, for `n_for_width` and `n_for_power`.
+    """Return the standard deviation per row of a ROC-AUC, for `n_for_width` and `n_for_power`.
 
     Parameters
     ----------
@@ -283,29 +282,29 @@ def n_for_power(
     cluster_size: SupportsFloat = 1.0,
     icc: SupportsFloat = 0.0,
 ) -> SampleSize:
-    """Units needed to find an effect with the given power, by a two-sided test.
+    """Return the number of units needed to detect an effect with a two-sided test.
 
     Parameters
     ----------
     effect : float
-        The difference to be found, not zero: B − A, or the mean minus a fixed value.
+        Difference to detect, not zero: B − A, or the mean minus a fixed value.
     design : {"paired", "independent", "one-sample"}, default "paired"
         Two systems on the same units, two systems on different units (``n`` is per system), or
         one system against a fixed value.
     proportion : float, optional
         0/1 values: the share under A, or the fixed value.
     discordance : float, optional
-        0/1 values, paired: the share of units on which A and B differ, at least ``|effect|``.
-        Without it, it follows from ``proportion`` and ``correlation``.
+        0/1 values, paired: share of units on which A and B differ, at least ``|effect|``. By
+        default derived from ``proportion`` and ``correlation``.
     sd : float, optional
         Real values: standard deviation of one system's values; in the paired design without
         ``correlation``, that of the unit differences.
     correlation : float, optional
         Paired: correlation of the two systems' values over units.
     alpha : float, default 0.05
-        Level of the two-sided test; twice the level of a one-sided one.
+        Level of the two-sided test; for a one-sided test, twice its level.
     power : float, default 0.8
-        Probability of finding the effect.
+        Probability of detecting the effect.
     cluster_size : float, default 1.0
         Mean number of units per cluster.
     icc : float, default 0.0
@@ -379,7 +378,7 @@ def n_for_power(
 
 def _check_arguments(effect: float, a_plus_b: float, design: Design, rho: float | None) -> None:
     if effect == 0.0:
-        raise InvalidInputError("`effect` is 0; no number of units finds a zero effect")
+        raise InvalidInputError("`effect` is 0; no number of units detects a zero effect")
     if a_plus_b <= 0.0:
         raise InvalidInputError("`power` is not above `alpha` / 2; any sample has that much")
     if rho is not None and design != "paired":
@@ -408,7 +407,7 @@ def _proportion_n(
 
 
 def _two_terms(effect: float, a: float, v_null: float, b: float, v_effect: float) -> float:
-    """Return n from the unit variances under no effect and under the effect."""
+    """Return n from the unit variances under the null hypothesis and under the effect."""
     return ((a * math.sqrt(v_null) + b * math.sqrt(v_effect)) / effect) ** 2
 
 
@@ -450,7 +449,7 @@ def _discordance(
 
 
 def _wilson_n(p: float, half_width: float, z: float) -> float:
-    """Return the n at which Wilson's half-width z √(n p q + z²/4) / (n + z²) is as asked."""
+    """Return the n for which Wilson's half-width z √(n p q + z²/4) / (n + z²) has a given value."""
     # The half-width squared is a quadratic in n; below width 1 its constant term is negative,
     # hence exactly one positive root.
     square = half_width**2
@@ -460,7 +459,7 @@ def _wilson_n(p: float, half_width: float, z: float) -> float:
 
 
 def _student_n(sd: float, half_width: float, confidence: float) -> int:
-    """Return the smallest n with t_{n−1} sd/√n no more than the half-width."""
+    """Return the smallest n with t_{n−1} sd/√n at most the half-width."""
     # A t quantile exceeds the normal one, so the normal answer is where the search begins.
     n = max(2, math.ceil((critical_value(confidence) * sd / half_width) ** 2))
     while critical_value(confidence, n - 1) * sd / math.sqrt(n) > half_width:
@@ -471,7 +470,7 @@ def _student_n(sd: float, half_width: float, confidence: float) -> int:
 def sized(
     n: float, cluster_size: SupportsFloat, icc: SupportsFloat, method: str, n_systems: int = 1
 ) -> SampleSize:
-    """Return a number of units as a whole one, multiplied by the design effect of clusters."""
+    """Return a whole number of units, multiplied by the design effect of clusters."""
     size = validation.number(cluster_size, "cluster_size", low=1.0)
     correlation = validation.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation

@@ -1,4 +1,4 @@
-"""Resampling plans: which units are drawn, and how rows follow them.
+"""Resampling plans: drawn units, and the rows that belong to them.
 
 Every plan draws *units* with replacement inside *strata* of fixed size; a row's count is the count
 of its unit. Rows, label-stratified rows, groups, groups in strata are all of this form; the
@@ -33,7 +33,7 @@ MIN_UNITS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """Which units are drawn with replacement, and which unit each row belongs to.
+    """Units that are drawn with replacement, and the unit of each row.
 
     Examples
     --------
@@ -57,23 +57,23 @@ class Plan:
 
     @property
     def n_units(self) -> int:
-        """Number of units a count vector covers, the fixed ones included."""
+        """Number of units of a count vector, including fixed ones."""
         return int(self.strata[-1]) + self.n_fixed
 
     @property
     def n_groups(self) -> int:
-        """Number of independent groups among the rows that are drawn."""
+        """Number of independent groups among the drawn rows."""
         if self.group_of_row is None:
             return int(self.strata[-1])
         return len(np.unique(self.group_of_row[self.group_of_row >= 0]))
 
     def n_groups_among(self, rows: BoolArray) -> int:
-        """Return how many independent groups the rows under a mask come from."""
+        """Return the number of independent groups of the rows in a mask."""
         groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
         return int(np.count_nonzero(rows)) if groups is None else len(np.unique(groups[rows]))
 
     def effective_among(self, rows: BoolArray) -> float:
-        """Return the effective number of independent groups the rows under a mask come from.
+        """Return the effective number of independent groups of the rows in a mask.
 
         (Σ n_g)² / Σ n_g² for groups of n_g such rows: their number where they are equal.
         """
@@ -88,11 +88,11 @@ class Plan:
 
     @property
     def is_plain_rows(self) -> bool:
-        """Whether every row is drawn by itself from all rows."""
+        """Whether every row is drawn individually from all rows."""
         return self.unit_of_row is None and len(self.strata) == 2 and self.members is None
 
     def reordered(self, order: IntArray) -> "Plan":
-        """Return the plan of the same rows in another order.
+        """Return the plan for the same rows in another order.
 
         Units are numbered as they appear, those of each stratum apart. Not for two-level plans,
         whose units are places of rows.
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def is_independent(self) -> bool:
-        """Whether rows are independent of each other, of each class or of all."""
+        """Whether rows are independent, within each class or overall."""
         return self.is_plain_rows or self.kind == "label-stratified"
 
     def draw(
@@ -150,7 +150,7 @@ def chosen_plan(
     stratified: bool = False,
     plan: Plan | None = None,
 ) -> Plan:
-    """Return the one plan that a caller's arguments name: rows, unless they say otherwise.
+    """Return the plan selected by the caller's arguments; by default rows.
 
     Raises
     ------
@@ -165,7 +165,8 @@ def chosen_plan(
     """
     if (groups is not None) + stratified + (plan is not None) > 1:
         raise InvalidInputError(
-            "give one of `groups`, `stratified` and `plan`; `cluster_bootstrap_ci` draws groups "
+            "give only one of `groups`, `stratified` and `plan`; `cluster_bootstrap_ci` draws "
+            "groups "
             "by label, `groups_in_strata_plan` groups in strata"
         )
     if plan is not None:
@@ -191,7 +192,7 @@ def rows_plan(n: int) -> Plan:
 
 
 def label_stratified_plan(labels: BoolArray) -> Plan:
-    """Draw positives and negatives apart, so that every resample has both classes.
+    """Draw positives and negatives separately, so that every resample has both classes.
 
     Examples
     --------
@@ -206,7 +207,7 @@ def label_stratified_plan(labels: BoolArray) -> Plan:
 
 
 def groups_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
-    """Draw whole groups: rows of one group are in or out together.
+    """Draw whole groups.
 
     Examples
     --------
@@ -219,7 +220,7 @@ def groups_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
 
 
 def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
-    """Draw whole groups inside each stratum; a group must lie in one stratum.
+    """Draw whole groups inside each stratum; groups must not extend over strata.
 
     Examples
     --------
@@ -235,13 +236,13 @@ def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
     if split.any():
         row = int(np.argmax(split))
         raise InvalidInputError(
-            f"groups[{row}] lies in more than one stratum; every group must lie in one"
+            f"groups[{row}] lies in more than one stratum; every group must lie in a single stratum"
         )
     return _strata_of_units("groups-in-strata", group, stratum_of_group, n_strata)
 
 
 def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_strata: int) -> Plan:
-    """Renumber units so that those of one stratum are neighbours."""
+    """Renumber units so that units of one stratum are adjacent."""
     renumbered = np.empty(len(stratum_of_unit), dtype=np.int64)
     renumbered[np.argsort(stratum_of_unit, kind="stable")] = np.arange(len(stratum_of_unit))
     sizes = np.bincount(stratum_of_unit, minlength=n_strata)
@@ -251,7 +252,7 @@ def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_str
 def label_group_plan(
     labels: BoolArray, groups: ArrayLike, *, resample_labels: tuple[int, ...] = (0, 1)
 ) -> Plan:
-    """Draw whole (label, group) units, each label apart; labels not listed stay as they are.
+    """Draw whole (label, group) units per label; labels not listed are kept unchanged.
 
     A group with both labels becomes two units, so that no resample lacks a class.
 

@@ -1,4 +1,4 @@
-"""Intervals for a proportion: k successes out of n, or clusters of them.
+"""Intervals of a proportion, from k successes in n trials or from clusters of trials.
 
 The textbook ``p ± 1.96 √(p (1 − p) / n)`` covers 64 % at n = 20, p = 0.95; none of these does.
 """
@@ -43,7 +43,7 @@ _MAX_ZOOMS = 12
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class ProportionInterval(Interval[float | None]):
-    """The interval of a proportion, the counts behind it, and how it was made.
+    """Interval of a proportion, with its counts and method.
 
     Examples
     --------
@@ -91,14 +91,14 @@ WilsonInterval: TypeAlias = ProportionInterval
 def wilson_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Wilson's score interval of a proportion: the default for rates.
+    """Return Wilson's score interval of a proportion, the default for rates.
 
     Parameters
     ----------
     successes, n : int
         Number of successes and of trials, ``0 <= successes <= n``.
     confidence : float, default 0.95
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------
@@ -136,16 +136,16 @@ def wilson_interval(
 def score_interval(
     value: float, n_effective: float, *, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return Wilson's interval of a share, corrected near 0 and 1, for a real-valued n.
+    """Return Wilson's interval of a share with a corrected end near 0 and 1, for real-valued n.
 
     Parameters
     ----------
     value : float
         The share, in [0, 1].
     n_effective : float
-        Number of independent units the share is worth; positive, not necessarily whole.
+        Effective number of independent units; positive, not necessarily an integer.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -188,14 +188,14 @@ def score_interval(
 def clopper_pearson_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Clopper and Pearson's exact interval: never covers less than asked, so it is wide.
+    """Return Clopper and Pearson's exact interval, which is conservative and therefore wide.
 
     Parameters
     ----------
     successes, n : int
         Number of successes and of trials, ``0 <= successes <= n``.
     confidence : float, default 0.95
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------
@@ -237,14 +237,14 @@ def clopper_pearson_interval(
 def jeffreys_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Jeffreys' interval: equal tails of the Beta(k + ½, n − k + ½) posterior.
+    """Return Jeffreys' interval: equal tails of the Beta(k + ½, n − k + ½) posterior.
 
     Parameters
     ----------
     successes, n : int
         Number of successes and of trials, ``0 <= successes <= n``.
     confidence : float, default 0.95
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------
@@ -288,14 +288,14 @@ def jeffreys_interval(
 def agresti_coull_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Agresti and Coull's interval: the textbook formula after adding z²/2 of each outcome.
+    """Return Agresti and Coull's interval: the Wald interval after adding z²/2 of each outcome.
 
     Parameters
     ----------
     successes, n : int
         Number of successes and of trials, ``0 <= successes <= n``.
     confidence : float, default 0.95
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------
@@ -345,13 +345,13 @@ def beta_binomial_interval(
     confidence: float = 0.95,
     prior: tuple[float, float] = (1.0, 1.0),
 ) -> ProportionInterval:
-    """Bayesian interval of a proportion for small n; clusters of trials may agree with themselves.
+    """Return a Bayesian interval of a proportion for small n or correlated clusters of trials.
 
     Parameters
     ----------
     successes, n : int or sequence of int
-        Two counts, or one pair of counts per cluster (per question, when each question was asked
-        several times). A cluster may be empty.
+        Two counts, or one pair of counts per cluster (per question, if each was asked several
+        times). Clusters may be empty.
     confidence : float, default 0.95
         Posterior probability of the equal-tailed interval.
     prior : tuple of float, default (1.0, 1.0)
@@ -432,7 +432,7 @@ def _poisson_limit(count: float, confidence: float) -> float:
 
 
 def _no_trials(confidence: float, method: str, n_groups: int | None = None) -> ProportionInterval:
-    reason = "no trials: a proportion of nothing has no interval"
+    reason = "no trials, so the proportion is undefined"
     return ProportionInterval(
         None, None, confidence, method, reason, successes=0, n=0, n_groups=n_groups
     )
@@ -512,7 +512,7 @@ def _where_it_matters(
 
 
 def _extent(grid: FloatArray, matters: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the range of the points that matter, with one more point on either side."""
+    """Return the range of the relevant points, extended by one point on either side."""
     where = np.flatnonzero(matters)
     first, last = max(where[0] - 1, 0), min(where[-1] + 1, len(grid) - 1)
     return float(grid[first]), float(grid[last])

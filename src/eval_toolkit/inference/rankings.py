@@ -1,4 +1,4 @@
-"""What a ranking of systems says: where each stands, and every pair of them."""
+"""Results of rankings: systems, pairs of systems, and the ranking."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair"]
 
 @dataclass(frozen=True, slots=True)
 class RankedSystem(Displayed):
-    """Where a system stands."""
+    """Rank of a system with its uncertainty."""
 
     name: str
     value: float
@@ -39,7 +39,7 @@ class RankedSystem(Displayed):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SystemPair(Interval[float | None]):
-    """Two systems against each other."""
+    """Comparison of two systems."""
 
     a: str
     b: str
@@ -68,7 +68,7 @@ class SystemPair(Interval[float | None]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Displayed):
-    """Systems from best to worst, every pair of them, and what both rest on.
+    """Systems from best to worst, with all pairs.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Ranking(Displayed):
 
     @property
     def best(self) -> tuple[str, ...]:
-        """Systems that no other is shown to beat."""
+        """Systems that no other is significantly better than."""
         return tuple(system.name for system in self.systems if system.rank_low == 1)
 
     def to_dict(self) -> dict[str, Any]:

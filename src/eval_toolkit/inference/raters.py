@@ -1,4 +1,4 @@
-"""How far a judge can be trusted: its verdicts beside people's, and judges beside one another."""
+"""Agreement of judges with human labels and with each other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _INTERVALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JudgeAgreement(Displayed):
-    """A judge's verdicts beside human labels of the same units.
+    """Agreement of a judge's verdicts with human labels of the same units.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class JudgeAgreement(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AgreementMatrix(Displayed):
-    """Every two raters beside each other, and all of them together.
+    """Pairwise agreement of raters, and the agreement of all of them.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class AgreementMatrix(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, the pairs as rows."""
+        """Return plain JSON types, with the pairs as rows."""
         rows = [{"a": a, "b": b, **pair.to_dict()} for (a, b), pair in self.pairs.items()]
         return {
             "names": list(self.names),
@@ -130,24 +130,25 @@ def judge_agreement(
     Parameters
     ----------
     judge, human : sequence of shape (n,)
-        Labels of the same units: 0/1, grades or strings. None or NaN where there is none; only
-        units with both are compared, the others are counted.
+        Labels of the same units: 0/1, grades or strings. None or NaN if missing; only units with
+        both are compared, the others are counted.
     groups : array-like of shape (n,), optional
-        Units that are not independent: answers to one question, turns of one conversation.
+        Group of each unit; answers to one question and turns of one conversation are not
+        independent.
     positive : optional
-        Which of two classes sensitivity and specificity speak of; 1 where labels are 0 and 1.
+        Positive class for sensitivity and specificity; by default 1 for 0/1 labels.
     labels : sequence, optional
-        The classes in their order; sorted by default.
+        Classes in order; by default sorted.
     weights : {None, "linear", "quadratic"}, default None
-        For kappa, where classes have an order.
+        Weights of kappa for ordered classes.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
-        For alpha.
+        Level of measurement for alpha.
     confidence : float, default 0.95
         Confidence level of every interval, two-sided.
     n_resamples : int, default 1000
-        Draws for alpha's interval.
+        Number of resamples for alpha's interval.
     seed : int, optional
-        Where they start.
+        Random seed.
 
     Returns
     -------
@@ -232,12 +233,12 @@ def agreement_matrix(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> AgreementMatrix:
-    """Compare every two of several raters, judges or people, and all of them together.
+    """Compare several raters, judges or humans, pairwise and jointly.
 
     Parameters
     ----------
     raters : mapping of name to sequence of shape (n,)
-        Labels of the same units; None or NaN where a rater gave none.
+        Labels of the same units; None or NaN if missing.
     groups, positive, labels, weights, level, confidence, n_resamples, seed
         As in `judge_agreement`.
 
@@ -262,7 +263,7 @@ def agreement_matrix(
     0.75
     """
     if len(raters) < 2:
-        raise InvalidInputError(f"`raters` has {len(raters)} entries; it takes two to agree")
+        raise InvalidInputError(f"`raters` has {len(raters)} entries; at least two are needed")
     shared = {
         "groups": groups,
         "labels": labels,
@@ -302,7 +303,7 @@ def _classes(
     kinds = {isinstance(value, str) for value in together}
     if len(kinds) > 1:
         raise InvalidInputError(
-            "`judge` and `human` hold strings and numbers; both must name classes the same way"
+            "`judge` and `human` hold strings and numbers; both must use the same type of labels"
         )
     if labels is None and all(value in (0, 1) for value in together):
         labels = (0, 1)  # also where one of them does not occur
@@ -316,7 +317,7 @@ def _classes(
 
 
 def _positive(classes: list[Any], positive: Any, reasons: list[str]) -> int:
-    """Return the place of the positive class; −1 where classes have no two sides."""
+    """Return the index of the positive class; −1 if there is none."""
     if positive is not None:
         if len(classes) > 2:
             raise InvalidInputError(
@@ -328,7 +329,7 @@ def _positive(classes: list[Any], positive: Any, reasons: list[str]) -> int:
         return classes.index(positive)
     if len(classes) == 2 and all(value in (0, 1) for value in classes):
         return classes.index(1)
-    reasons.append("no sensitivity: name the `positive` of two classes")
+    reasons.append("no sensitivity: specify the `positive` one of two classes")
     return -1
 
 

@@ -1,4 +1,4 @@
-"""Differences at thresholds that are chosen again on every resample."""
+"""Differences at thresholds that are refitted on every resample."""
 
 import functools
 import math
@@ -48,7 +48,7 @@ def paired_bootstrap_op_point_diff(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Bootstrap the difference at thresholds that are refitted on every resample.
+    """Return the difference at thresholds that are refitted on every resample.
 
     Validation and test rows are drawn independently. On each draw both scorers refit their
     threshold on the same validation rows and are measured on the same test rows, so that the
@@ -57,9 +57,9 @@ def paired_bootstrap_op_point_diff(
     Parameters
     ----------
     val_y, val_score_a, val_score_b : array-like of shape (m,)
-        Validation labels and scores: where thresholds are chosen.
+        Validation labels and scores, on which thresholds are selected.
     test_y, test_score_a, test_score_b : array-like of shape (n,)
-        Test labels and scores: where they are judged. Not the validation rows again.
+        Test labels and scores, on which the metric is computed. They must be other rows.
     threshold_fn : callable or ThresholdSelector
         ``threshold_fn(y_true, y_score) -> threshold``.
     metric_fn : callable
@@ -100,7 +100,7 @@ def paired_bootstrap_op_point_diff(
     """
     if val_y is test_y:
         raise InvalidInputError(
-            "`val_y` and `test_y` are the same object; thresholds must be judged on other rows"
+            "`val_y` and `test_y` are the same object; thresholds must be evaluated on other rows"
         )
     val = _TwoScorers.checked(val_y, val_score_a, val_score_b, "val_")
     test = _TwoScorers.checked(test_y, test_score_a, test_score_b, "test_")
@@ -192,7 +192,7 @@ def _refitted(
     n_resamples: int,
     firsts: Sequence[int],
 ) -> FloatArray:
-    """Return the differences on the blocks of 64 from ``firsts``; NaN where there is none."""
+    """Return the differences on blocks of 64 resamples; NaN if undefined."""
     blocks = [_block(val, test, select, metric_fn, seed, n_resamples, first) for first in firsts]
     return np.concatenate(blocks)
 

@@ -1,4 +1,4 @@
-"""What the inference functions return: frozen values that say how they were made."""
+"""Results of the inference functions."""
 
 import inspect
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, repr=False)
 class Interval(Displayed, Generic[BoundT]):
-    """A confidence interval, and how it was made: the base of every result that has one.
+    """A confidence interval with its method: base class of all results with intervals.
 
     Examples
     --------
@@ -61,19 +61,19 @@ class Interval(Displayed, Generic[BoundT]):
         return self.ci_high
 
     def clipped(self, bounds: tuple[float, float]) -> Self:
-        """Return the part of the interval inside a range."""
+        """Return the interval clipped to a range."""
         low: Any = self.ci_low
         high: Any = self.ci_high
         return replace(self, ci_low=max(bounds[0], low), ci_high=min(bounds[1], high))
 
     def _plain(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return some attributes by name, and the reason where there is one."""
+        """Return some attributes by name, and the reason if there is one."""
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
 
 
 def _read_only(samples: FloatArray | None) -> FloatArray | None:
-    """Return a view of an array through which it cannot be written to."""
+    """Return a read-only view of an array."""
     if samples is None:
         return None
     view = np.asarray(samples).view()
@@ -82,7 +82,7 @@ def _read_only(samples: FloatArray | None) -> FloatArray | None:
 
 
 def in_own_order(cls: type[ResultT]) -> type[ResultT]:
-    """Order the fields of a dataclass as the class names them; a base's own come first otherwise.
+    """Order the fields of a dataclass as listed by the class, not base class first.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class _Counted(TypedDict, total=False):
 @in_own_order
 @dataclass(frozen=True, init=False, repr=False, kw_only=True)
 class BootstrapCI(Interval[float]):
-    """A point estimate with its interval, and how both were made.
+    """A point estimate with its interval and their methods.
 
     Closed-form intervals use the same type with ``n_resamples=0``, so that every estimate of the
     library reads alike. BCa bounds need not bracket the point estimate.
@@ -160,7 +160,7 @@ class BootstrapCI(Interval[float]):
         _set(self, point_estimate, *ends, *drawn, reason, counted["n_units"], counted["n_groups"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; both historical spellings of point and bounds are present."""
+        """Return plain JSON types, with both historical names of point and bounds."""
         payload: dict[str, Any] = {
             "point_estimate": self.point_estimate,
             "point": self.point_estimate,
@@ -242,7 +242,7 @@ class PairedBootstrapCI(Interval[float]):
         _set(self, delta, *ends, *drawn, sides["value_a"], sides["value_b"], sides["reason"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; both historical spellings of point and bounds are present."""
+        """Return plain JSON types, with both historical names of point and bounds."""
         payload: dict[str, Any] = {
             "delta": self.delta,
             "point_estimate": self.delta,

@@ -1,4 +1,4 @@
-"""A preference for positions: the same choices under every rotation, tested by permutation."""
+"""Permutation test of position bias, from choices under every rotation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RotationTest(Displayed):
-    """How far picks are from even over positions, and how often chance alone gets there.
+    """Result of a test for uniform choices over positions.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class RotationTest(Displayed):
 def rotation_test(
     picked: Sequence[Sequence[int]], *, n_permutations: int = 4999, seed: SeedLike = None
 ) -> RotationTest:
-    """Test whether picks depend on position, from units asked under every rotation of choices.
+    """Test whether choices depend on position, given answers under every rotation.
 
     Under rotation r the first r of k choices stand at the end: position p holds the choice
     ``(p + r) mod k``. Without a preference for positions the choices that a unit picks may come in
@@ -58,11 +58,11 @@ def rotation_test(
     Parameters
     ----------
     picked : sequence of sequence of int
-        The position picked under rotation 0, 1, …, k − 1 for each unit with k choices.
+        Position chosen under rotation 0, 1, …, k − 1, for each unit with k choices.
     n_permutations : int, default 4999
-        Random permutations.
+        Number of random permutations.
     seed : int, Generator, …, default 42
-        Seed of the draws.
+        Random seed.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def rotation_test(
     n_permutations = validation.integer(n_permutations, "n_permutations", low=1)
     units = [_unit(row, given) for row, given in enumerate(picked)]
     if not units:
-        raise UndefinedMetricError("there are no units whose picks could be tested")
+        raise UndefinedMetricError("there are no units to test")
     n_positions = max(map(len, units))
     expected = np.zeros(n_positions)
     counts = np.zeros(n_positions)
@@ -143,7 +143,7 @@ def _unit(row: int, given: Sequence[int]) -> IntArray:
 
 
 def _positions(content: IntArray) -> FloatArray:
-    """Return picks per position of contents of shape (draws, units, k)."""
+    """Return the counts by position for contents of shape (draws, units, k)."""
     k = content.shape[2]
     positions = (content - np.arange(k)) % k
     return np.stack([(positions == p).sum(axis=(1, 2)) for p in range(k)], axis=1).astype(float)
@@ -152,7 +152,7 @@ def _positions(content: IntArray) -> FloatArray:
 def _permuted(
     content: IntArray, n_permutations: int, generator: "np.random.Generator"
 ) -> FloatArray:
-    """Return picks per position under random orders of each unit's contents."""
+    """Return the counts by position under random orders of each unit's contents."""
     at_once = max(1, _AT_ONCE // content.size)
     parts = []
     for first in range(0, n_permutations, at_once):

@@ -1,4 +1,4 @@
-"""Default intervals of metrics of labels and scores: score intervals from effective counts.
+"""Default intervals of metrics of labels and scores, from effective counts.
 
 The variance seen in a sample says little where few rows carry the result: few positives, hardly an
 error, tied scores. A score interval asks instead which true values the data do not contradict. Here
@@ -83,7 +83,7 @@ _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
 
 
 def effective_rows(statistic: Statistic, data: Columns, plan: Plan) -> float:
-    """Return the effective number of independent rows of the smallest part a metric rests on."""
+    """Return the effective number of independent rows in the smallest part a metric depends on."""
     return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
 
 
@@ -93,7 +93,7 @@ def check_classes(
     plan: Plan,
     support: tuple[BoolArray, ...] | None = None,
 ) -> None:
-    """Raise `UndefinedMetricError` where a metric of two classes has too few rows of one.
+    """Raise `UndefinedMetricError` if a two-class metric has too few rows of a class.
 
     ``support`` are the rows of each part, where they are not those the metric itself names.
     """
@@ -116,7 +116,7 @@ def check_classes(
 
 
 def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
-    """Return whether the default interval of a metric needs no resampling."""
+    """Return whether the default interval of a metric has a closed form."""
     if isinstance(statistic, ColumnMean) or _is_share(statistic):
         return plan.members is None  # rows, or whole groups of them
     closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
@@ -135,7 +135,7 @@ def closed_ci(
 
 
 def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
-    """Return the interval of a metric that `has_closed_form`.
+    """Return the closed-form interval of a metric; see `has_closed_form`.
 
     Raises
     ------
@@ -166,18 +166,18 @@ def bounded_interval(
     Parameters
     ----------
     value, bounds : float, (float, float)
-        The estimate and its range.
+        Estimate and its range.
     variance : float
         Estimated variance of the estimate.
     effective : float
-        Effective number of independent rows of the smaller class. It limits the number of trials
-        the estimate is worth: n up to 45, n²/45 above.
+        Effective number of independent rows of the smaller class. It limits the equivalent number
+        of trials: n up to 45, n²/45 above.
     confidence : float
-        Two-sided confidence.
+        Two-sided confidence level.
     df : float, optional
-        Degrees of freedom of the variance; ``effective − 1`` by default.
+        Degrees of freedom of the variance; by default ``effective − 1``.
     most : float
-        Most trials the estimate can be worth: as many as there are rows, for a share of them.
+        Maximum equivalent number of trials; the number of rows, for a share of them.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def resampled_interval(
     variance: float,
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the score interval of a metric in a finite range, with the variance of replicates.
+    """Return the score interval of a bounded metric, with the variance of replicates.
 
     Groups count as many rows as they are worth: rows over the inflation of the variance that the
     draws of groups show, at most the size of a group.
@@ -227,7 +227,7 @@ def resampled_interval(
 
 
 def _variance_of_rows(statistic: Statistic, data: Columns) -> float:
-    """Return the variance of a metric of independent rows; 0 where there is no closed form."""
+    """Return the variance of a metric over independent rows; 0 without a closed form."""
     left_out = statistic.leave_one_out(data)
     return 0.0 if left_out is None else jackknife_se(left_out) ** 2
 
@@ -245,14 +245,14 @@ def _is_share(statistic: Statistic) -> bool:
 
 
 def groups_of(plan: Plan) -> IntArray | None:
-    """Return the group of each row, None where rows are independent."""
+    """Return the group of each row; None if rows are independent."""
     if plan.is_independent:
         return None
     return plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
 
 
 def _grouped_share(statistic: AtThreshold, data: Columns, plan: Plan, confidence: float) -> Bounds:
-    """Return the interval of a share of rows in groups: that of the same 0/1 column of a run."""
+    """Return the interval of a share of grouped rows, as for a 0/1 column of a run."""
     hits, groups = statistic.hits(data.labels, data.scores), groups_of(plan)
     among = ~np.isnan(hits)
     ci = mean_interval(
@@ -308,13 +308,13 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
 
 
 def pooled_count(parts: Sequence[float], counts: Sequence[float]) -> float:
-    """Return the count that a sum of variances is worth (Satterthwaite)."""
+    """Return the equivalent count of a sum of variances (Satterthwaite)."""
     total = sum(part**2 / count for part, count in zip(parts, counts, strict=True) if part > 0.0)
     return sum(parts) ** 2 / total
 
 
 def carriers_of(values: FloatArray) -> float:
-    """Return the effective number of values that carry a variance: n over the kurtosis."""
+    """Return the effective number of values behind a variance: n over the kurtosis."""
     squares = (values - values.mean()) ** 2
     fourth = float((squares**2).sum())
     return float(squares.sum()) ** 2 / fourth if fourth > 0.0 else 1.0
@@ -330,7 +330,7 @@ def _df_of(carriers: float, n: int) -> float:
 
 
 def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
-    """Return how many trials an AUC is worth if the scores are normal, or as Newcombe has it."""
+    """Return the equivalent number of trials of an AUC, for normal scores or by Newcombe."""
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf
@@ -344,7 +344,7 @@ def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
 def _inverted(
     value: float, trials: Callable[[float], float], confidence: float
 ) -> tuple[float, float]:
-    """Return the true values θ with |value − θ| ≤ z √(θ (1 − θ) / trials(θ)), by bisection."""
+    """Return the values θ with |value − θ| ≤ z √(θ (1 − θ) / trials(θ)), by bisection."""
     z = critical_value(confidence)
 
     def rejected(true: float) -> bool:
@@ -407,7 +407,7 @@ def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -
 
 
 def _recall_with(groups: ScoreGroups, n_false: int, n_positive: int) -> float:
-    """Return the recall at the lowest threshold with at most so many false positives."""
+    """Return the recall at the lowest threshold with at most a given number of false positives."""
     place = int(np.searchsorted(groups.fp, n_false, side="right"))
     return float(groups.tp[place - 1]) / n_positive if place else 0.0
 
@@ -423,7 +423,7 @@ def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int,
 
 
 def _threshold_interval(statistic: AtThreshold, data: Columns, confidence: float) -> Bounds:
-    """Return the interval of a share, or of a function of three: recall, FPR and prevalence."""
+    """Return the interval of a share, or of a function of recall, FPR and prevalence."""
     counts = data.confusion(statistic.threshold)
     tn, fp, fn, tp = (float(part) for part in (counts.tn, counts.fp, counts.fn, counts.tp))
     trials = {"positive": tp + fn, "negative": tn + fp, "predicted": tp + fp, "all": float(data.n)}

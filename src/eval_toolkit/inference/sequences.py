@@ -1,4 +1,4 @@
-"""Confidence sequences: intervals of a mean that hold at every number of values at once.
+"""Confidence sequences: intervals of a mean that are valid at every sample size.
 
 An interval for a fixed number of values is wrong for whoever looks while values come in and stops
 when it pleases: with enough looks it misses the mean almost surely. A confidence sequence contains
@@ -30,27 +30,27 @@ _ROUNDING = 1e-9
 
 
 class ConfidenceSequence:
-    """An interval of the mean of bounded values that holds at every number of values at once.
+    """Interval of the mean of bounded values that is valid at every sample size simultaneously.
 
     Parameters
     ----------
     bounds : tuple of float, default (0.0, 1.0)
-        Smallest and largest value there can be, known beforehand: (-1, 1) for differences of
-        scores in [0, 1].
+        Smallest and largest possible value, known in advance: (-1, 1) for differences of scores in
+        [0, 1].
     confidence : float, default 0.95
-        Chance that the mean is inside all the way.
+        Probability that the mean is always inside.
     method : {"betting", "empirical-bernstein", "beta-binomial"}, default "betting"
-        Betting adapts to the spread of the values and is the narrowest, rounded outwards to
-        1/4000 of the range. Empirical Bernstein is a closed form, faster and wider. Beta-binomial
-        is for values at the two bounds alone (right or wrong), and narrower for fewer than about a
-        hundred of them.
+        Betting adapts to the spread of the values and is the narrowest, rounded outwards to 1/4000
+        of the range. Empirical Bernstein is a closed form, faster and wider. Beta-binomial requires
+        values at the two bounds (right or wrong), and is narrower for fewer than about a hundred
+        values.
     n_total : int, optional
-        The values are drawn without replacement from so many, in random order, and the mean is
-        that of all of these; the interval closes when all are there. By default they are
-        independent draws, and the mean is that of what they are drawn from.
+        Population size if the values are drawn without replacement in random order; the mean is
+        that of the population, and the interval has zero width once all are drawn. By default the
+        values are independent draws.
     running : bool, default True
-        Whether what was outside once stays outside, which keeps the confidence and only narrows
-        the interval. Otherwise each interval is that of its own number of values.
+        Whether excluded values stay excluded, which keeps the confidence level and only narrows the
+        interval. Otherwise each interval depends on the values so far only.
 
     Raises
     ------
@@ -110,19 +110,19 @@ class ConfidenceSequence:
 
     @property
     def low(self) -> float:
-        """The lower end now; of the bounds where there is no value yet."""
+        """Lower end of the current interval; the lower bound before the first value."""
         return self._scaled(self._shown[0])
 
     @property
     def high(self) -> float:
-        """The upper end now."""
+        """Upper end of the current interval; the upper bound before the first value."""
         return self._scaled(self._shown[1])
 
     @property
     def interval(self) -> BootstrapCI:
-        """The mean so far and the interval; `UndefinedMetricError` where there is no value yet."""
+        """Current mean and interval; raises `UndefinedMetricError` before the first value."""
         if not self.n:
-            raise UndefinedMetricError("the interval is undefined: there is no value yet")
+            raise UndefinedMetricError("the interval is undefined: there are no values yet")
         return BootstrapCI(
             self._scaled(self._sum / self.n),
             self.low,
@@ -132,13 +132,14 @@ class ConfidenceSequence:
             f"{self.method} sequence",
             n_units=self.n,
             n_groups=self.n,
-            reason="the values contradict every mean: are they in random order?"
+            reason="the values are inconsistent with every mean; check that they are in random "
+            "order"
             if self._contradicted
             else "",
         )
 
     def update(self, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Add values in the order they came.
+        """Add values in the order of observation.
 
         Parameters
         ----------
@@ -169,7 +170,7 @@ class ConfidenceSequence:
         return start + (end - start) * lower, start + (end - start) * upper
 
     def _checked(self, values: ArrayLike) -> FloatArray:
-        """Return values as shares of the range."""
+        """Return values rescaled to [0, 1]."""
         given = validation.vector(values, "values")
         low, high = self.bounds
         x = (given - low) / (high - low)
@@ -184,8 +185,8 @@ class ConfidenceSequence:
         if self.method == "beta-binomial" and not np.isin(x, (0.0, 1.0)).all():
             row = int(np.argmin(np.isin(x, (0.0, 1.0))))
             raise InvalidInputError(
-                f"values[{row}] is {given[row]:g}; the method 'beta-binomial' is for values of "
-                f"{low:g} and {high:g} alone: use 'betting'"
+                f"values[{row}] is {given[row]:g}; the method 'beta-binomial' needs values of "
+                f"{low:g} and {high:g} only: use 'betting'"
             )
         if self.n_total is not None and self.n + len(x) > self.n_total:
             raise InvalidInputError(
@@ -194,7 +195,7 @@ class ConfidenceSequence:
         return x
 
     def _add(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the interval after each of a few values, as shares of the range."""
+        """Return the interval after each of some values, on the [0, 1] scale."""
         low = self._below.add(x, self._high)
         high = 1.0 - self._above.add(1.0 - x, 1.0 - self._low)
         sums = np.cumsum(np.concatenate(([self._sum], x)))[1:]
@@ -230,12 +231,12 @@ def confidence_sequence(
     n_total: int | None = None,
     running: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval of a mean after each of some values, valid at all of them at once.
+    """Return the interval of a mean after each value, simultaneously valid for all of them.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        In the order they came, which must be random.
+        Values in the order of observation, which must be random.
     bounds, confidence, method, n_total, running
         As in `ConfidenceSequence`.
 

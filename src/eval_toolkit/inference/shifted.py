@@ -1,4 +1,4 @@
-"""Metrics at an assumed prevalence, with intervals built from the rates of each class.
+"""Metrics at an assumed prevalence, with intervals from the rates of each class.
 
 Reweighted rows do not show what they have not seen: 50 negatives without a false positive look like
 a precision of 1 at any prevalence. What the classes do show are true and false positive rates with
@@ -44,7 +44,7 @@ def seen_at(prior: float, n_negative: int) -> float:
 
 @dataclass(frozen=True)
 class _Shifted:
-    """What metrics at an assumed prevalence share: any resampling goes through the rows."""
+    """Base class of metrics at an assumed prevalence."""
 
     function: MetricFn
     """Of labels and scores, at the prevalence."""
@@ -69,7 +69,7 @@ class _Shifted:
         return CallableStatistic(self.function, self.bounds).replicate(block)
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from the classes' rates."""
+        """Return None: the interval comes from the rates of the classes."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -82,7 +82,7 @@ class ShiftedAveragePrecision(_Shifted):
     """Average precision at an assumed prevalence."""
 
     def point(self, data: Columns) -> float:
-        """Return the value; undefined where the prevalence is too far from the data."""
+        """Return the value; raise if the prevalence is too far from that of the data."""
         n_negative = data.n - data.n_positive
         if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
             needed = math.ceil((1.0 - self.prior) / self.prior)
@@ -93,7 +93,7 @@ class ShiftedAveragePrecision(_Shifted):
         return super().point(data)
 
     def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
-        """Return the interval from all false-positive rates at their ends, and from the positives.
+        """Return the interval from the bounds of the false-positive rates and of the recall.
 
         The first part is conservative: the rates at different thresholds err together.
         """
@@ -115,18 +115,18 @@ def rates_interval(
     effective: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the ends of an average precision from a ROC curve with its rates at their ends.
+    """Return the bounds of an average precision, given those of a ROC curve.
 
     Parameters
     ----------
     recall, fpr : ndarray of shape (k,)
-        The curve, from the highest threshold.
+        ROC curve, from the highest threshold.
     prior : float
         Prevalence.
     effective : tuple of float
         Effective numbers of positives and of negatives.
     confidence : float
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Examples
     --------
@@ -158,19 +158,19 @@ def _area(recall: FloatArray, fpr: FloatArray, prior: float) -> float:
 
 @dataclass(frozen=True)
 class ShiftedError(_Shifted):
-    """A calibration error at an assumed prevalence: a value without an interval."""
+    """A calibration error at an assumed prevalence, without an interval."""
 
     no_interval = WEIGHTED_REASON.format("at an assumed prevalence")
 
 
 @dataclass(frozen=True)
 class ShiftedMean(_Shifted):
-    """Brier score or log-loss at an assumed prevalence: a weighted mean of two classes' means."""
+    """Brier score or log-loss at an assumed prevalence: a weighted mean over classes."""
 
     of: ColumnMean | None = None
 
     def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
-        """Return the interval from those of the two classes' means (MOVER)."""
+        """Return the interval from those of the class means (MOVER)."""
         assert self.of is not None  # noqa: S101 - `PriorShift.bind` sets it
         values = self.of.of_rows(data)
         bounds = self.of.range_on(data)

@@ -1,4 +1,4 @@
-"""Prepared statistics: our own metrics in a form that 64 resamples at a time can be read from."""
+"""Prepared statistics: metrics of this package, evaluated on 64 resamples at a time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _smaller_class(data: Columns) -> int:
 
 @dataclass(frozen=True)
 class _RankStatistic:
-    """What average precision and ROC-AUC share."""
+    """Base class of average precision and ROC-AUC."""
 
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
@@ -107,7 +107,7 @@ class AveragePrecision(_RankStatistic):
 
 
 def _per_row(data: Columns, positive: FloatArray, negative: FloatArray) -> FloatArray:
-    """Return each row's value, given those of a positive and a negative of each distinct score."""
+    """Return each row's value, given those of positives and negatives at each distinct score."""
     if len(positive) == data.n:  # no ties
         return np.where(data.sorted_labels, positive, negative)
     p, negatives = _per_group(data)
@@ -132,7 +132,7 @@ class RocAuc(_RankStatistic):
         return block.roc_auc
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return all n values from placements: a left-out row takes its own wins with it."""
+        """Return all leave-one-out values from placements."""
         if _smaller_class(data) < 2:
             return None
         p, negatives = _per_group(data)
@@ -172,7 +172,7 @@ class RecallAtFpr:
         return block.recall_at_fpr(self.target)
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the four distinct values, each as often as it occurs.
+        """Return the distinct leave-one-out values with their frequencies.
 
         A positive takes itself away. With one negative less the rate is over N − 1; a negative
         at or above the threshold that allows one false positive more makes room for it.
@@ -201,7 +201,7 @@ class RecallAtFpr:
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """Mean of a number per row: a column, or a term such as those of the Brier score."""
+    """Mean of a column or of a term, such as that of the Brier score."""
 
     name: str
     summand: Summand
@@ -223,7 +223,7 @@ class ColumnMean:
         return data[self.summand].astype(np.float64, copy=False)
 
     def range_on(self, data: Columns) -> tuple[float, float]:
-        """Return the range that an interval of the mean reckons with.
+        """Return the range used for the interval of the mean.
 
         A loss may turn out as large as the largest seen, or as rows with these scores would lose
         with the other label: their root mean square, as scores near 0 and 1 may lose without end.
@@ -255,7 +255,7 @@ class ColumnMean:
         return np.asarray((values.sum() - values) / (data.n - 1))
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Every row counts."""
+        """Return all rows."""
         return (np.ones(data.n, dtype=np.bool_),)
 
 
@@ -313,11 +313,11 @@ class AtThreshold:
 
     @property
     def is_share_of_fixed_rows(self) -> bool:
-        """Whether the value is a share of rows that no scorer chooses: recall, not precision."""
+        """Whether the value is a share of rows independent of the scorer: recall, not precision."""
         return self.trials in ("positive", "negative", "all")
 
     def hits(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
-        """Return for each row whether it counts in a share: 1, 0, or NaN if it is no trial."""
+        """Return for each row whether it counts in a share: 1, 0, or NaN outside of it."""
         of_cell = self.evaluate(*np.eye(4))  # one row that is tn, fp, fn, tp
         decided = scores >= self.threshold
         found: FloatArray = of_cell[2 * labels.astype(np.int64) + decided]
@@ -334,7 +334,7 @@ class AtThreshold:
         return np.asarray(self.evaluate(negatives - fp, fp, positives - tp, tp))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the four distinct values, each as often as its cell has rows."""
+        """Return the distinct leave-one-out values with their frequencies."""
         counts = data.confusion(self.threshold)
         cells = np.array([counts.tn, counts.fp, counts.fn, counts.tp], dtype=np.int64)
         occupied = np.flatnonzero(cells)
@@ -344,7 +344,7 @@ class AtThreshold:
         return np.repeat(values, cells[occupied])
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return the rows the share is taken of."""
+        """Return the rows in the denominator of the share."""
         parts = {
             "positive": (data.labels,),
             "negative": (~data.labels,),
@@ -374,7 +374,7 @@ def is_statistic(thing: Any) -> bool:
 
 
 def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
-    """Return the prepared statistic of a metric: ours by recognition, any callable as it is.
+    """Return the prepared statistic of a metric; other callables are wrapped.
 
     Recognised are this package's metric functions, ``functools.partial`` of them with keyword
     arguments they have in prepared form, statistics themselves, and metric specs (objects with

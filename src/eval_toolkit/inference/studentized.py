@@ -1,4 +1,4 @@
-"""The studentized bootstrap: each resample's error in units of its own standard error."""
+"""Studentized bootstrap intervals."""
 
 import functools
 import math
@@ -75,7 +75,7 @@ def studentized_interval(
 def _pivots(
     problem: Problem, scorer: int, row: int, point: float, n_resamples: int, firsts: Iterable[int]
 ) -> list[float]:
-    """Return (θ_b − θ) / SE_b of the resamples of some blocks that have one."""
+    """Return (θ_b − θ) / SE_b of the resamples for which it is defined."""
     statistic, view = problem.statistics[row], problem.views[scorer]
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
@@ -92,7 +92,7 @@ def _pivots(
 
 
 def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:
-    """Return the jackknife standard error of the statistic on these rows; NaN if undefined or zero."""
+    """Return the jackknife standard error on these rows; NaN if undefined or zero."""
     data = problem.data[scorer].take(rows)
     resample = Problem((data,), (statistic,), rows_plan(len(rows)), problem.seed)
     left_out = statistic.leave_one_out(resample.data[0])

@@ -1,4 +1,4 @@
-"""Time to failure with censoring: Kaplan and Meier's curve for rows, groups and weighted trees."""
+"""Kaplan-Meier survival curves for rows, groups and weighted trees."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -30,15 +30,15 @@ __all__ = ["SurvivalCurve", "SurvivalMethod", "kaplan_meier"]
 
 SurvivalMethod = Literal["log-log", "beta-product"]
 
-_ONE_GROUP = "one group: nothing shows how much groups differ"
-_ALL_ALIKE = "groups are all alike: the spread is that between rows"
+_ONE_GROUP = "only one group, so the variation between groups is unknown"
+_ALL_ALIKE = "no variation between groups; the variance between rows is used"
 _FEW = 20
 """Rows or groups below which the log-log bounds may cover less than 93 % at 95 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SurvivalCurve(Displayed):
-    """The share that has not failed after each time, with intervals; made by `kaplan_meier`.
+    """Survival function with pointwise intervals, made by `kaplan_meier`.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class SurvivalCurve(Displayed):
 
     @property
     def median(self) -> float | None:
-        """The first time at which no more than half survive; None where it is not reached."""
+        """First time at which at most half survive; None if it is not reached."""
         return self._first_at_most_half(self.survival)
 
     @property
@@ -106,7 +106,7 @@ class SurvivalCurve(Displayed):
         Parameters
         ----------
         time : float
-            Positive, and not after the last time observed unless no unit was left.
+            Positive, and not after the last observed time unless no unit was left.
 
         Returns
         -------
@@ -145,12 +145,13 @@ class SurvivalCurve(Displayed):
         return self._interval(1.0 - survival, 1.0 - high, 1.0 - low)
 
     def restricted_mean(self, time: float) -> BootstrapCI:
-        """Return the mean time to failure, where whatever comes later counts as ``time``.
+        """Return the restricted mean time to failure.
 
         Parameters
         ----------
         time : float
-            Positive, and not after the last time observed unless no unit was left.
+            Restriction time: positive, and not after the last observed time unless no unit was
+            left.
 
         Returns
         -------
@@ -254,24 +255,24 @@ def kaplan_meier(
     confidence: float = DEFAULT_CONFIDENCE,
     method: SurvivalMethod | None = None,
 ) -> SurvivalCurve:
-    """Estimate the share that has not failed after each time, from rows that may end too early.
+    """Estimate the survival function from possibly censored rows.
 
     Parameters
     ----------
     times : array-like of shape (n,)
-        When each row failed, or was last seen: turns 1, 2, … or any positive number. 0 says that
-        nothing was observed.
+        Time of failure or last observation of each row: turns 1, 2, … or any positive number. 0
+        means that nothing was observed.
     events : array-like of shape (n,)
-        1 where the row failed at its time, 0 where it had not failed by then (censored).
+        1 if the row failed at its time, 0 if it was censored.
     groups : array-like of shape (n,), optional
-        Rows that are not independent: rollouts of one seed prompt, branches of one tree.
+        Group of each row: rollouts of one seed prompt, branches of one tree.
     weights : array-like of shape (n,), optional
-        Such as the chances of the paths of a tree. Only their ratios count.
+        Weights, e.g. the probabilities of the paths of a tree. Only their ratios matter.
     confidence : float, default 0.95
         Two-sided confidence of the interval at each time.
     method : {"log-log", "beta-product"}, optional
-        "log-log" by default: quick, and close to the level asked for. "beta-product" covers no less
-        than asked where rows are independent, and takes a group for one row.
+        "log-log" (default) is fast and close to the nominal level. "beta-product" is conservative
+        for independent rows, and treats a group as one row.
 
     Returns
     -------
@@ -363,7 +364,7 @@ def kaplan_meier(
 
 
 def _reasons(seen: Observed, how: str, *, lonely: bool, alike: bool) -> list[str]:
-    """Return why the intervals are not quite those that were asked for."""
+    """Return why the intervals differ from the requested ones."""
     if lonely:
         return [_ONE_GROUP]
     found = [_ALL_ALIKE] if alike else []

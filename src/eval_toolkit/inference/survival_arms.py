@@ -1,4 +1,4 @@
-"""The difference between two arms in the share that failed by a time, paired by unit."""
+"""Difference of two arms in the share that failed by a time, paired by unit."""
 
 import math
 
@@ -17,15 +17,15 @@ _PSEUDO_GROUPS = 2.0
 
 
 def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> PairedBootstrapCI:
-    """Compare the shares that have failed by a time, B − A, on groups that both arms share.
+    """Compare the shares that have failed by a time, B − A, paired by common groups.
 
     Parameters
     ----------
     a, b : SurvivalCurve
-        Made with ``groups`` where both arms saw the same units (the unit's id is then the group of
-        a single rollout too); without, the arms are taken for independent.
+        Curves, made with ``groups`` if both arms have the same units (then the unit id is the
+        group, also for single rollouts); otherwise the arms are treated as independent.
     at : float
-        The time, observed in both arms.
+        Time, observed in both arms.
 
     Returns
     -------
@@ -72,9 +72,7 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
         if not isinstance(curve, SurvivalCurve):
             raise InvalidTypeError(f"`{name}` must be a SurvivalCurve, got {curve!r}")
     if (a.n_groups is None) != (b.n_groups is None):
-        raise InvalidInputError(
-            "one curve has groups and the other has none; give both the ids of their units"
-        )
+        raise InvalidInputError("only one curve has groups; pass unit ids as groups to both")
     if a.confidence != b.confidence:
         raise InvalidInputError(
             f"`a` has confidence {a.confidence:g} and `b` {b.confidence:g}; they must agree"

@@ -1,4 +1,4 @@
-"""Kernels of the survival curve: counts at every time, and how far each group moves the curve."""
+"""Kernels of survival curves: counts at every time, and influences of groups."""
 
 import math
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ NO_VARIANCE = 1e-24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """Rows that were observed at all, and the counts they give at every distinct time."""
+    """Observed rows, and their counts at every distinct time."""
 
     at: IntArray
     """Of each row the place of its time among ``times``."""
@@ -60,18 +60,18 @@ class Observed:
         return len(self.ids)
 
     def last_at(self, time: float) -> int:
-        """Return the place of the last time that is not after ``time``, −1 where there is none."""
+        """Return the index of the last time not after ``time``; −1 if there is none."""
         return int(np.searchsorted(self.times, time, side="right")) - 1
 
     def plain_share_of(self, time: float) -> int:
-        """Return of how many independent rows survival up to a time is the plain share, else 0."""
+        """Return the number of independent rows if survival is a plain share, else 0."""
         early = ~self.events & (self.times[self.at] < time)
         if self.grouped or self.weighted or early.any() or len(self.at) < self.n_units:
             return 0
         return len(self.at)
 
     def worth(self, time: float) -> float:
-        """Return how many equally weighted independent groups are at risk at a time.
+        """Return the effective number of independent groups at risk at a time.
 
         Kish's effective number of the groups' weights: their number where those are equal.
         """
@@ -81,19 +81,19 @@ class Observed:
         return float(of_groups.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
     def variances(self, *, by_row: bool = False) -> FloatArray:
-        """Return the variance of log survival at every time, as sums of squared influences."""
+        """Return the variance of log survival at every time, from squared influences."""
         total = np.zeros(len(self.times))
         for part in self._surprises(by_row=by_row):
             total += (np.cumsum(part, axis=1) ** 2).sum(axis=0)
         return total
 
     def influences(self, factors: FloatArray, *, by_row: bool = False) -> FloatArray:
-        """Return minus the sum over times of each group's surprises times the factors."""
+        """Return each group's influence: minus the sum of its residuals times the factors."""
         parts = [-(part @ factors) for part in self._surprises(by_row=by_row)]
         return np.concatenate(parts)
 
     def _surprises(self, *, by_row: bool) -> Iterator[FloatArray]:
-        """Yield, for some groups at a time, events less those expected, over survivors, by time."""
+        """Yield, by time and group, the events minus the expected ones, over survivors."""
         m = len(self.times)
         survivors = self.at_risk - self.failed
         # Where no unit survives, what is observed is what was expected, row by row.
@@ -187,14 +187,14 @@ def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[fl
 
 
 def logit_bounds(share: float, se: float, factor: float) -> tuple[float, float]:
-    """Return the bounds that are symmetric on the logit scale; the share strictly in (0, 1)."""
+    """Return bounds that are symmetric on the logit scale, for shares strictly in (0, 1)."""
     centre, reach = math.log(share / (1.0 - share)), factor * se / (share * (1.0 - share))
     low, high = ((1.0 + math.tanh(x / 2.0)) / 2.0 for x in (centre - reach, centre + reach))
     return low, high
 
 
 def no_event_bound(n: float, confidence: float) -> float:
-    """Return Clopper and Pearson's upper bound for what n independent units never showed."""
+    """Return Clopper and Pearson's upper bound after n independent units without an event."""
     return 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / n) if n > 0.0 else 1.0
 
 
@@ -229,7 +229,7 @@ def _product_quantile(factors: list[tuple[float, float]], probability: float) ->
 
 
 def factor(seen: Observed, confidence: float) -> float:
-    """Return how many standard errors the bounds are away: normal, or Student with groups."""
+    """Return the critical value of the bounds: normal, or Student's t with groups."""
     return critical_value(confidence, seen.n_groups - 1 if seen.grouped else None)
 
 
@@ -238,7 +238,7 @@ def _few_groups(seen: Observed) -> float:
 
 
 def log_variances(seen: Observed) -> tuple[FloatArray, bool]:
-    """Return the variance of log survival at every time, and whether groups showed no spread."""
+    """Return the variance of log survival at every time, and whether groups add none."""
     if not seen.grouped and not seen.weighted:
         survivors = seen.at_risk - seen.failed
         terms = np.divide(seen.hazard, survivors, out=np.zeros_like(survivors), where=survivors > 0)
@@ -251,7 +251,7 @@ def log_variances(seen: Observed) -> tuple[FloatArray, bool]:
 
 
 def variance_of_sum(seen: Observed, factors: FloatArray) -> float:
-    """Return the variance of a sum of surprises times factors; of rows where groups are alike."""
+    """Return the variance of a weighted sum of residuals, over groups or rows."""
     found = _few_groups(seen) * float((seen.influences(factors) ** 2).sum())
     if seen.grouped and found < NO_VARIANCE * float((factors**2).max()):
         found = float((seen.influences(factors, by_row=True) ** 2).sum())
@@ -259,7 +259,7 @@ def variance_of_sum(seen: Observed, factors: FloatArray) -> float:
 
 
 def without_events(seen: Observed, time: float, confidence: float) -> float:
-    """Return the lower bound of survival up to a time before which no unit failed."""
+    """Return the lower bound of survival up to a time without earlier failures."""
     if seen.grouped and seen.n_groups == 1:
         return 0.0
     return 1.0 - no_event_bound(seen.worth(time), confidence)
@@ -268,7 +268,7 @@ def without_events(seen: Observed, time: float, confidence: float) -> float:
 def log_log_band(
     seen: Observed, variances: FloatArray, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds at every time, exact ones where survival is 1 or 0.
+    """Return lower and upper bounds at every time; exact ones where survival is 1 or 0.
 
     With groups the lower bound is never above the one without a failure: one failure among many
     rows of few groups is no good news.

@@ -1,4 +1,4 @@
-"""Where the noise comes from: items, attempts, prompts, seeds; and what to buy more of."""
+"""Variance components: items, attempts, prompts, seeds; and what to sample more of."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ _TIMES = " × "
 
 @dataclass(frozen=True, slots=True)
 class Purchase(Displayed):
-    """One more of something, and what it does to the standard error of the mean.
+    """Effect of one additional item, attempt or level on the standard error of the mean.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Purchase(Displayed):
 
     @property
     def per_cost(self) -> float:
-        """What one unit of cost saves."""
+        """Reduction of the standard error per unit cost."""
         return self.saved / self.cost
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Purchase(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VarianceComponents(Displayed):
-    """The variance of one value, split by where it comes from.
+    """Variance of one value by source.
 
     Examples
     --------
@@ -77,15 +77,14 @@ class VarianceComponents(Displayed):
         return {name: value / total for name, value in self.components.items()} if total else {}
 
     def se(self, levels: Mapping[str, int] | None = None, *, fixed: Collection[str] = ()) -> float:
-        """Return the standard error of the mean of a balanced design.
+        """Return the standard error of the mean for a balanced design.
 
         Parameters
         ----------
         levels : mapping of str to int, optional
-            How many of "item", "attempt" and each factor; as many as there were, by default.
+            Numbers of "item", "attempt" and levels of each factor; by default those of the data.
         fixed : collection of str, optional
-            Factors whose levels are all there is, not a sample of those you might have used:
-            their own variance does not count.
+            Factors whose levels are exhaustive, not a sample: their own variance does not count.
 
         Returns
         -------
@@ -122,17 +121,17 @@ class VarianceComponents(Displayed):
         costs: Mapping[str, float] | None = None,
         fixed: Collection[str] = (),
     ) -> tuple[Purchase, ...]:
-        """Rank one more item, attempt or level of a factor by what it saves per cost.
+        """Rank one additional item, attempt or factor level by its benefit per cost.
 
         Parameters
         ----------
         levels : mapping of str to int, optional
-            The design to start from; the one there was, by default.
+            Design to start from; by default that of the data.
         costs : mapping of str to float, optional
-            Cost of one "request" (1 by default), and on top of its requests of one more "item",
-            "attempt" or level of a factor (0 by default).
+            Cost of one "request" (1 by default), and additional costs of one "item", "attempt" or
+            factor level (0 by default).
         fixed : collection of str, optional
-            As in `se`; nothing of them is bought.
+            See `se`; fixed factors are not extended.
 
         Returns
         -------
@@ -163,7 +162,9 @@ class VarianceComponents(Displayed):
                 continue
             cost = request * every / count + prices.get(name, 0.0)
             if cost <= 0.0:
-                raise InvalidInputError(f"one more {name} costs {cost:g}; it must cost something")
+                raise InvalidInputError(
+                    f"one more {name} costs {cost:g}; the cost must be positive"
+                )
             then = self.se({**counts, name: count + 1}, fixed=fixed)
             buys.append(Purchase(name, then, now - then, cost))
         return tuple(sorted(buys, key=lambda buy: -buy.per_cost))
@@ -202,17 +203,17 @@ def variance_components(
     *,
     factors: Mapping[str, ArrayLike] | None = None,
 ) -> VarianceComponents:
-    """Split the variance of values into items, attempts and crossed factors.
+    """Decompose the variance of values into items, attempts and crossed factors.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         One number per attempt, 0/1 or real.
     items : array-like of shape (n,)
-        The item attempted.
+        Item of each value.
     factors : mapping of name to array-like of shape (n,), optional
-        What else was varied across items: prompt template, seed, judge. Each is taken for a random
-        sample of those you might have used.
+        Factors varied across items: prompt template, seed, judge. Each is treated as a random
+        sample of levels.
 
     Returns
     -------
@@ -253,7 +254,9 @@ def variance_components(
     codes, n_items = validation.group_codes(items, len(x), "items")
     sources = {ITEM: codes} | _factors(factors or {}, len(x), codes)
     if n_items < 2:
-        raise UndefinedMetricError("the variance between items is undefined: there is one item")
+        raise UndefinedMetricError(
+            "the variance between items is undefined: there is only one item"
+        )
     if n_items == len(x):
         raise UndefinedMetricError(
             "the variance of attempts is undefined: every item has one value; try some again"
@@ -289,11 +292,11 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
         both = len(np.unique(_crossed([items, codes])))
         if both == int(items.max()) + 1:
             raise InvalidInputError(
-                f"factor {name!r} does not vary within items; a factor is tried on the same items"
+                f"factor {name!r} does not vary within items; factors must be crossed with items"
             )
         if both == n_levels:
             raise InvalidInputError(
-                f"factor {name!r} has levels of its own for every item; use the same for all"
+                f"factor {name!r} has different levels for every item; use the same levels for all"
             )
         for other, known in found.items():
             if len(np.unique(_crossed([known, codes]))) == n_levels == int(known.max()) + 1:
@@ -313,7 +316,7 @@ def _crossed(parts: list[IntArray]) -> IntArray:
 
 
 def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
-    """Add every two sources' combinations that occur more than once; name the others."""
+    """Add the interactions of sources that occur more than once; report the others."""
     merged = []
     for (name, part), (other, codes) in combinations(tuple(sources.items()), 2):
         both = _crossed([part, codes])
@@ -325,7 +328,7 @@ def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
 
 
 def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:
-    """Return the components of the sources and of the rest, by Henderson's first method."""
+    """Return the variance components by Henderson's first method."""
     n, parts = len(x), list(sources.values())
     sizes = [np.bincount(part).astype(np.float64) for part in parts]
     # What the mean of all values takes off each expectation.
@@ -342,8 +345,8 @@ def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:
     left -= off
     if np.linalg.matrix_rank(left) < len(left):
         raise InvalidInputError(
-            "the sources of variance cannot be told apart in this design: "
-            f"{', '.join(sources)}; drop a factor or try more combinations"
+            "the sources of variance are confounded in this design: "
+            f"{', '.join(sources)}; drop a factor or add combinations"
         )
     return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
 

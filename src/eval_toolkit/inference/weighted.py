@@ -1,4 +1,4 @@
-"""Intervals of metrics with survey or sample weights.
+"""Intervals of metrics with sample weights.
 
 Shares and means have closed forms from linearised values; other metrics the rescaling bootstrap of
 Rao and Wu.
@@ -64,7 +64,7 @@ def weighted_ci(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Interval of a metric of weighted rows.
+    """Return the interval of a metric of weighted rows.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def weighted_ci(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     metric : callable or metric spec
-        A metric that takes ``sample_weight``: this package's functions and specs do.
+        Metric that accepts ``sample_weight``, such as this package's functions and specs.
     sample_weight : array-like of shape (n,)
-        Weight of each row: how many rows of the population it stands for, up to a factor.
+        Weight of each row: the number of population rows it represents, up to a factor.
     groups : array-like of shape (n,), optional
-        Primary sampling units: rows of one are not independent.
+        Primary sampling units; rows of one unit are not independent.
     strata : array-like of shape (n,), optional
-        Strata of a survey; units are drawn inside each, and each needs at least two.
+        Strata of the survey; units are drawn inside each, and each needs at least two.
     n_resamples, confidence, seed, rng
         As in `bootstrap_ci`.
 
@@ -185,7 +185,7 @@ def weighted_ci(
 
 
 def are_equal(weights: FloatArray) -> bool:
-    """Whether no row counts more than another, rounding aside.
+    """Return whether all weights are equal up to rounding.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def are_equal(weights: FloatArray) -> bool:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Weighted rows, the unit each belongs to and the stratum of each unit."""
+    """Weighted rows with their units and strata."""
 
     labels: BoolArray
     scores: FloatArray
@@ -207,7 +207,7 @@ class _Sample:
 
     @property
     def codes(self) -> IntArray | None:
-        """Group of each row; None where every row is a unit."""
+        """Group of each row; None if every row is a unit."""
         return None if len(self.stratum) == len(self.labels) else self.units
 
     @property
@@ -216,7 +216,7 @@ class _Sample:
         return Columns.scored(self.labels, self.scores)
 
     def in_canonical_order(self) -> "_Sample":
-        """Rows by what they hold, units as they appear: their order must not move the draws."""
+        """Return the rows ordered by content, and units by appearance, for reproducible draws."""
         order = np.lexsort((self.weights, self.scores, self.labels))
         _, first, inverse = np.unique(self.units[order], return_index=True, return_inverse=True)
         appearing = np.argsort(first, kind="stable")
@@ -235,7 +235,7 @@ class _Sample:
         return _kish(np.bincount(self.units, weights).astype(np.float64))
 
     def linearised(self, values: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return numbers whose plain mean is the weighted mean of the values, and varies as it does.
+        """Return linearised values whose plain mean is the weighted mean.
 
         Units of a stratum vary about its mean, as n_h / (n_h − 1) times their squares show.
         """
@@ -253,7 +253,7 @@ class _Sample:
 def _closed(
     statistic: Statistic, sample: _Sample, value: float, confidence: float
 ) -> Bounds | None:
-    """Return the interval that takes no draws; None where there is none of that kind."""
+    """Return the closed-form interval; None if there is none."""
     if calibration_statistic(statistic) is not None:
         raise UndefinedMetricError(WEIGHTED_REASON.format("with sample weights"))
     if isinstance(statistic, ColumnMean):
@@ -287,7 +287,7 @@ def _closed(
 def _from_rates(
     statistic: AtThreshold, sample: _Sample, value: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the ends that the intervals of recall, false-positive rate and prevalence allow."""
+    """Return the bounds implied by the intervals of recall, false-positive rate and prevalence."""
     decided = (sample.scores >= statistic.threshold).astype(np.float64)
     rates = []
     for hits in (
@@ -302,12 +302,12 @@ def _from_rates(
 
 
 def _counted(hits: FloatArray, sample: _Sample) -> FloatArray:
-    """Return the weights of the rows a share is taken of, 0 for the others."""
+    """Return the weights of the rows in the denominator of a share, 0 for others."""
     return np.where(np.isnan(hits), 0.0, sample.weights)
 
 
 def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
-    """Return how many independent rows a weighted share is worth, for the lower and upper end.
+    """Return the effective number of rows of a weighted share, for the lower and upper end.
 
     The variance counts one more row of the largest weight at the bound (Fay & Feuer 1997): what has
     not been seen may well be heavy. Without any spread the rows are worth their weight over that.
@@ -396,7 +396,7 @@ def _drawn(
 
 
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of an average precision, with what its rates allow if negatives are heavy.
+    """Return the interval of an average precision, with the rate-based bounds for heavy negatives.
 
     A negative that was not seen among the positives may then weigh more than many of them.
     """
@@ -426,7 +426,7 @@ def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntAr
             row = int(np.argmax(of_unit[units] != codes))
             raise InvalidInputError(f"groups[{row}] lies in more than one stratum")
     if np.bincount(of_unit).min() < 2:
-        raise InvalidInputError("a stratum has a single unit; the spread inside it needs two")
+        raise InvalidInputError("a stratum has a single unit; each stratum needs at least two")
     return of_unit
 
 
@@ -438,7 +438,7 @@ def weighted_metric(metric: Any) -> tuple[str, tuple[float, float], WeightedFn]:
     function = getattr(metric, "function", metric)
     if not callable(function) or not _takes_weights(function):
         raise InvalidTypeError(
-            f"{statistic.name} takes no `sample_weight`, so it has no weighted form"
+            f"{statistic.name} does not accept `sample_weight`, so it has no weighted form"
         )
     return (
         statistic.name,
@@ -468,7 +468,7 @@ class _AtThreshold:
 
 
 def _kish(weights: FloatArray) -> float:
-    """Return how many rows of equal weight these are worth."""
+    """Return Kish's effective number of rows."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
@@ -481,7 +481,7 @@ def _enough(weights: FloatArray, sample: _Sample, name: str) -> None:
 
 
 def _effective(sample: _Sample, name: str) -> float:
-    """Return Kish's effective number of units of the smaller class, or raise if they are few."""
+    """Return Kish's effective number of units of the smaller class; raise if it is too small."""
     found = []
     for which, mask in (("positive", sample.labels), ("negative", ~sample.labels)):
         if not mask.any():
@@ -497,7 +497,7 @@ def _effective(sample: _Sample, name: str) -> float:
 
 
 def _factors(generator: "np.random.Generator", stratum: IntArray, n_resamples: int) -> Any:
-    """Yield the factor of each unit's weight, replicate by replicate."""
+    """Yield the factors of the units' weights, replicate by replicate."""
     members = [np.flatnonzero(stratum == code) for code in np.unique(stratum)]
     for _ in range(n_resamples):
         factor = np.empty(len(stratum))

@@ -1,4 +1,4 @@
-"""What a test says about a run: the bound of an interval decides, and a failure shows the table.
+"""Assertions about runs for tests, based on interval bounds.
 
 Nothing is imported before an assertion is made: the pytest plugin loads this at every start.
 """
@@ -26,12 +26,12 @@ def assert_metric(
     scorer: str | None = None,
     on: Literal["interval", "value"] = "interval",
 ) -> None:
-    """Fail unless a metric is at least, or at most, so much: its interval's bound decides.
+    """Fail unless a bound of the metric's interval is above or below a limit.
 
     Parameters
     ----------
     run : Run, path, Scorecard, RunResult, Outcome or mapping
-        What was measured.
+        Run or results to check.
     metric : str
         Which cell: its name, such as "pr_auc", or its address, ``metric @ part / system``, such as
         "exact_match @ subject=Africa / model-b".
@@ -39,8 +39,7 @@ def assert_metric(
         The lower end of the interval must not be below ``at_least``, its upper end not above
         ``at_most``. One of them, or both.
     slice, scorer : str, optional
-        Which cell, where the metric has several and the address does not say it. A scorecard's own
-        cells need neither.
+        Slice and scorer, if the metric is ambiguous. Not needed for a scorecard.
     on : {"interval", "value"}, default "interval"
         "value" compares the point estimate, for cells that have no interval.
 
@@ -121,7 +120,7 @@ def _faults(
 
 
 def _named(results: "Results", found: "ResultCell") -> str:
-    """Return the address of a cell; of a scorecard's own ones the metric alone."""
+    """Return the address of a cell; for a scorecard the metric only."""
     return (
         found.metric
         if results.places == [("all", "all")] and not found.system
@@ -157,7 +156,7 @@ def assert_not_worse(
     higher_is_better: bool | None = None,
     allow_missing: bool = False,
 ) -> None:
-    """Fail unless a run loses less than so much against a baseline, unit by unit.
+    """Fail unless a run loses less than a margin against a baseline, compared unit by unit.
 
     The same decision as a claim of ``non_inferior_by``: the whole interval of the paired difference
     must lie on the good side of the margin.
@@ -169,13 +168,13 @@ def assert_not_worse(
     metric : str
         Which cell: its name or its address, as in `assert_metric`.
     max_drop : float
-        The loss that is acceptable, in units of the metric; 0 asks for a gain.
+        Acceptable loss in units of the metric; 0 requires a gain.
     slice, scorer : str, optional
-        Which cell of the run, where the metric has several and the address does not say it.
+        Slice and scorer of the run, if the metric is ambiguous.
     baseline_scorer : str, optional
-        The scorer in the baseline, where it has another name there.
+        Name of the scorer in the baseline, if it differs.
     higher_is_better : bool, optional
-        For metrics whose direction is not known.
+        Direction of metrics for which it is unknown.
     allow_missing : bool, default False
         Compare although units of the baseline have no value in the run.
 
@@ -228,7 +227,7 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     Parameters
     ----------
     run : LeakageReport, Run, path, RunResult or mapping
-        What `run_leakage_checks` returned, or a run that was evaluated with checks.
+        Report of `run_leakage_checks`, or a run evaluated with checks.
     strict : bool, default False
         Fail for warnings, too.
 
@@ -245,7 +244,7 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     >>> assert_no_leakage(RunResult("r", None, {}))
     Traceback (most recent call last):
         ...
-    AssertionError: there is no leakage report: no check was run, or none recorded
+    AssertionError: no leakage report: no check was run or recorded
     """
     __tracebackhide__ = True
     from eval_toolkit._internal.display import Status, Table
@@ -256,7 +255,7 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     results, manifest = _payloads(run)
     reports = list(leakage_reports(results, manifest))
     if not reports:
-        raise AssertionError("there is no leakage report: no check was run, or none recorded")
+        raise AssertionError("no leakage report: no check was run or recorded")
     levels = ("error", "warning") if strict else ("error",)
     findings = [found for report in reports for found in report["findings"]]
     if not all(hasattr(found, "get") for found in findings):

@@ -1,4 +1,4 @@
-"""What GitHub's runners read: annotations on standard output, and the summary of a job's step."""
+"""GitHub Actions output: annotations and job summaries."""
 
 from pathlib import Path
 
@@ -48,12 +48,12 @@ def _property(text: str) -> str:
 
 
 def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -> str:
-    r"""Append Markdown to a step's summary, as much of it as there is room for.
+    r"""Append Markdown to a step's summary, up to its size limit.
 
     Parameters
     ----------
     path : path
-        What ``$GITHUB_STEP_SUMMARY`` names.
+        Path in ``$GITHUB_STEP_SUMMARY``.
     text : str
         Markdown; names in it must be escaped already.
     limit : int, default 1 MiB

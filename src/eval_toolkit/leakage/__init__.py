@@ -1,4 +1,4 @@
-"""Leakage checks: rows shared between splits are found, reported and dropped.
+"""Leakage checks: find, report and drop rows shared between splits.
 
 A check looks at named splits and returns a `LeakageFinding`; built-in checks have stable codes
 (`LEAKAGE_CODES`), each explained in ``docs/leakage``.

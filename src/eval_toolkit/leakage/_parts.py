@@ -1,4 +1,4 @@
-"""What the built-in checks share: choosing splits, the order of splits, and copies as findings."""
+"""Common parts of the built-in checks: selection and order of splits, and copies."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ EVIDENCE_CAP = 100
 
 
 class BuiltInCheck:
-    """Name, code and version of the checks of this package."""
+    """Name, code and version of a built-in check."""
 
     __slots__ = ()
     version: ClassVar[str] = "1"
@@ -85,7 +85,7 @@ def count(n: int, what: str) -> str:
 
 
 def gravest(severities: Iterable[Severity]) -> Severity:
-    """Return the gravest of several severities."""
+    """Return the highest of several severities."""
     return min(severities, key=SEVERITIES.index)
 
 
@@ -95,14 +95,14 @@ def checked_severity(severity: str, name: str) -> None:
 
 
 def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
-    """Return names as a tuple; a bare string is refused, it would be read letter by letter."""
+    """Return names as a tuple; reject a bare string."""
     if names is None:
         return None
     if isinstance(names, str):
         raise InvalidTypeError(f"`{argument}` is the text {names!r}; pass a list of names")
     result = tuple(names)
     if len(set(result)) < len(result):
-        raise InvalidInputError(f"`{argument}` names something twice: {list(result)}")
+        raise InvalidInputError(f"`{argument}` contains a name twice: {list(result)}")
     return result
 
 
@@ -139,7 +139,7 @@ def in_order(splits: Mapping[str, EvalSlice], train_split: str) -> dict[str, Eva
 
 
 def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
-    """Return the features of a split as texts, or say which row is not one."""
+    """Return the features of a split as texts; raise for the first that is not a text."""
     if not isinstance(part.feature_col, str):
         raise InvalidTypeError(
             f"split {split!r} has several feature columns; {check} compares texts "
@@ -159,7 +159,7 @@ def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
 
 @dataclass(slots=True)
 class Copies:
-    """Rows to drop and the row each is a copy of, gathered split by split."""
+    """Rows to drop with the rows they are copies of, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Per split, (row to drop, row of the same split that stays)."""
@@ -184,7 +184,7 @@ class Copies:
         return {split: sorted(found) for split, found in rows.items()}
 
     def evidence(self, within_key: str) -> dict[str, Any]:
-        """Return counts of all copies, and the first ones by name."""
+        """Return the counts of all copies, and a list of the first ones."""
         within = {split: sorted(pairs) for split, pairs in self.within.items()}
         across = {split: sorted(triples) for split, triples in self.across.items()}
         listed = [
@@ -232,7 +232,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class EqualRows:
-    """The rows of several splits one after the other, and which of them are equal."""
+    """Concatenated rows of several splits with codes for equal rows."""
 
     splits: list[str]
     owner: IntArray
@@ -243,7 +243,7 @@ class EqualRows:
     """Equal for equal rows."""
 
     def code_within(self) -> IntArray:
-        """Return codes that are equal for equal rows of one split only."""
+        """Return codes that are equal only for equal rows of one split."""
         combined = self.code * len(self.splits) + self.owner
         codes: IntArray = np.unique(combined, return_inverse=True)[1]
         return codes

@@ -1,4 +1,4 @@
-"""One text, two labels."""
+"""Label conflicts: equal texts with different labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ __all__ = ["LabelConflictCheck"]
 
 @dataclass(frozen=True, slots=True)
 class LabelConflictCheck(BuiltInCheck):
-    """LK005: rows that are equal, as in `ExactDuplicateCheck`, but carry different labels.
+    """LK005: rows that are equal, as in `ExactDuplicateCheck`, but have different labels.
 
     Parameters
     ----------
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     scope : {"both", "within", "across"}, default "both"
@@ -97,7 +97,7 @@ def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
 def _listed(
     rows: EqualRows, labels: IntArray, codes: IntArray, at: IntArray
 ) -> list[dict[str, Any]]:
-    """Return rows and labels of the first conflicts, in the order of their first rows."""
+    """Return rows and labels of the first conflicts, in order of their first rows."""
     conflicts: dict[int, dict[str, list[Any]]] = {}
     for position in at.tolist():
         code = int(codes[position])

@@ -1,4 +1,4 @@
-"""Contamination: evaluation texts whose word runs occur in a reference corpus."""
+"""Contamination: evaluation texts whose n-grams occur in a reference corpus."""
 
 import re
 import unicodedata
@@ -34,7 +34,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NgramCounts:
-    """Per text, how many n-grams it has and how many of them a reference has."""
+    """Number of n-grams of each text, and how many of them occur in the reference."""
 
     n_grams: tuple[int, ...]
     n_found: tuple[int, ...]
@@ -51,20 +51,20 @@ class NgramContaminationCheck(BuiltInCheck):
     Parameters
     ----------
     reference : path, list of texts, list of Path, iterator, or callable
-        What to look in. A str or Path is a file or glob: ``.txt`` (also ``.gz``) as one text,
-        read at once, CSV, TSV, JSONL or Parquet by its column ``reference_col``. A list of str is a list
-        of texts. An iterator is read into memory once; for a large corpus pass a file, or a
-        function that returns a fresh iterator.
+        Reference corpus. A str or Path is a file or glob: ``.txt`` (also ``.gz``) is one text, CSV,
+        TSV, JSONL or Parquet are read by the column ``reference_col``. A list of str is a list of
+        texts. An iterator is read into memory; for a large corpus pass a file, or a function that
+        returns a new iterator.
     n : int, default 13
         Length of an n-gram.
     threshold : float, default 0.5
-        Share of a row's n-grams found in the reference from which it is flagged, in (0, 1].
+        Minimum share of a row's n-grams found in the reference, in (0, 1].
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     analyzer : {"word", "char"}, default "word"
-        What the n-grams are made of; "char" for languages written without spaces.
+        Units of the n-grams; use "char" for languages without spaces.
     reference_col : str, default "text"
         Column of a reference table.
 
@@ -164,12 +164,12 @@ class NgramContaminationCheck(BuiltInCheck):
         return self.finding(self.severity, drop, evidence, message, len(flagged))
 
     def counts(self, texts: Sequence[str]) -> "NgramCounts":
-        """Return how many n-grams each text has, and how many of them the reference has.
+        """Return the number of n-grams of each text, and how many occur in the reference.
 
         Parameters
         ----------
         texts : sequence of str
-            Any texts.
+            Texts to search.
 
         Returns
         -------
@@ -200,7 +200,7 @@ class NgramContaminationCheck(BuiltInCheck):
         )
 
     def _search(self, wanted: set[str]) -> tuple[set[str], int]:
-        """Return those of the wanted n-grams that occur in the reference, and its text count."""
+        """Return the n-grams that occur in the reference, and its number of texts."""
         found: set[str] = set()
         n_texts = n_grams = 0
         for text in self._texts():

@@ -1,4 +1,4 @@
-"""Copies: rows that are equal under some form, within a split and across splits."""
+"""Copies of rows under several notions of equality, within and across splits."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _CopyCheck(BuiltInCheck):
-    """Settings and finding of a check for equal rows; what "equal" means is the caller's."""
+    """Base class of checks for equal rows; subclasses define equality."""
 
     __slots__ = ()
     target_splits: Sequence[str] | None
@@ -69,18 +69,18 @@ class ExactDuplicateCheck(_CopyCheck):
     Parameters
     ----------
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "warning"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
-        The split whose row is kept of copies across splits (the first split's without such a split)
-        and the rows of the other splits are to be dropped.
+        Split whose copy is kept across splits (the first split if it does not exist); the copies in
+        other splits are dropped.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
     normalize : bool, default True
-        False compares texts character by character.
+        Whether to normalise texts; False compares them character by character.
 
     Notes
     -----
@@ -104,7 +104,7 @@ class ExactDuplicateCheck(_CopyCheck):
     normalize: bool = field(default=True, kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the copies found; ``evidence["dropped_pairs_by_split"]`` names the first ones."""
+        """Return the copies; ``evidence["dropped_pairs_by_split"]`` lists the first ones."""
         keys = exact_keys if self.normalize else partial(exact_keys, form=str)
         return self._copies(splits, keys, "dropped_pairs_by_split")
 
@@ -115,7 +115,7 @@ _Form: TypeAlias = Callable[[str], str]
 def exact_keys(
     split: str, part: EvalSlice, form: _Form = normalize_text_for_dedup
 ) -> list[Hashable]:
-    """Return what rows are compared by: texts in some form, other features by value."""
+    """Return the comparison keys of rows: normalised texts, or other features by value."""
     if set(map(type, part.inputs)) <= {str}:  # the usual case, in half the time
         return list(map(form, part.inputs))
     keys = []
@@ -131,7 +131,7 @@ def exact_keys(
 
 
 def _frozen(value: Any, form: _Form) -> Hashable:
-    """Return a hashable stand-in: equal values have equal ones, and no text equals a number."""
+    """Return a hashable equivalent: equal values map to equal ones, and no text equals a number."""
     if isinstance(value, str):
         return form(value)
     if isinstance(value, np.ndarray):
@@ -150,18 +150,18 @@ def _frozen(value: Any, form: _Form) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedFormLeakageCheck(_CopyCheck):
-    r"""LK003: texts equal once invisible characters, symbols and styled letters are set aside.
+    r"""LK003: texts that are equal after removing invisible characters, symbols and styling.
 
     Parameters
     ----------
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
-        The split whose copy stays; without such a split, the first.
+        Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
@@ -185,7 +185,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     severity_across: Severity = field(default="error", kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -199,13 +199,13 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     Parameters
     ----------
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
-        The split whose copy stays; without such a split, the first.
+        Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
@@ -231,7 +231,7 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     severity_across: Severity = field(default="error", kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -240,20 +240,21 @@ class ConfusableFormLeakageCheck(_CopyCheck):
 
 @dataclass(frozen=True, slots=True)
 class TokenizationLeakageCheck(_CopyCheck):
-    """LK004: texts that a tokenizer turns into the same tokens.
+    """LK004: texts with equal tokens.
 
     Parameters
     ----------
     tokenizer : callable
-        ``tokenizer(text)["input_ids"]`` are the tokens, as a Hugging Face tokenizer gives them.
+        Function such that ``tokenizer(text)["input_ids"]`` are the tokens, as in Hugging Face
+        tokenizers.
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
         Look for copies inside each split, between splits, or both.
     train_split : str, default "train"
-        The split whose copy stays; without such a split, the first.
+        Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
@@ -286,7 +287,7 @@ class TokenizationLeakageCheck(_CopyCheck):
         _CopyCheck.__post_init__(self)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -295,13 +296,13 @@ class TokenizationLeakageCheck(_CopyCheck):
 
 
 def _tokens(encoded: Any, split: str, row: int) -> Hashable:
-    """Return one text's tokens, given as a list, an array or a tensor, perhaps in a batch of one."""
+    """Return a text's tokens, given as a list, array or tensor, possibly in a batch of one."""
     try:
         tokens = encoded["input_ids"]
         tokens = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)
     except (KeyError, TypeError, IndexError):
         raise InvalidTypeError(
-            f"split {split!r}, row {row}: the tokenizer gave a {type(encoded).__name__}; "
+            f"split {split!r}, row {row}: the tokenizer returned a {type(encoded).__name__}; "
             "tokenizer(text)['input_ids'] must be the tokens of one text"
         ) from None
     return tuple(tokens[0] if len(tokens) == 1 and isinstance(tokens[0], list) else tokens)

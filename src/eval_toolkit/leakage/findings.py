@@ -1,4 +1,4 @@
-"""What a check found, several findings as a report, and the run of many checks."""
+"""Findings of leakage checks, reports, and the run of several checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,22 +42,22 @@ LEAKAGE_CODES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeakageFinding(Displayed):
-    """What one check found, also when that is nothing.
+    """Finding of one check, possibly empty.
 
     Parameters
     ----------
     check_name : str
         Name of the check.
     severity : {"error", "warning", "info"}
-        How grave it is. Only errors stop a run.
+        Severity of the finding. Only errors stop a run.
     drop_indices : dict of str to list of int, or None
-        Per split, the rows to drop. ``{}``: nothing found. None: it is not a matter of rows.
+        Rows to drop by split. ``{}`` if nothing was found; None if the finding is not about rows.
     evidence : dict
-        What was seen, for people and reports.
+        Details for people and reports.
     message : str
-        One line.
+        One-line message.
     n_affected : int
-        How many rows (or columns) it is about; 0 when nothing was found.
+        Number of affected rows (or columns); 0 if nothing was found.
     code : str
         Stable code of a built-in check, see `LEAKAGE_CODES`; empty for others.
 
@@ -105,7 +105,7 @@ class LeakageFinding(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageFinding":
-        """Return the finding that `to_dict` described; unknown keys are ignored."""
+        """Return the finding from its dict; unknown keys are ignored."""
         needed = ("check_name", "severity", "message", "n_affected")
         missing = [key for key in needed if key not in payload]
         if missing:
@@ -137,7 +137,7 @@ def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeakageReport(Displayed):
-    """The findings of several checks, in the order they ran.
+    """Findings of several checks, in order.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class LeakageReport(Displayed):
         return [found for found in self.findings if found.severity == severity and found.n_affected]
 
     def merged_drop_indices(self) -> dict[str, list[int]]:
-        """Per split, every row that some finding wants dropped, in order, once."""
+        """Rows to drop by split, from all findings, sorted and without duplicates."""
         merged: dict[str, set[int]] = {}
         for finding in self.findings:
             for split, rows in (finding.drop_indices or {}).items():
@@ -177,7 +177,7 @@ class LeakageReport(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageReport":
-        """Return the report that `to_dict` described.
+        """Return the report from its dict.
 
         Examples
         --------
@@ -192,14 +192,14 @@ class LeakageReport(Displayed):
 
 
 def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]) -> LeakageReport:
-    """Run checks one after another over the same splits.
+    """Run checks sequentially on the same splits.
 
     Parameters
     ----------
     checks : iterable of LeakageCheck
-        Objects with ``name`` and ``validate(splits)``; built-in or your own.
+        Checks with ``name`` and ``validate(splits)``, built-in or custom.
     splits : mapping of str to EvalSlice
-        For instance one fold: ``{"train": …, "test": …}``.
+        Splits, e.g. one fold: ``{"train": …, "test": …}``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Forms of a text under which copies look alike: normalised, and with look-alikes folded."""
+"""Normalised and confusable forms of texts, under which copies are equal."""
 
 import re
 import unicodedata
@@ -49,7 +49,7 @@ _FOLDED = {ord(sign): latin for latin, signs in _LOOK_ALIKES.items() for sign in
 
 
 class _Normalized(dict[int, str | None]):
-    """Translation table that drops invisible characters and symbols, filled as they turn up."""
+    """Lazy translation table that drops invisible characters and symbols."""
 
     def __missing__(self, code: int) -> str | None:
         kept = None if _is_invisible(code) or _category(code) == "So" else chr(code)
@@ -58,7 +58,7 @@ class _Normalized(dict[int, str | None]):
 
 
 class _Folded(dict[int, str | None]):
-    """Translation table that drops invisible characters and folds look-alikes."""
+    """Lazy translation table that drops invisible characters and folds look-alikes."""
 
     def __missing__(self, code: int) -> str | None:
         kept = None if _is_invisible(code) else _FOLDED.get(code, chr(code))
@@ -92,7 +92,7 @@ def _checked(text: str) -> str:
 
 
 def normalized_form(text: str) -> str:
-    r"""Return a text without the differences that a reader does not see.
+    r"""Return a text without differences invisible to a reader.
 
     NFKC, without control, format, surrogate, private-use and symbol characters, white space
     collapsed, lower case. A text of nothing but symbols keeps them: two emoji are not copies.
@@ -127,7 +127,7 @@ def normalized_form(text: str) -> str:
 
 
 def confusable_form(text: str) -> str:
-    r"""Return what a text looks like: look-alike letters as Latin, nothing invisible, no accents.
+    r"""Return the visual form of a text: look-alikes as Latin, no invisible characters or accents.
 
     Compatibility forms (full width, mathematical and other styled letters) are resolved, invisible
     characters (zero width, bidirectional controls, tags, variation selectors) dropped, look-alikes

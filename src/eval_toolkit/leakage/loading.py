@@ -1,4 +1,4 @@
-"""Names to leakage checks, for the command line."""
+"""Leakage checks by name, for the command line."""
 
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import LeakageCheck
@@ -21,7 +21,7 @@ OURS = {
 
 
 def available_checks() -> dict[str, str]:
-    """Return the names of leakage checks and where each is.
+    """Return the names of leakage checks with their locations.
 
     Returns
     -------
@@ -37,13 +37,13 @@ def available_checks() -> dict[str, str]:
 
 
 def load_check(spec: str) -> LeakageCheck:
-    """Return the leakage check that a name stands for.
+    """Return the leakage check denoted by a name.
 
     Parameters
     ----------
     spec : str
-        A name of `available_checks` or ``package.module:object``; behind it may stand its options
-        as a TOML table: ``near_duplicate{threshold=0.8}``.
+        Name from `available_checks` or ``package.module:object``, optionally followed by options as
+        a TOML table: ``near_duplicate{threshold=0.8}``.
 
     Returns
     -------

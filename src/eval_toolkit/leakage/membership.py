@@ -1,4 +1,4 @@
-"""Rows in the wrong split: groups that straddle splits, and times that run backwards."""
+"""Checks of split membership: groups in several splits, and times out of order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,18 +40,18 @@ class GroupLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     group_col : str
-        Column of the group ids, compared as text: 7 and "7" are one group. Rows without an id
-        belong to no group.
+        Column of the group ids, compared as text: 7 and "7" are the same group. Rows without an id
+        have no group.
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     keep : {"none", "first"}, default "none"
-        Which rows of such a group may stay: none, or those of its first split (the training split
-        if it is one of them). After a split by rows nearly every group straddles; then "first"
-        keeps the training data, but splitting again by group is the better cure.
+        Rows of such a group to keep: none, or those of its first split (the training split if it is
+        one of them). After a random split, nearly every group occurs in several splits; then
+        "first" keeps the training data, but splitting again by group is better.
     train_split : str, default "train"
-        The split that comes first for ``keep="first"``.
+        Split that comes first for ``keep="first"``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class GroupLeakageCheck(BuiltInCheck):
         validation.choice(self.keep, "keep", ("none", "first"))
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows of straddling groups; ``evidence`` names the groups."""
+        """Return the rows of groups in several splits; ``evidence`` lists the groups."""
         parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
         members: dict[str, dict[str, list[int]]] = {}
         without = 0
@@ -126,13 +126,13 @@ class GroupLeakageCheck(BuiltInCheck):
 
 @dataclass(frozen=True, slots=True)
 class TemporalLeakageCheck(BuiltInCheck):
-    """LK008: a split that should come later has rows from before the end of an earlier one.
+    """LK008: a later split has rows from before the end of an earlier one.
 
     Parameters
     ----------
     time_col : str
         Column of times: numbers, dates, timestamps or ISO 8601 text. Rows without a time are
-        counted, not checked.
+        counted but not checked.
     split_order : sequence of str
         Splits from the earliest to the latest, at least two.
     severity : {"error", "warning", "info"}, default "error"
@@ -174,7 +174,7 @@ class TemporalLeakageCheck(BuiltInCheck):
         checked_severity(self.severity, "severity")
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows that come too early; ``evidence["violations"]`` says by how much."""
+        """Return the rows that are too early; ``evidence["violations"]`` has the amounts."""
         parts = chosen_splits(splits, self.split_order, self.name)
         clocks: dict[Clock, str] = {}
         drop: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Near-duplicates: texts that are similar, within a split and between training and evaluation."""
+"""Near-duplicate checks, within splits and between training and evaluation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ _Polarity: TypeAlias = Literal["same_label", "cross_label"]
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A row to drop and the row it resembles."""
+    """A row to drop, and the row it resembles."""
 
     split: str
     row: int
@@ -50,7 +50,7 @@ class _Pair:
 
 
 class _SimilarityCheck(BuiltInCheck):
-    """Settings and finding of a check for similar texts; which texts is the caller's."""
+    """Base class of checks for similar texts."""
 
     __slots__ = ()
     threshold: float
@@ -72,7 +72,7 @@ class _SimilarityCheck(BuiltInCheck):
             checked_severity(getattr(self, name), name)
 
     def _chosen_strategy(self) -> SimilarityStrategy:
-        """Return the strategy, the same for any number of rows."""
+        """Return the strategy, independent of the number of rows."""
         return TfidfCosineStrategy() if self.strategy is None else self.strategy
 
     def _found(
@@ -87,7 +87,7 @@ class _SimilarityCheck(BuiltInCheck):
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
     def _found_by_label(self, pairs: Sequence[_Pair]) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return one finding per polarity; each row is in at most one of them."""
+        """Return one finding per label agreement; each row is in at most one of them."""
         return self._found_of(pairs, "same_label"), self._found_of(pairs, "cross_label")
 
     def _found_of(self, pairs: Sequence[_Pair], polarity: _Polarity) -> LeakageFinding:
@@ -124,7 +124,7 @@ class _SimilarityCheck(BuiltInCheck):
 
 
 def _measure(strategy: SimilarityStrategy) -> str:
-    """Say in words what a similarity is, for those who read the finding."""
+    """Return a description of the similarity measure."""
     if isinstance(strategy, TfidfCosineStrategy):
         return "cosine of TF-IDF weights"
     if isinstance(strategy, MinHashLSHStrategy):
@@ -147,7 +147,7 @@ def _copies(pairs: Sequence[_Pair]) -> Copies:
 
 
 def _within(check: _SimilarityCheck, parts: Mapping[str, EvalSlice]) -> list[_Pair]:
-    """Return each split's rows that resemble an earlier row which stays."""
+    """Return the rows of each split that resemble an earlier kept row."""
     strategy = check._chosen_strategy()
     pairs = []
     for split, part in parts.items():
@@ -176,7 +176,7 @@ def _across(
     split: str,
     part: EvalSlice,
 ) -> list[_Pair]:
-    """Return the rows of a split that resemble any row of the reference splits.
+    """Return the rows of a split that resemble a row of the reference splits.
 
     Each comes with one of them: of another label if there is one, then the most similar of those
     that the strategy named.
@@ -215,7 +215,7 @@ def _across(
 
 
 def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Return the pairs with one polarity per row: "cross_label" if any of its pairs is."""
+    """Return the pairs with one label agreement per row; any disagreement counts."""
     conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
     return [
         replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair
@@ -225,27 +225,27 @@ def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicateCheck(_SimilarityCheck):
-    """LK002: texts that resemble an earlier text of their split, or one of an earlier split.
+    """LK002: texts that resemble an earlier text of their split or of an earlier split.
 
     Parameters
     ----------
     threshold : float, default 0.9
-        Similarity from which two texts are near-duplicates, as in `near_dedup`.
+        Minimum similarity of near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
+        Similarity strategy; by default TF-IDF cosine of words. The evidence records the strategy.
         ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
     target_splits : sequence of str, optional
-        Splits to look at; all by default.
+        Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "warning"
         Severity of near-duplicates within a split.
     label_aware : bool, default False
-        Let labels decide the severity, within and across splits alike.
+        Whether labels determine the severity, within and across splits.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        With ``label_aware``: when the similar rows agree, and when any two disagree.
+        With ``label_aware``: severity if the labels of similar rows agree, and if they disagree.
     scope : {"both", "within", "across"}, default "both"
-        Look inside each split, between splits, or both.
+        Check each split, pairs of splits, or both.
     train_split : str, default "train"
-        The split whose row stays; without such a split, the first.
+        Split whose row is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of near-duplicates across splits.
 
@@ -283,13 +283,13 @@ class NearDuplicateCheck(_SimilarityCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the near-duplicates; ``evidence["pairs"]`` names the first within each split."""
+        """Return the near-duplicates; ``evidence["pairs"]`` lists the first within each split."""
         return self._found(self._pairs(splits), (self.severity, self.severity_across))
 
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return two findings: near-duplicates with the same label, and with another label."""
+        """Return two findings: near-duplicates with the same label, and with different labels."""
         return self._found_by_label(self._pairs(splits))
 
     def _pairs(self, splits: Mapping[str, EvalSlice]) -> list[_Pair]:
@@ -310,20 +310,20 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     Parameters
     ----------
     train_split : str, default "train"
-        The split that was learned from.
+        Name of the training split.
     eval_splits : sequence of str, optional
-        Splits that measure; by default all but the training split.
+        Evaluation splits; by default all but the training split.
     threshold : float, default 0.9
-        Similarity from which two texts are near-duplicates, as in `near_dedup`.
+        Minimum similarity of near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
+        Similarity strategy; by default TF-IDF cosine of words. The evidence records the strategy.
         ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     label_aware : bool, default False
-        Let labels decide the severity.
+        Whether labels determine the severity.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        With ``label_aware``: when the similar rows agree, and when any two disagree.
+        With ``label_aware``: severity if the labels of similar rows agree, and if they disagree.
 
     Examples
     --------

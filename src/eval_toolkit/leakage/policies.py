@@ -1,4 +1,4 @@
-"""What to do about findings: raise, record, skip or drop."""
+"""Policies for findings: raise, record, skip or drop."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CleanedSplits(Displayed):
-    """Splits without the rows that checks objected to, and the way there.
+    """Splits without flagged rows, with the findings of each round.
 
     Examples
     --------
@@ -57,14 +57,14 @@ class CleanedSplits(Displayed):
 
 
 def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, EvalSlice]:
-    """Return the splits without the rows that any finding of a report wants dropped.
+    """Return the splits without the rows flagged by a report.
 
     Parameters
     ----------
     splits : mapping of str to EvalSlice
-        The splits the report was made on.
+        Splits of the report.
     report : LeakageReport
-        Findings of any severity. Those that are not about rows change nothing.
+        Findings of any severity; those not about rows have no effect.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
 
 
 def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, Any]:
-    """Return the rows left in each split that loses any."""
+    """Return the kept rows of each split that loses rows."""
     kept = {}
     for name, rows in report.merged_drop_indices().items():
         if name not in splits:
@@ -112,18 +112,18 @@ def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[s
 def apply_leakage_policy(
     report: LeakageReport, splits: Mapping[str, EvalSlice], policy: LeakagePolicy
 ) -> dict[str, EvalSlice]:
-    """Return the splits to go on with after a report, or raise.
+    """Apply a policy to a report: return the splits to use, or raise.
 
     Parameters
     ----------
     report : LeakageReport
         Findings on the splits.
     splits : mapping of str to EvalSlice
-        The splits the report was made on.
+        Splits of the report.
     policy : {"raise", "record", "skip", "drop"}
-        "raise": errors end it. "drop": every row named by a finding goes, whatever its severity;
-        errors that name no row (a leaking column) end it, because dropping cannot cure them.
-        "record" and "skip" change nothing ("skip" is for callers that run no checks at all).
+        "raise": raise for errors. "drop": drop all rows named by findings of any severity; raise
+        for errors that name no rows (a leaking column), since dropping cannot remove them. "record"
+        and "skip" change nothing ("skip" is for callers that run no checks).
 
     Returns
     -------
@@ -185,17 +185,17 @@ def _named(findings: Iterable[LeakageFinding]) -> str:
 def drop_until_clean(
     checks: Iterable[LeakageCheck], splits: Mapping[str, EvalSlice], *, max_rounds: int = 20
 ) -> CleanedSplits:
-    """Run checks and drop what they name, until they name no row.
+    """Run checks and drop flagged rows until no row is flagged.
 
     Parameters
     ----------
     checks : iterable of LeakageCheck
-        All are run in every round.
+        Checks; all are run in every round.
     splits : mapping of str to EvalSlice
-        For instance one fold.
+        Splits, e.g. one fold.
     max_rounds : int, default 20
-        Rounds after which to give up. Rows only ever go, so it ends anyway; most checks need one
-        round and a second that finds nothing.
+        Maximum number of rounds. Rows are only removed, so the process always ends; most checks
+        need one round and a second without findings.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Target leakage: one column that gives the label away."""
+"""Target leakage: single columns that predict the label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,21 +30,21 @@ _MAX_CATEGORIES = 50
 
 @dataclass(frozen=True, slots=True)
 class TargetLeakageCheck(BuiltInCheck):
-    """LK010: a single column predicts the label alone, better than a feature plausibly can.
+    """LK010: a single column predicts the label better than is plausible for a feature.
 
     Parameters
     ----------
     columns : sequence of str, optional
-        Columns to try; by default every column but the label, and but the row id and the group
-        where those are no features.
+        Columns to check; by default all except the label, and except row id and group unless they
+        are features.
     target_splits : sequence of str, optional
         Splits to look at, taken together; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     bound : float, default 0.95
-        A column is flagged when the lower end of its interval is above this.
+        A column is flagged if the lower end of its interval is above this bound.
     confidence : float, default 0.95
-        Confidence of the intervals.
+        Confidence level of the intervals.
 
     Notes
     -----
@@ -79,7 +79,7 @@ class TargetLeakageCheck(BuiltInCheck):
         checked_severity(self.severity, "severity")
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the columns that give the label away, with their intervals, as evidence."""
+        """Return the columns that predict the label, with their intervals, as evidence."""
         parts = {
             name: part
             for name, part in chosen_splits(splits, self.target_splits, self.name).items()
@@ -87,7 +87,7 @@ class TargetLeakageCheck(BuiltInCheck):
         }
         evidence: dict[str, Any] = {"bound": self.bound, "confidence": self.confidence}
         if not parts:
-            return nothing_found(self, self.severity, evidence, "no rows to look at")
+            return nothing_found(self, self.severity, evidence, "no rows to check")
         labels = np.concatenate([part.y_true for part in parts.values()]) == 1
         if labels.all() or not labels.any():
             return nothing_found(self, self.severity, evidence, "not checked: one class only")
@@ -141,7 +141,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 
     def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
-        """Return the strongest way in which a column predicts the label, None if it cannot."""
+        """Return a column's best prediction of the label; None if it cannot predict it."""
         missing = np.array([validation.is_missing(value) for value in values], dtype=bool)
         known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
         known_labels = labels[~missing]
@@ -171,7 +171,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return 1.0 - ci.point_estimate, 1.0 - ci.ci_high
 
     def _purity(self, values: list[Any], labels: BoolArray) -> tuple[float, float] | None:
-        """Return how well the other rows of a row's category tell its label, in the worse class."""
+        """Return the accuracy of predicting a row's label from its category, in the worse class."""
         counts: dict[Any, list[int]] = {}
         try:
             for value, label in zip(values, labels.tolist(), strict=True):
@@ -191,7 +191,7 @@ class TargetLeakageCheck(BuiltInCheck):
 
 
 def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
-    """Return a column of all splits as plain values, times as numbers."""
+    """Return a column of all splits as plain values; times become numbers."""
     values: list[Any] = []
     for part in parts.values():
         array = frames.column(part.df, column)
@@ -203,7 +203,7 @@ def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
 
 
 def _as_numbers(values: list[Any]) -> FloatArray | None:
-    """Return the values as numbers, or None when they are something else."""
+    """Return the values as numbers, or None if they are not numeric."""
     if not values:
         return None
     try:

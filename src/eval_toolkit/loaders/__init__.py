@@ -1,4 +1,4 @@
-"""Loaders: named slices out of frames, files, Hugging Face datasets and pinned downloads.
+"""Loaders: named slices from frames, files, Hugging Face datasets and pinned downloads.
 
 Every loader has ``load_splits()``, which returns slices by name, and ``describe()``, which returns
 a Croissant (JSON-LD) description of where they come from. `loaders.predictions` reads predictions.

@@ -1,4 +1,4 @@
-"""Descriptions of data sets as Croissant 1.0, which is JSON-LD."""
+"""Descriptions of datasets in Croissant 1.0, a JSON-LD vocabulary."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ def description(
     record_sets: Sequence[Mapping[str, Any]] = (),
     **extras: Any,
 ) -> dict[str, object]:
-    """Return a loader's description: the keys every loader has, Croissant's own, and extras."""
+    """Return a loader's description: common keys, Croissant keys, and extras."""
     return {
         "@context": _context(extras),
         "@type": "sc:Dataset",
@@ -96,14 +96,14 @@ def description(
 
 
 def _id(name: str) -> str:
-    """Return a name as an identifier: readers refuse white space in it, escaped or not."""
+    """Return a name as an identifier without white space."""
     return re.sub(r"[^\w./~-]+", "_", name)
 
 
 def file_object(
     name: str, url: str, sha256: str, n_bytes: int | None, media_type: str
 ) -> dict[str, Any]:
-    """Return the entry of one file; its size is left empty where it is not known yet."""
+    """Return the entry of one file; the size may be unknown."""
     return {
         "@type": "cr:FileObject",
         "@id": _id(name),
@@ -116,7 +116,7 @@ def file_object(
 
 
 def local_file(path: Path, name: str, media_type: str) -> dict[str, Any]:
-    """Return the entry of a file on this machine, hashed now."""
+    """Return the entry of a local file with its hash."""
     return file_object(name, path.as_posix(), sha256_file(path), path.stat().st_size, media_type)
 
 

@@ -1,4 +1,4 @@
-"""Pinned files: bytes that match a sha256, or an error."""
+"""Pinned files, verified by sha256."""
 
 import hashlib
 import os
@@ -18,13 +18,13 @@ _CHUNK = 1 << 20
 
 
 def default_cache_dir() -> Path:
-    """Return ``~/.cache/eval-toolkit/ood``, or its place under XDG_CACHE_HOME."""
+    """Return ``~/.cache/eval-toolkit/ood``, or its equivalent under XDG_CACHE_HOME."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "eval-toolkit" / "ood"
 
 
 def local_path(url: str, base: Path) -> Path | None:
-    """Return the file on this machine that a URL or a plain path names; None for http(s)."""
+    """Return the local file of a URL or path; None for http(s)."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         return None
@@ -40,7 +40,7 @@ def local_path(url: str, base: Path) -> Path | None:
 
 
 def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
-    """Return where a download is kept: under its hash, with the suffixes that tell its format."""
+    """Return the path of a download in the cache: its hash, with the suffixes of the format."""
     suffixes = "".join(Path(unquote(urlsplit(url).path)).suffixes[-2:])
     return cache_dir / f"{sha256}{suffixes}"
 
@@ -48,11 +48,11 @@ def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
 def pinned_file(
     url: str, sha256: str, *, base: Path, cache_dir: Path, max_bytes: int, timeout_s: float
 ) -> Path:
-    """Return a local file with exactly these bytes, downloaded unless the cache has them."""
+    """Return a local file with this hash, downloaded unless it is cached."""
     local = local_path(url, base)
     if local is not None:
         if not is_file(local):
-            raise ArtifactError(f"{url}: there is no file {local}")
+            raise ArtifactError(f"{url}: no such file: {local}")
         _check(url, sha256_file(local), sha256)
         return local
     target = cached_path(url, sha256, cache_dir)
@@ -72,7 +72,7 @@ def _check(url: str, found: str, expected: str) -> None:
 
 
 def _download(url: str, target: Path, max_bytes: int, timeout_s: float) -> str:
-    """Write the answer to a file and return its sha256; stop where it grows too large."""
+    """Write a download to a file and return its sha256; stop at the maximum size."""
     digest = hashlib.sha256()
     size = 0
     try:

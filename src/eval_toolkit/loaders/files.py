@@ -1,4 +1,4 @@
-"""Loaders of files: CSV, TSV, JSONL, JSON, Parquet and Excel, also gzipped and by glob."""
+"""Loaders of CSV, TSV, JSONL, JSON, Parquet and Excel files, also gzipped and by glob."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _TEXT_ROLES = ("strata_col", "group_col", "id_col")
 
 @dataclass(frozen=True, slots=True)
 class FileLoader:
-    r"""Slices out of files of rows.
+    r"""Loader of slices from files of rows.
 
     Files are read through duckdb. ``columns``, ``where``, ``limit`` and ``sample_size`` are
     applied while reading, so that a file far larger than memory can be used as long as what is
@@ -37,40 +37,41 @@ class FileLoader:
         texts also with .gz; ``-`` for standard input. Without a mapping and without ``split_col``
         there is one slice, "all".
     split_col : str, optional
-        Column that names each row's split; one slice per value, in the order of first occurrence.
+        Column with each row's split; one slice per value, in order of first occurrence.
     feature_col, label_col, strata_col, group_col, id_col, time_col : str
         Column roles, as `EvalSlice` takes them. ``feature_col`` may be several columns.
     label_map : mapping of label to 0 or 1, optional
-        For labels that are words: ``{"ham": 0, "spam": 1}``. Without it labels are 0 and 1 or true
-        and false, as numbers or as text (``TRUE``, ``1.00``).
+        Classes of labels that are words: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
+        or true and false, as numbers or as text (``TRUE``, ``1.00``).
     columns : sequence of str, optional
-        Columns to keep beside those with a role; all by default, ``[]`` for none.
+        Columns to keep in addition to those with a role; by default all, ``[]`` for none.
     text_cols : sequence of str, optional
-        Feature columns read as text whatever they look like; by default ``feature_col`` if it is
-        one column. Strata, groups, ids and splits always are.
+        Feature columns read as text regardless of their content; by default ``feature_col`` if it
+        is one column. Strata, groups, ids and splits are always text.
     missing_text : str, optional
-        What an empty cell of a text column stands for; by default it is an error.
+        Text for empty cells of text columns; by default they are an error.
     where : mapping of str to value or sequence of values, optional
         Keep the rows whose column has one of the values, compared as text.
     limit : int, optional
-        The first rows of each split.
+        Maximum number of rows of each split, taken from the start.
     sample_size : int, optional
-        A random sample of each split, in the files' order; all rows if there are fewer. With an
-        ``id_col`` it depends on ids alone. A smaller sample of the same seed is part of a larger.
+        Size of a random sample of each split, in file order; all rows if there are fewer. With an
+        ``id_col`` the sample depends only on ids. Smaller samples of the same seed are subsets of
+        larger ones.
     seed : int, default 42
-        Decides the sample.
+        Random seed of the sample.
     media_type : str, optional
-        For names that do not tell the format.
+        Media type, if the file names do not determine it.
     quoting : bool, default True
-        False takes CSV and TSV cells as they stand, quotes included.
+        Whether quotes are interpreted in CSV and TSV files.
     header : sequence of str, optional
-        Column names of CSV and TSV files without any.
+        Column names of CSV and TSV files without a header.
     separator, decimal : str, optional
         Separator of cells and decimal mark of CSV and TSV files; detected by default.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
-        Kind of the slices' frames; by default the first that is installed.
+        Library of the slices' frames; by default the first that is installed.
     name, description, cite_as, license, url : str
-        For `describe`.
+        Metadata for `describe`.
 
     Raises
     ------
@@ -126,10 +127,10 @@ class FileLoader:
     def __post_init__(self) -> None:
         if isinstance(self.source, Mapping):
             if not self.source:
-                raise InvalidInputError("`source` is empty; name at least one split")
+                raise InvalidInputError("`source` is empty; give at least one split")
             if self.split_col is not None:
                 raise InvalidInputError(
-                    "`source` names the splits and so does `split_col`; give one of them"
+                    "`source` and `split_col` both define the splits; give only one of them"
                 )
         if self.limit is not None and self.sample_size is not None:
             raise InvalidInputError("give `limit` (first rows) or `sample_size` (random), not both")
@@ -141,7 +142,7 @@ class FileLoader:
                 raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
         for column, values in (self.where or {}).items():
             if not _as_texts(values):
-                raise InvalidInputError(f"where[{column!r}] is empty; name at least one value")
+                raise InvalidInputError(f"where[{column!r}] is empty; give at least one value")
         object.__setattr__(self, "seed", resolve_seed(self.seed))
         self._format()
         LabelMap.of_mapping(self.label_map)
@@ -160,7 +161,7 @@ class FileLoader:
         }
 
     def _split_values(self, files: list[Path]) -> list[str]:
-        """Return the values of the split column that ``where`` lets through."""
+        """Return the values of the split column allowed by ``where``."""
         column = self.split_col or ""
         seen: dict[str, None] = {}
         for file in files:
@@ -229,7 +230,7 @@ class FileLoader:
         )
 
     def _cleaned(self, rows: Rows) -> dict[str, NDArray[Any]]:
-        """Return the columns with labels as 0 and 1 and no gap in a text."""
+        """Return the columns with labels as 0 and 1 and without missing texts."""
         columns = dict(rows.columns)
         labels = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
         columns[self.label_col] = labels.astype(np.int64)
@@ -246,7 +247,7 @@ class FileLoader:
         return columns
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description; every file is hashed now."""
+        """Return the Croissant description; all files are hashed."""
         splits = self.source if isinstance(self.source, Mapping) else {"all": self.source}
         found = {split: tables.expand_paths(paths) for split, paths in splits.items()}
         names = _short_names([file for files in found.values() for file in files])
@@ -273,16 +274,16 @@ class FileLoader:
 
 @dataclass(frozen=True, slots=True)
 class ParquetGlobLoader:
-    """One slice per split out of Parquet files; `FileLoader` does this and more.
+    """Loader of one slice per split from Parquet files; `FileLoader` is more general.
 
     Parameters
     ----------
     splits : mapping of str to str
-        Split name to a glob; matches are sorted and read one after the other.
+        Glob by split name; matches are sorted and concatenated.
     feature_col, label_col, strata_col : str
-        Column roles, as `EvalSlice` takes them.
+        Column roles, as in `EvalSlice`.
     name, description, cite_as, license, url : str
-        For `describe`.
+        Metadata for `describe`.
 
     Raises
     ------
@@ -335,7 +336,7 @@ class ParquetGlobLoader:
         return self._files().load_splits()
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description; every file is hashed now."""
+        """Return the Croissant description; all files are hashed."""
         return self._files().describe()
 
 
@@ -348,7 +349,7 @@ def _as_texts(values: Any) -> list[str]:
 
 
 def _short_names(files: list[Path]) -> dict[Path, str]:
-    """Return a name for each file: its last part, or more of its path where files share that."""
+    """Return a short unique name for each file: its last part, or more of its path."""
     distinct = list(dict.fromkeys(files))
     if len({file.name for file in distinct}) == len(distinct):
         return {file: file.name for file in distinct}

@@ -1,4 +1,4 @@
-"""Loaders of what is in memory already."""
+"""Loaders of in-memory data."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -17,22 +17,22 @@ __all__ = ["DataFrameLoader", "SingleSliceLoader"]
 
 @dataclass(frozen=True, slots=True)
 class DataFrameLoader:
-    """One slice per value of a column.
+    """Loader of one slice per value of a column.
 
     Parameters
     ----------
     df : DataFrame or dict of columns
         pandas, polars or pyarrow, or a plain dict of equal-length columns.
     split_col : str
-        Column that names each row's split.
+        Column with each row's split.
     feature_col, label_col, strata_col : str
-        Column roles, as `EvalSlice` takes them.
+        Column roles, as in `EvalSlice`.
     name, description, cite_as, license, url : str
-        For `describe`.
+        Metadata for `describe`.
     group_col, id_col, time_col : str, optional
         Further column roles.
     label_map : mapping of label to 0 or 1, optional
-        For labels that are spelled otherwise.
+        Classes of labels that are not 0 and 1.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class DataFrameLoader:
         LabelMap.of_mapping(self.label_map)
 
     def load_splits(self) -> dict[str, EvalSlice]:
-        """Return one slice per split, in the order in which they first occur."""
+        """Return one slice per split, in order of first occurrence."""
         splits = frames.column(self.df, self.split_col)
         distinct, codes = validation.object_codes(splits.astype(object), self.split_col)
         for code, value in enumerate(distinct):
@@ -102,7 +102,7 @@ class DataFrameLoader:
         }
 
     def _labelled(self) -> Any:
-        """Return the frame, its labels mapped when there is a map."""
+        """Return the frame with its labels mapped, if there is a map."""
         labels = frames.column(self.df, self.label_col)
         if self.label_map is None and labels.dtype.kind in "biuf":
             return self.df  # what else may be wrong with them, EvalSlice says
@@ -117,14 +117,14 @@ class DataFrameLoader:
 
 @dataclass(frozen=True, slots=True)
 class SingleSliceLoader:
-    """One slice under the name "all".
+    """Loader of one slice under the name "all".
 
     Parameters
     ----------
     slice_ : EvalSlice
-        The rows.
+        Slice to load.
     name, description : str
-        For `describe`; by default the slice's own.
+        Metadata for `describe`; by default those of the slice.
 
     Examples
     --------

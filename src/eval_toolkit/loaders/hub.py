@@ -1,4 +1,4 @@
-"""Hugging Face datasets: from the hub, or from a folder on this machine."""
+"""Loaders of Hugging Face datasets, from the hub or from a local folder."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -31,39 +31,39 @@ _HUB = "https://huggingface.co/datasets"
 
 @dataclass(frozen=True, slots=True)
 class HFDatasetsLoader:
-    """Slices out of a dataset that the library ``datasets`` can load (extra ``hf``).
+    """Loader of slices from a dataset that the library ``datasets`` can load (extra ``hf``).
 
     Parameters
     ----------
     repo_id : str
-        A dataset on the hub, or a folder: one of data files, or one that ``save_to_disk`` wrote.
-        A folder needs no network.
+        Dataset on the hub, or a folder with data files or written by ``save_to_disk``. A folder
+        needs no network.
     splits : sequence of str, optional
         Splits to load; all by default.
     feature_col, label_col, strata_col : str
-        Column roles, as `EvalSlice` takes them.
+        Column roles, as in `EvalSlice`.
     config_name : str, optional
-        The dataset's configuration.
+        Configuration of the dataset.
     feature_cols : sequence of str, optional
         Columns to join into ``feature_col``.
     feature_join : str
-        What stands between joined texts.
+        Separator of joined texts.
     label_map : mapping of label to 0 or 1, optional
-        By value, or by name where the dataset names its classes.
+        Classes by label value, or by class name if the dataset has class names.
     revision : str, optional
         Branch, tag or commit on the hub; give a commit to pin the data.
     name, description, cite_as, license, url : str
-        For `describe`.
+        Metadata for `describe`.
     fetch_remote_metadata : bool, default True
-        Let `describe` ask the hub for the files and their hashes.
+        Whether `describe` queries the hub for files and hashes.
     group_col, id_col, time_col : str, optional
         Further column roles.
     columns : sequence of str
         Further columns to keep.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
-        Kind of the slices' frames; by default the first that is installed.
+        Library of the slices' frames; by default the first that is installed.
     cache_dir : path, optional
-        Where ``datasets`` keeps what it prepares; by default its own choice.
+        Cache folder of ``datasets``; by default its own.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class HFDatasetsLoader:
             if isinstance(getattr(self, name), str):
                 raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
         if self.feature_cols is not None and not self.feature_cols:
-            raise InvalidInputError("`feature_cols` is empty; name the columns to join")
+            raise InvalidInputError("`feature_cols` is empty; specify the columns to join")
         LabelMap.of_mapping(self.label_map)
 
     @property
@@ -197,7 +197,7 @@ class HFDatasetsLoader:
         return _array([self.feature_join.join(map(str, row)) for row in zip(*columns, strict=True)])
 
     def _named(self, dataset: Any, values: NDArray[Any]) -> NDArray[Any]:
-        """Return class numbers as class names when the map speaks of names."""
+        """Return class numbers as class names if the map uses names."""
         names = getattr(dataset.features[self.label_col], "names", None)
         if not names or self.label_map is None or not set(names) & set(self.label_map):
             return values
@@ -259,7 +259,7 @@ class HFDatasetsLoader:
 
 
 def _array(values: list[Any]) -> NDArray[Any]:
-    """Return numbers as a numeric array, everything else as objects."""
+    """Return numbers as a numeric array, other values as objects."""
     if values and {type(value) for value in values} <= {int, float}:
         return np.array(values)
     return np.fromiter(values, dtype=object, count=len(values))

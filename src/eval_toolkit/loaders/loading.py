@@ -1,4 +1,4 @@
-"""Names to loaders, for the command line, and the one check of what they load."""
+"""Loaders by name, for the command line, with validation of the loaded splits."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ OURS = {
 
 
 def available_loaders() -> dict[str, str]:
-    """Return the names of loaders and where each is.
+    """Return the names of loaders with their locations.
 
     Returns
     -------
@@ -35,12 +35,12 @@ def available_loaders() -> dict[str, str]:
 
 
 def load_loader(spec: str) -> DatasetLoader:
-    """Return the loader that a name stands for; it has loaded nothing yet.
+    """Return the loader denoted by a name, without loading data.
 
     Parameters
     ----------
     spec : str
-        A name of `available_loaders` or ``package.module:object``; behind it may stand its options
+        Name from `available_loaders` or ``package.module:object``, optionally followed by options
         as a TOML table: ``files{source="all.csv", split_col="split"}``.
 
     Returns
@@ -65,14 +65,14 @@ def load_loader(spec: str) -> DatasetLoader:
 
 
 def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
-    """Return what a loader loads, slices under their own names.
+    """Return the splits of a loader, with slices named after their keys.
 
     Parameters
     ----------
     loader : DatasetLoader
-        A loader of this or another package.
+        Any loader.
     name : str
-        For messages.
+        Name of the loader, for messages.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Out-of-distribution data, pinned by hash in a manifest."""
+"""Out-of-distribution data listed in a manifest and pinned by hash."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def ood_dataset_from_manifest(
     max_bytes: int = _MAX_BYTES,
     timeout_s: float = _TIMEOUT_S,
 ) -> Any:
-    r"""Read the rows of pinned files that a manifest lists.
+    r"""Return the rows of the pinned files listed in a manifest.
 
     The manifest is YAML (with the extra ``yaml``), JSON or TOML::
 
@@ -89,18 +89,18 @@ def ood_dataset_from_manifest(
     Parameters
     ----------
     yaml_path : path
-        The manifest.
+        Manifest file.
     slices : sequence of str, optional
-        Some of its slices; all by default.
+        Slices to load; by default all.
     cache_dir : path, optional
-        Where downloads are kept, under their hash; by default ``~/.cache/eval-toolkit/ood``.
-        A file there is hashed again before use, and fetched again if it does not match.
+        Folder of downloads, named by hash; by default ``~/.cache/eval-toolkit/ood``. Cached files
+        are verified before use, and downloaded again if their hash differs.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
         Kind of frame; by default the first that is installed.
     max_bytes : int, default 2**30
-        Largest download.
+        Maximum size of a download in bytes.
     timeout_s : float, default 60
-        How long a server may be silent.
+        Timeout of the server in seconds.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def _objects(values: list[str]) -> NDArray[Any]:
 
 
 def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
-    """Return the wanted slices of a manifest, checked before anything is fetched."""
+    """Return the requested slices of a manifest, validated before any download."""
     payload = read_document(path, error=ArtifactError)
     listed = payload.get("slices") if isinstance(payload, Mapping) else None
     if not isinstance(listed, Mapping) or not listed:
@@ -202,7 +202,7 @@ def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
         raise InvalidInputError(f"`slices` is {slices!r}; it must be a list of slice ids")
     wanted = list(listed) if slices is None else list(slices)
     if not wanted:
-        raise InvalidInputError("`slices` is empty; name at least one slice, or leave it out")
+        raise InvalidInputError("`slices` is empty; give at least one slice, or omit it")
     for slice_id in wanted:
         if slice_id not in listed:
             raise MissingColumnError(
@@ -226,7 +226,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
             raise InvalidInputError(f"{where}: {key} is {fields[key]!r:.80}; it must be text")
         if len(fields.get(key, "")) > _LONGEST:
             raise InvalidInputError(
-                f"{where}: {key} has {len(fields[key])} characters; at most {_LONGEST} are read"
+                f"{where}: {key} has {len(fields[key])} characters; at most {_LONGEST} are allowed"
             )
     if not fields.get("url"):
         raise InvalidInputError(f"{where}: url is missing")
@@ -239,7 +239,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
     if sample_size is not None:
         validation.integer(sample_size, f"slices.{slice_id}.sample_size", low=1)
         if seed is None:
-            raise InvalidInputError(f"{where}: sample_size needs a seed, so that it can be redone")
+            raise InvalidInputError(f"{where}: sample_size needs a seed, for reproducibility")
     if seed is not None:
         validation.integer(seed, f"slices.{slice_id}.seed")
     return _Entry(
@@ -271,18 +271,18 @@ def _media_type(where: str, fields: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OodManifestLoader:
-    r"""The rows of a manifest as one slice "all", with the manifest's slices as its strata.
+    r"""Loader of a manifest as one slice "all", with the manifest's slices as strata.
 
     Parameters
     ----------
     yaml_path : path
-        The manifest, as `ood_dataset_from_manifest` reads it.
+        Manifest file, as in `ood_dataset_from_manifest`.
     slices : sequence of str, optional
-        Some of its slices; all by default.
+        Slices to load; by default all.
     cache_dir : path, optional
-        Where downloads are kept; by default ``~/.cache/eval-toolkit/ood``.
+        Folder of downloads; by default ``~/.cache/eval-toolkit/ood``.
     name, description, cite_as, license, url : str
-        For `describe`.
+        Metadata for `describe`.
     backend, max_bytes, timeout_s
         As in `ood_dataset_from_manifest`.
 
@@ -312,7 +312,7 @@ class OodManifestLoader:
     timeout_s: float = _TIMEOUT_S
 
     def load_splits(self) -> dict[str, EvalSlice]:
-        """Fetch what the cache lacks, and return ``{"all": slice}``."""
+        """Download missing files, and return ``{"all": slice}``."""
         frame = ood_dataset_from_manifest(
             self.yaml_path,
             slices=self.slices,

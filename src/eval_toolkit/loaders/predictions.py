@@ -1,4 +1,4 @@
-"""Predictions of files and frames as arrays: labels, scores, ids, groups and parts, checked."""
+"""Predictions from files and frames as checked arrays."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,13 +39,13 @@ MAX_PARTS = 1000
 
 
 class NoUsualColumnError(MissingColumnError):
-    """No column was named, and none has a usual name: the file may be of another kind."""
+    """No column was specified, and none has a usual name."""
 
 
 def named_column(
     file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
 ) -> str:
-    """Return the column that was asked for, or the first of the usual names that is there."""
+    """Return the requested column, or the first usual one that exists."""
     if asked is not None:
         if asked not in have:
             raise MissingColumnError(
@@ -56,7 +56,7 @@ def named_column(
         if name in have:
             return name
     raise NoUsualColumnError(
-        f"{file}: none of the columns {', '.join(usual)} is there; name yours with {option}; "
+        f"{file}: none of the columns {', '.join(usual)} exists; specify yours with {option}; "
         f"{_listed(have)}"
     )
 
@@ -74,15 +74,15 @@ class Parts:
 
     @property
     def texts(self) -> NDArray[Any]:
-        """The name of each row's part."""
+        """Name of each row's part."""
         return np.array(self.names, dtype=object)[self.codes]
 
     def take(self, at: IntArray) -> "Parts":
-        """Return some of the rows, or all in another order."""
+        """Return some of the rows, in any order."""
         return Parts(self.names, self.codes[at])
 
     def rows_of(self) -> Iterable[tuple[str, IntArray]]:
-        """Yield every part that has rows: its name and its rows in their order."""
+        """Yield every non-empty part: its name and its rows in order."""
         order = np.argsort(self.codes, kind="stable")
         bounds = np.searchsorted(self.codes[order], np.arange(len(self.names) + 1))
         for name, start, stop in zip(self.names, bounds, bounds[1:], strict=False):
@@ -91,7 +91,7 @@ class Parts:
 
 
 def coded(values: NDArray[Any], name: str) -> Parts:
-    """Return a column of texts as codes in the order of the names; numbers sort as numbers."""
+    """Return a column of texts as codes in sorted order of the names; numbers sort numerically."""
     distinct, codes = validation.object_codes(values, name)
     names = [MISSING if text is None else text for text in distinct]
     order = sorted(range(len(names)), key=_sort_key(names))
@@ -112,7 +112,7 @@ def _sort_key(names: list[str]) -> Any:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns to read as what; None or nothing is looked up among the usual names.
+    """Columns to read by role; missing roles use the usual names.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Wanted:
     file_format: FileFormat = tables.AS_NAMED
 
     def key(self, names: Iterable[Sequence[str]]) -> str | None:
-        """Return the column of ids: the one that was named, or a usual one of all files."""
+        """Return the id column: the specified one, or a usual one of all files."""
         if self.id is not None or not self.keyed:
             return self.id
         of_files = list(names)
@@ -144,7 +144,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels and one or more columns of scores, sorted by id where there is one."""
+    """Labels and one or more columns of scores, sorted by id if there are ids."""
 
     rows: Rows
     origin: IntArray
@@ -166,11 +166,11 @@ class Predictions:
         return len(self.y_true)
 
     def where(self, row: int) -> str:
-        """Return the file and the number of a row in it, counted from 1."""
+        """Return the file and the row number in it, starting at 1."""
         return self.rows.where(int(self.origin[row]))
 
     def take(self, at: IntArray) -> "Predictions":
-        """Return some of the rows, or all in another order."""
+        """Return some of the rows, in any order."""
         return replace(
             self,
             origin=self.origin[at],
@@ -191,11 +191,11 @@ class Predictions:
 
     @property
     def n_groups(self) -> int:
-        """Number of independent groups; the rows where there are none."""
+        """Number of independent groups; number of rows if there are no groups."""
         return len(self) if self.groups is None else len(np.unique(self.groups.codes))
 
     def told_groups(self) -> str:
-        """Say how many groups there are, and how many of equal size they are worth."""
+        """Return the number of groups, and the equivalent number of equal-sized ones, as text."""
         if self.groups is None:
             return ""
         sizes = np.unique(self.groups.codes, return_counts=True)[1]
@@ -204,7 +204,7 @@ class Predictions:
         return f" in {len(sizes)} groups{unequal}"
 
     def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
-        """Return some rows of one scorer as records; they are checked and sorted already.
+        """Return some rows of one scorer as records.
 
         With ``coded`` groups are numbers, which sort as their names do here, and parts are left
         out: all that statistics need, and nothing that has to be made of texts first.
@@ -227,7 +227,7 @@ class Predictions:
         )
 
     def unit_ids(self) -> NDArray[Any]:
-        """Return what each row is known by in records."""
+        """Return the unit id of each row in records."""
         if self.ids is not None:
             return self.ids
         # The place in the files with leading zeros, so that text sorts as numbers do; digit by
@@ -237,7 +237,7 @@ class Predictions:
         return np.ascontiguousarray(digits, dtype=np.uint32).view(f"<U{width}")[:, 0]
 
     def slices(self) -> list[tuple[str, IntArray | None]]:
-        """Return "all" and then every part of every ``--by`` column, with its rows."""
+        """Return "all", followed by every part of every ``--by`` column, with its rows."""
         return [
             (WHOLE, None),
             *(
@@ -249,16 +249,16 @@ class Predictions:
 
 
 def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
-    r"""Read and check predictions; the rows are sorted by id where there is one.
+    r"""Read and check predictions; rows are sorted by id if there are ids.
 
     Parameters
     ----------
     source : path, paths, DataFrame, mapping of columns or sequence of mappings
-        One or more files or globs, read one below the other, or ``-`` for standard input: CSV,
-        TSV, JSONL, JSON, Parquet or Excel, also gzipped. Or rows in memory: a pandas or polars
-        DataFrame, a pyarrow Table, a dict of columns or a list of dicts.
+        One or more files or globs, concatenated, or ``-`` for standard input: CSV, TSV, JSONL,
+        JSON, Parquet or Excel, also gzipped. Or rows in memory: a pandas or polars DataFrame, a
+        pyarrow Table, a dict of columns or a list of dicts.
     wanted : Wanted, optional
-        What the columns mean. By default they are found by their usual names: label, y_true, y or
+        Roles of the columns. By default they are found by their usual names: label, y_true, y or
         target; score, y_score, prob, probability or prob_positive; unit_id, row_id or id.
 
     Returns
@@ -304,7 +304,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     for column in texts:
         if column in scores:
             raise InvalidInputError(
-                f"{name}: {column!r} is the score, and no slice, group or id too"
+                f"{name}: {column!r} is the score, and cannot also be a slice, group or id"
             )
     # A column may be the label and a slice: then it is read as text, and its classes from that.
     rows = read(
@@ -332,7 +332,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
 def _opened(
     source: Any, file_format: FileFormat
 ) -> tuple[str, list[list[str]], Callable[..., Rows]]:
-    """Return what to call a source, the columns of each of its files, and what reads them."""
+    """Return the name of a source, the columns of its files, and a reader."""
     if isinstance(source, (str, Path)) or (
         isinstance(source, (list, tuple)) and all(isinstance(one, (str, Path)) for one in source)
     ):
@@ -341,13 +341,13 @@ def _opened(
         return tables.shown(files[0]), names, partial(read_rows, files, file_format=file_format)
     frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
     if not frames.n_rows(frame):
-        raise InvalidInputError("the data: there are no rows")
+        raise InvalidInputError("the data has no rows")
     names = [frames.names(frame)]
     return "the data", names, partial(tables.rows_of, partial(frames.column, frame))
 
 
 def _columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the columns of a list of mappings; None where a row has no such key."""
+    """Return the columns of a list of mappings; None for missing keys."""
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InvalidTypeError(f"row {at + 1} is {row!r:.60}; every row must be a mapping")
@@ -360,8 +360,8 @@ def _parts(rows: Rows, column: str) -> Parts:
     if parts.names.count(MISSING) > 1:
         value = np.equal(rows.columns[column], MISSING)
         raise InvalidInputError(
-            f"{rows.where(int(np.argmax(value)))}: {column!r} says {MISSING!r}, which is the name "
-            "of the rows that have no value; call it something else"
+            f"{rows.where(int(np.argmax(value)))}: {column!r} says {MISSING!r}, which is reserved "
+            "for missing values; rename it"
         )
     if len(parts.names) > MAX_PARTS:
         raise InvalidInputError(
@@ -397,12 +397,12 @@ def _all_there(rows: Rows, column: str, what: str) -> None:
 
 
 def _filled(column: NDArray[Any]) -> NDArray[Any]:
-    """Return texts with "" where there is none."""
+    """Return texts with "" for missing ones."""
     return np.where(np.equal(column, None), "", column)  # type: ignore[call-overload]
 
 
 def _by_id(found: Predictions, column: str) -> Predictions:
-    """Return the rows sorted by id, so that their order in the file decides nothing."""
+    """Return the rows sorted by id, so that the file order does not matter."""
     _all_there(found.rows, column, "id")
     ids = found.rows.columns[column].astype(str)
     order = np.argsort(ids, kind="stable")
@@ -411,6 +411,6 @@ def _by_id(found: Predictions, column: str) -> Predictions:
         first, again = (int(order[same[0] + step]) for step in (0, 1))
         raise InvalidInputError(
             f"{found.where(again)}: {column!r} is {str(ids[again])!r} like {found.where(first)}; "
-            "ids must be unique: drop one, name another column with `id`, or pass keyed=False"
+            "ids must be unique: drop one, specify another column with `id`, or pass keyed=False"
         )
     return replace(found, ids=ids).take(order)

@@ -1,4 +1,4 @@
-"""Metrics of binary labels and scores: own array kernels, checked against scikit-learn.
+"""Metrics of binary labels and scores, with numpy implementations tested against scikit-learn.
 
 Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as anything
 numpy can read. A number that does not exist for the data raises `UndefinedMetricError`; unusable

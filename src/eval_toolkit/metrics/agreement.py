@@ -1,4 +1,4 @@
-"""Agreement of labelings of the same rows: two of them, or any number with gaps."""
+"""Agreement of labelings: Cohen's kappa and Krippendorff's alpha."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -33,17 +33,17 @@ def cohen_kappa(
     labels: Sequence[Any] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Agreement of two label vectors beyond what their frequencies give by chance.
+    """Return Cohen's kappa: agreement of two label vectors beyond chance.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n,)
         Class labels of the same rows: integers, booleans or strings, any number of classes.
     weights : {None, "linear", "quadratic"}, default None
-        How much worse a farther disagreement is, for classes with an order: not at all, by the
-        number of classes between, or by its square.
+        Weights of disagreements between ordered classes: equal, by distance, or by squared
+        distance.
     labels : sequence, optional
-        The classes in their order; sorted by default. Every label must be among them.
+        Classes in order; by default sorted. Must contain every label.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -99,17 +99,17 @@ def krippendorff_alpha(
     level: MeasurementLevel = "nominal",
     labels: Sequence[Any] | None = None,
 ) -> float:
-    """Agreement of any number of raters beyond chance, where not all rated every unit.
+    """Return Krippendorff's alpha of several raters; missing ratings are allowed.
 
     Parameters
     ----------
     ratings : sequence of shape (n_raters, n_units)
-        One row of ratings per rater; None or NaN where a unit was not rated. Numbers, or strings
-        where the level is nominal or ``labels`` are given.
+        One row of ratings per rater; None or NaN if missing. Numbers, or strings if the level is
+        nominal or ``labels`` are given.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
-        What a difference of two ratings means.
+        Level of measurement of the ratings.
     labels : sequence, optional
-        The possible ratings in their order, for ordinal strings.
+        Possible ratings in order, for ordinal strings.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def krippendorff_alpha(
 
 
 class AlphaParts:
-    """Krippendorff's alpha as a function of sums over units, so that units can be drawn."""
+    """Krippendorff's alpha as a function of sums over units, for resampling."""
 
     def __init__(
         self, ratings: Any, level: MeasurementLevel, labels: Sequence[Any] | None = None
@@ -172,7 +172,7 @@ class AlphaParts:
             self.parts = _coincidences(self.parts)
 
     def _counts(self, codes: IntArray) -> FloatArray:
-        """Return how often each unit got each value."""
+        """Return the number of times each unit got each value."""
         counts = np.zeros((codes.shape[1], self.n_values))
         for row in codes:
             there = np.flatnonzero(row >= 0)
@@ -180,7 +180,7 @@ class AlphaParts:
         return counts
 
     def _moments(self, codes: IntArray, values: FloatArray) -> FloatArray:
-        """Return sums and squares by unit, which say all, however many values there are."""
+        """Return sums and squares by unit, which suffice for interval data."""
         there = codes >= 0
         x = np.where(there, values[codes], 0.0)
         x = np.where(there, x - x.sum() / there.sum(), 0.0)
@@ -220,7 +220,7 @@ class AlphaParts:
 
 
 def _coincidences(counts: FloatArray) -> FloatArray:
-    """Return for each unit how often every two values meet, flat."""
+    """Return the number of coincidences of every pair of values by unit, flattened."""
     others = (counts.sum(axis=1) - 1.0)[:, None, None]
     pairs = counts[:, :, None] * counts[:, None, :]
     own = np.arange(counts.shape[1])
@@ -240,7 +240,7 @@ def _distances(values: FloatArray, level: str) -> FloatArray:
 def _rating_codes(
     ratings: Any, level: str, labels: Sequence[Any] | None
 ) -> tuple[IntArray, FloatArray]:
-    """Return each rating's place among the distinct values (−1: none), and the values' numbers."""
+    """Return each rating's index among the distinct values (−1: missing), and the values."""
     rows = [list(row) for row in ratings]
     if len(rows) < 2 or not rows[0]:
         raise InvalidInputError("`ratings` must hold one row per rater, at least two, none empty")
@@ -274,15 +274,15 @@ def _rating_codes(
 def paired_codes(
     first: ArrayLike, second: ArrayLike, names: tuple[str, str], labels: Sequence[Any] | None
 ) -> tuple[IntArray, IntArray, int]:
-    """Return two label vectors as codes of one set of classes, and the number of classes."""
+    """Return two label vectors as codes of common classes, and the number of classes."""
     n = np.size(first)
     group_codes(first, n, names[0])
     group_codes(second, n, names[1])
     kinds = _label_kind(np.asarray(first)), _label_kind(np.asarray(second))
     if set(kinds) == {"numbers", "strings"}:
         raise InvalidInputError(
-            f"`{names[0]}` holds {kinds[0]} but `{names[1]}` holds {kinds[1]}; "
-            "both must name classes the same way"
+            f"`{names[0]}` holds {kinds[0]} but `{names[1]}` holds {kinds[1]}; both must use the "
+            "same type of labels"
         )
     both = np.concatenate([identifiers(first, names[0]), identifiers(second, names[1])])
     codes, n_classes = label_codes(both, labels, names[0])
@@ -292,12 +292,12 @@ def paired_codes(
 def label_codes(
     values: NDArray[Any], labels: Sequence[Any] | None, name: str
 ) -> tuple[IntArray, int]:
-    """Return each value's place among the labels, sorted unless their order is given."""
+    """Return each value's index among the labels, sorted unless an order is given."""
     if labels is None:
         return group_codes(values, len(values), name)
     place = {label: i for i, label in enumerate(labels)}
     if len(place) != len(labels):
-        raise InvalidInputError("`labels` names a class twice")
+        raise InvalidInputError("`labels` contains a class twice")
     for value in values.tolist():
         if value not in place:
             raise InvalidInputError(f"`{name}` holds {value!r}, which is not among `labels`")
@@ -305,14 +305,14 @@ def label_codes(
 
 
 def kappa_weights(weights: KappaWeights) -> KappaWeights:
-    """Return the weights if they are known."""
+    """Return the weights; raise for unknown names."""
     if weights is not None:
         validation.choice(weights, "weights", ("linear", "quadratic"))
     return weights
 
 
 def penalties(n_classes: int, weights: KappaWeights) -> FloatArray:
-    """Return what each pair of classes counts as a disagreement: a square matrix."""
+    """Return the matrix of disagreement weights for pairs of classes."""
     classes = np.arange(n_classes)
     return _penalty(classes[:, None] - classes[None, :], weights)
 

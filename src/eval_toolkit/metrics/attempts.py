@@ -1,4 +1,4 @@
-"""Several tries at one unit as one number: the chance that some, or all, of k tries succeed."""
+"""pass@k and pass^k: probability that at least one, or all, of k attempts succeed."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,14 +11,14 @@ __all__ = ["pass_at_k", "pass_hat_k"]
 
 
 def pass_at_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray:
-    """Estimate the chance that at least one of k attempts at a unit succeeds (pass@k).
+    """Estimate the probability that at least one of k attempts at a unit succeeds (pass@k).
 
     Parameters
     ----------
     n_attempts, n_correct : array-like of int
-        Attempts at each unit, and how many of them succeeded.
+        Number of attempts at each unit, and number of successes.
     k : int
-        At least 1.
+        Number of attempts drawn, at least 1.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def pass_at_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray
 
 
 def pass_hat_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray:
-    """Estimate the chance that all of k attempts at a unit succeed (pass^k).
+    """Estimate the probability that all of k attempts at a unit succeed (pass^k).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Grouping rows into score bins: equal width on [0, 1], or equal mass along the sorted rows."""
+"""Score bins: equal width on [0, 1], or equal mass along the sorted rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["ReliabilityCurve", "equal_mass_bins", "equal_width_bins", "equal_wid
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReliabilityCurve(Displayed):
-    """What was predicted and what happened, bin by bin; only bins that hold rows are listed.
+    """Mean prediction and fraction of positives by bin; only nonempty bins are listed.
 
     Iterating gives ``fraction_positive, mean_predicted``, in scikit-learn's order.
     """
@@ -51,12 +51,12 @@ class ReliabilityCurve(Displayed):
         return self.mean_predicted - self.fraction_positive
 
     def average(self, values: FloatArray) -> float:
-        """Return the mean of per-bin values, each bin counting by its rows."""
+        """Return the mean of per-bin values, weighted by the number of rows."""
         return float(self.n @ values) / float(self.n.sum())
 
 
 def equal_width_index(scores: FloatArray, n_bins: int) -> IntArray:
-    """Return the bin of each score among [k/n, (k+1)/n), the last one closed at 1."""
+    """Return the bin index of each score among [k/n, (k+1)/n); the last bin includes 1."""
     # Edges are quotients, not multiples of a step: 0.3 is the lower edge of bin 3 of 10. The
     # product may round across an edge, by one bin at most.
     index = np.minimum((scores * n_bins).astype(np.int64), n_bins - 1)
@@ -87,7 +87,7 @@ def equal_width_bins(
 
 
 def equal_mass_cuts(total: float, n_bins: int, *, whole_rows: bool) -> FloatArray:
-    """Return where the sorted rows are cut: ``n_bins + 1`` positions from 0 to ``total``."""
+    """Return the cut positions of the sorted rows: ``n_bins + 1`` positions from 0 to ``total``."""
     multiples = np.arange(n_bins + 1) * total
     cuts = np.floor_divide(multiples, n_bins) if whole_rows else multiples / n_bins
     cuts[-1] = total  # which rounding may have missed
@@ -97,7 +97,7 @@ def equal_mass_cuts(total: float, n_bins: int, *, whole_rows: bool) -> FloatArra
 def equal_mass_bins(
     labels: BoolArray, scores: FloatArray, weights: FloatArray | None, n_bins: int
 ) -> ReliabilityCurve:
-    """Group rows into ``n_bins`` bins of (as nearly as possible) equal mass along the scores.
+    """Group rows into ``n_bins`` bins of approximately equal mass along the scores.
 
     The sorted rows are cut at whole positions ``⌊k n / n_bins⌋``, k = 0, …, n_bins. A cut inside a
     group of tied scores gives each side its share of the group's positives, as the average over
@@ -135,7 +135,7 @@ def equal_mass_bins(
 def _ascending(
     mass: FloatArray, positives: FloatArray, thresholds: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Turn cumulative counts from the top into cumulative sums from the bottom, starting at 0."""
+    """Convert cumulative counts from the top to cumulative sums from the bottom, starting at 0."""
     group_mass = np.diff(mass, prepend=0.0)[::-1]
     group_positives = np.diff(positives, prepend=0.0)[::-1]
     sums = (group_mass, group_positives, group_mass * thresholds[::-1])

@@ -1,4 +1,4 @@
-"""How far predicted probabilities are from observed frequencies."""
+"""Calibration errors: gaps between predicted probabilities and observed frequencies."""
 
 import math
 from itertools import pairwise
@@ -54,7 +54,7 @@ def _bins(
 
 
 def _over_bins(bins: ReliabilityCurve, values: FloatArray) -> float:
-    """Average ``values`` over bins; rounding must not lift a perfect miss above 1."""
+    """Average ``values`` over bins, clipped to 1 against rounding errors."""
     return min(1.0, bins.average(values))
 
 
@@ -65,12 +65,12 @@ def expected_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Average gap between mean prediction and observed frequency over bins of equal width.
+    """Return the expected calibration error over bins of equal width.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -116,12 +116,12 @@ def expected_calibration_error_equal_mass(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Average gap between mean prediction and observed frequency over bins of equal mass.
+    """Return the expected calibration error over bins of equal mass.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -160,12 +160,12 @@ def expected_calibration_error_l2(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Root mean squared gap between prediction and frequency over bins of equal mass.
+    """Return the root mean squared calibration error over bins of equal mass.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -201,12 +201,12 @@ def expected_calibration_error_l2(
 def expected_calibration_error_l2_debiased(
     y_true: ArrayLike, y_score: ArrayLike, n_bins: int = 10
 ) -> float:
-    """Root mean squared calibration gap with the sampling noise of each bin subtracted.
+    """Return the root mean squared calibration error, debiased for sampling noise.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -255,12 +255,12 @@ def expected_calibration_error_debiased(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> float:
-    """Equal-mass calibration error minus what a perfectly calibrated model would show by chance.
+    """Return the equal-mass calibration error minus its expectation under perfect calibration.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -268,7 +268,7 @@ def expected_calibration_error_debiased(
     n_sweep : int, default 200
         Number of simulated label vectors, at least 10.
     seed, rng : int, SeedSequence, Generator or None
-        Two spellings of the random seed; 42 when neither is given.
+        Random seed or generator; give at most one of the two. By default 42.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def expected_calibration_error_debiased(
 
 
 def _positives_per_bin(draws: BoolArray, ascending: FloatArray, cuts: IntArray) -> FloatArray:
-    """Count drawn positives between cuts, sharing out the ties around a cut as the bins do."""
+    """Count simulated positives between cuts; ties at a cut are shared as in the bins."""
     n = len(ascending)
     first_of_tie = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     boundaries = np.append(first_of_tie, n)
@@ -336,12 +336,12 @@ def maximum_calibration_error(
     strategy: str = "quantile",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Largest gap between mean prediction and observed frequency of any bin.
+    """Return the largest gap between mean prediction and observed frequency of a bin.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
@@ -381,12 +381,12 @@ def maximum_calibration_error(
 def smooth_ece(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Calibration error without bins, smoothed at the scale of the error itself.
+    """Return the smooth calibration error, with the kernel width equal to the error itself.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     sample_weight : array-like of shape (n,), optional

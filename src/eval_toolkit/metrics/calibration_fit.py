@@ -1,4 +1,4 @@
-"""Calibration slope and intercept: what logistic recalibration would change."""
+"""Calibration slope and intercept by logistic recalibration."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ __all__ = ["CalibrationFit", "calibration_slope_intercept"]
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFit(Displayed):
-    """The logistic recalibration of a model; a calibrated one has slope 1 and intercepts 0.
+    """Logistic recalibration of a model; a calibrated model has slope 1 and intercepts 0.
 
     Examples
     --------

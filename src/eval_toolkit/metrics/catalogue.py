@@ -1,4 +1,4 @@
-"""Every scalar metric with what is known about it: the page that property tests are driven by."""
+"""Catalogue of all scalar metrics with their properties."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One number out of a richer result; a class and not a closure, so that it can be pickled."""
+    """One number of a structured result; a class, so that it can be pickled."""
 
     function: Callable[..., Any]
     attribute: str

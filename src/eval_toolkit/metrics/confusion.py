@@ -1,4 +1,4 @@
-"""Metrics of one decision threshold; a row is predicted positive iff ``score >= threshold``."""
+"""Metrics at one threshold; a row is predicted positive if ``score >= threshold``."""
 
 import math
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ConfusionCounts(Displayed):
-    """The four cells of a 2×2 confusion table and every rate they define.
+    """Confusion counts, and all rates that they define.
 
     Counts are ints, or floats when rows are weighted. A rate whose denominator is zero raises
     `UndefinedMetricError`.
@@ -116,26 +116,26 @@ class ConfusionCounts(Displayed):
 
     @property
     def n(self) -> float:
-        """Rows, or their weight."""
+        """Number of rows, or their weight."""
         return self.tn + self.fp + self.fn + self.tp
 
     @property
     def n_positive(self) -> float:
-        """Positives, predicted or not."""
+        """Number of positives."""
         return self.tp + self.fn
 
     @property
     def n_negative(self) -> float:
-        """Negatives, predicted or not."""
+        """Number of negatives."""
         return self.tn + self.fp
 
     @property
     def n_predicted(self) -> float:
-        """Rows predicted positive, rightly or not."""
+        """Number of rows predicted positive."""
         return self.tp + self.fp
 
     def _rate(self, of: Callable[..., Any], exists: object, why: str) -> float:
-        """Return a rate as a plain float, or raise and say why it does not exist."""
+        """Return a rate as a float, or raise with the reason why it is undefined."""
         if not exists:
             name = of.__name__.removesuffix("_of")
             raise UndefinedMetricError(f"{name} is undefined: {why}")
@@ -168,7 +168,7 @@ class ConfusionCounts(Displayed):
 
     @property
     def accuracy(self) -> float:
-        """Share of rows predicted right."""
+        """Share of rows predicted correctly."""
         return self._rate(accuracy_of, self.n, "there are no rows")
 
     @property
@@ -185,7 +185,7 @@ class ConfusionCounts(Displayed):
 
     @property
     def mcc(self) -> float:
-        """Matthews' correlation of labels and predictions."""
+        """Matthews correlation coefficient of labels and predictions."""
         n_rejected = self.tn + self.fn
         exists = self.n_positive and self.n_negative and self.n_predicted and n_rejected
         why = "it needs both classes among labels and among predictions"
@@ -193,7 +193,7 @@ class ConfusionCounts(Displayed):
 
     @property
     def kappa(self) -> float:
-        """Cohen's agreement of labels and predictions beyond chance."""
+        """Cohen's kappa of labels and predictions."""
         # The denominator is zero iff all rows are in one cell of the diagonal.
         exists = self.fp or self.fn or (self.tn and self.tp)
         return self._rate(kappa_of, exists, "labels and predictions are constant and equal")
@@ -218,7 +218,7 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ThresholdResult(Displayed):
-    """A chosen threshold, what it achieves where it was chosen, and by which criterion.
+    """A selected threshold with its metrics on the selection data and its criterion.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def _json_number(value: float) -> float | None:
 
 
 def checked_threshold(threshold: float) -> float:
-    """Return a threshold: any number, infinite ones too, but not NaN."""
+    """Return a threshold; infinite values are allowed, NaN is not."""
     try:
         value = as_float(threshold)
     except (TypeError, ValueError, OverflowError):
@@ -288,7 +288,7 @@ def confusion_counts(
     y_score : array-like of shape (n,)
         Scores; a row is predicted positive iff its score is at least the threshold.
     threshold : float
-        Any number or ±inf.
+        Decision threshold; may be infinite.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -319,7 +319,7 @@ def metrics_at_threshold(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Return the usual rates and the confusion counts at a threshold, in one dict.
+    """Return the usual rates and the confusion counts at a threshold as a dict.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def metrics_at_threshold(
     y_score : array-like of shape (n,)
         Scores; a row is predicted positive iff its score is at least the threshold.
     threshold : float
-        Any number or ±inf.
+        Decision threshold; may be infinite.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -371,7 +371,7 @@ def metrics_at_threshold(
 def single_class_threshold_metrics(
     y_true: ArrayLike, y_score: ArrayLike, threshold: float
 ) -> dict[str, Any]:
-    """Return what a threshold does to a slice that holds one class only.
+    """Return the metrics at a threshold for a slice with a single class.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def single_class_threshold_metrics(
     y_score : array-like of shape (n,)
         Scores; a row is predicted positive iff its score is at least the threshold.
     threshold : float
-        Any number or ±inf.
+        Decision threshold; may be infinite.
 
     Returns
     -------
@@ -427,7 +427,7 @@ def single_class_threshold_metrics(
 def precision_at_prior(
     y_true: ArrayLike, y_score: ArrayLike, threshold: float, assumed_prior: float
 ) -> dict[str, Any]:
-    """Project precision to another prevalence, holding recall and false positive rate fixed.
+    """Project precision to another prevalence, keeping recall and false-positive rate.
 
     Parameters
     ----------
@@ -436,9 +436,9 @@ def precision_at_prior(
     y_score : array-like of shape (n,)
         Scores; a row is predicted positive iff its score is at least the threshold.
     threshold : float
-        Any number or ±inf.
+        Decision threshold; may be infinite.
     assumed_prior : float
-        Prevalence of positives where the model will be used, in (0, 1).
+        Prevalence in deployment, in (0, 1).
 
     Returns
     -------
@@ -497,7 +497,7 @@ def net_benefit(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Net true positives per row when the threshold states how bad a false positive is.
+    """Return the net benefit: net true positives per row at a threshold probability.
 
     Parameters
     ----------
@@ -506,7 +506,7 @@ def net_benefit(
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     threshold : float
-        Threshold probability in (0, 1): act on rows with ``score >= threshold``.
+        Threshold probability in (0, 1): rows with ``score >= threshold`` are acted on.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 

@@ -1,4 +1,4 @@
-"""The one sort that every rank metric, every curve and every threshold selector shares."""
+"""Cumulative counts by score, shared by rank metrics, curves and threshold selectors."""
 
 from dataclasses import dataclass
 
@@ -35,8 +35,7 @@ def score_groups(
     Parameters
     ----------
     labels, scores, weights : arrays as returned by `eval_toolkit._internal.validation`
-        Rows of weight zero are left out: they are as good as absent, so their scores are no
-        thresholds either.
+        Validated arrays. Rows of weight zero are dropped, so their scores are not thresholds.
 
     Returns
     -------
@@ -62,7 +61,7 @@ def score_groups(
 def sorted_score_groups(
     labels: BoolArray, scores: FloatArray, weights: FloatArray | None = None
 ) -> ScoreGroups:
-    """Group ties and accumulate both classes of rows that are sorted by descending score.
+    """Group ties and accumulate both classes, for rows sorted by descending score.
 
     Examples
     --------

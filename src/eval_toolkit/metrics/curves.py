@@ -1,4 +1,4 @@
-"""ROC, precision-recall and reliability curves as values."""
+"""ROC, precision-recall and reliability curves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RocCurve(Displayed):
-    """Every point of a ROC curve, from (0, 0) to (1, 1); unpacks as ``fpr, tpr, thresholds``."""
+    """Points of a ROC curve, from (0, 0) to (1, 1); unpacks as ``fpr, tpr, thresholds``."""
 
     fpr: FloatArray
     tpr: FloatArray
@@ -51,7 +51,7 @@ class RocCurve(Displayed):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PrCurve(Displayed):
-    """Every point of a precision-recall curve; unpacks as ``precision, recall, thresholds``."""
+    """Points of a precision-recall curve; unpacks as ``precision, recall, thresholds``."""
 
     precision: FloatArray
     recall: FloatArray
@@ -73,7 +73,7 @@ class PrCurve(Displayed):
 def roc_curve(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> RocCurve:
-    """Return false and true positive rates at every distinct score, none left out.
+    """Return false and true positive rates at every distinct score.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def roc_curve(
 def pr_curve(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> PrCurve:
-    """Return precision and recall at every distinct score, from the lowest up.
+    """Return precision and recall at every distinct score, in ascending order.
 
     Parameters
     ----------

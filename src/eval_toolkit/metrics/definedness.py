@@ -1,4 +1,4 @@
-"""Where a metric exists at all, and what to hand back where it does not."""
+"""Conditions under which metrics are defined, and results where they are not."""
 
 import re
 from collections.abc import Collection
@@ -54,21 +54,21 @@ def is_metric_defined_for_slice(
     incompatible_metrics: Collection[str] = SINGLE_CLASS_INCOMPATIBLE_METRICS,
     on_unknown: Literal["defined", "raise"] = "defined",
 ) -> bool:
-    """Tell whether a metric exists on a slice, knowing only if the slice has a single class.
+    """Return whether a metric is defined on a slice, given whether it has a single class.
 
     Parameters
     ----------
     metric_name : str
-        Name of the metric, in any case, with ``-``, ``_`` or blanks between its words, also an
-        alias ("AUROC", "average precision") or with a parameter ("recall_at_fpr=0.01").
+        Name of the metric, ignoring case and ``-``, ``_`` or blanks between words; also an alias
+        ("AUROC", "average precision") or a name with a parameter ("recall_at_fpr=0.01").
     is_single_class : bool
         Whether all labels of the slice are equal.
     incompatible_metrics : collection of str
-        Metrics that need both classes. With the default all metrics of `metrics.CATALOGUE` are
-        known; a set of your own is all that counts.
+        Metrics that need both classes. By default all metrics of `metrics.CATALOGUE` are known; a
+        custom set replaces this knowledge.
     on_unknown : {"defined", "raise"}
-        What is said of a name that is neither in the catalogue nor in the set: True, as nothing is
-        known against it and the metric itself has to tell, or an error.
+        What to do with names that are neither in the catalogue nor in the set: return True, so that
+        the metric itself decides, or raise.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def is_metric_defined_for_slice(
 
 
 def _canonical(name: str) -> str:
-    """Return the catalogue's name of a metric, or the name in its plain spelling.
+    """Return the catalogue name of a metric, or its normalised name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether more or less of a quantity is better, by its name: the one table of known names."""
+"""Direction of metrics by name: whether higher or lower is better."""
 
 import re
 
@@ -57,7 +57,7 @@ def words_of(name: str) -> list[str]:
 
 
 def known_direction(name: str) -> bool | None:
-    """Return whether more of a quantity is better, as far as its name says.
+    """Return whether higher is better for a metric, according to its name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How much texts repeat themselves and one another, by their word n-grams."""
+"""Diversity of texts by word n-grams."""
 
 import re
 from collections import Counter
@@ -18,14 +18,14 @@ _WORD = re.compile(r"\w+")
 
 
 def distinct_n(texts: Sequence[str], n: int = 2) -> float:
-    """Distinct word n-grams over all word n-grams of several texts (distinct-n).
+    """Return the ratio of distinct to all word n-grams of several texts (distinct-n).
 
     Parameters
     ----------
     texts : sequence of str
-        At least one.
+        At least one text.
     n : int, default 2
-        Words per n-gram.
+        Length of the n-grams in words.
 
     Returns
     -------
@@ -71,14 +71,14 @@ def distinct_n(texts: Sequence[str], n: int = 2) -> float:
 
 
 def self_similarity(texts: Sequence[str], n: int = 2) -> float:
-    """Mean similarity of two of the texts: the cosine of their counts of word n-grams.
+    """Return the mean pairwise cosine similarity of the texts' word n-gram counts.
 
     Parameters
     ----------
     texts : sequence of str
-        At least two.
+        At least two texts.
     n : int, default 2
-        Words per n-gram.
+        Length of the n-grams in words.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def self_similarity(texts: Sequence[str], n: int = 2) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GramVectors:
-    """Texts as vectors of length 1 over their word n-grams: the entries that are not 0.
+    """Sparse unit vectors of word n-gram counts.
 
     Examples
     --------
@@ -139,14 +139,14 @@ class GramVectors:
 
 
 def gram_vectors(texts: Sequence[str], n: int = 2) -> GramVectors:
-    """Return the counts of word n-grams of texts, each text's divided by their length.
+    """Return the word n-gram counts of texts, normalised to unit length.
 
     Parameters
     ----------
     texts : sequence of str
-        At least one.
+        At least one text.
     n : int, default 2
-        Words per n-gram.
+        Length of the n-grams in words.
 
     Returns
     -------

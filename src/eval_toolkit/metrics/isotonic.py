@@ -18,7 +18,7 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     values : array of shape (n,)
         Finite values in the order along which the fit must not decrease.
     weights : array of shape (n,), optional
-        Positive weights; 1 for all when omitted.
+        Positive weights; by default 1.
 
     Returns
     -------

@@ -34,7 +34,7 @@ def fit_logistic(
     Parameters
     ----------
     design : array of shape (n, k)
-        Features, with a column of ones where an intercept is wanted.
+        Features, with a column of ones for an intercept.
     targets : array of shape (n,)
         Labels or shares in [0, 1].
     weights : array of shape (n,), optional
@@ -42,7 +42,7 @@ def fit_logistic(
     offset : array of shape (n,) or float
         Known part of the linear predictor.
     penalty : array of shape (k,) or float
-        Ridge penalty of each coefficient; keeps separable data finite.
+        Ridge penalty of each coefficient; keeps the fit finite for separable data.
 
     Raises
     ------

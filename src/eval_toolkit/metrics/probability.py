@@ -1,4 +1,4 @@
-"""Proper scores of predicted probabilities, and the parts a Brier score is made of."""
+"""Proper scoring rules of predicted probabilities, and decompositions of the Brier score."""
 
 from typing import Literal, overload
 
@@ -27,7 +27,7 @@ __all__ = ["brier_decomposition", "brier_score", "log_loss"]
 
 
 def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
-    """Return the mean of ``values``, weighted where weights are given."""
+    """Return the mean of ``values``, optionally weighted."""
     if weights is None:
         return float(values.mean())
     # Not `@`: BLAS would leave the order of summation, and threads, to the machine.
@@ -71,18 +71,18 @@ def brier_score(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Mean squared difference between predicted probability and label.
+    """Return the Brier score: the mean squared difference of probability and label.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        What to do without rows; see `pr_auc`.
+        Result without rows; see `pr_auc`.
 
     Returns
     -------
@@ -119,12 +119,12 @@ def brier_score(
 def log_loss(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Mean negative log-likelihood of the labels under the predicted probabilities.
+    """Return the mean negative log-likelihood of the labels.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     sample_weight : array-like of shape (n,), optional
@@ -166,7 +166,7 @@ def brier_decomposition(
     method: str = "binned",
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Split the Brier score into miscalibration, discrimination and the difficulty of the data.
+    """Decompose the Brier score into miscalibration, discrimination and uncertainty.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def brier_decomposition(
 def corp_decomposition(
     labels: BoolArray, scores: FloatArray, weights: FloatArray | None
 ) -> dict[str, float]:
-    """Return the CORP parts of the squared error; scores may be any real numbers."""
+    """Return the CORP decomposition of the squared error; scores may be any real numbers."""
     groups = score_groups(labels, scores, weights)
     mass = np.diff(groups.tp + groups.fp, prepend=0.0)[::-1]
     frequency = np.diff(groups.tp, prepend=0.0)[::-1] / mass

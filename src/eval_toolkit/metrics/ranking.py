@@ -1,4 +1,4 @@
-"""Metrics that only look at the order of the scores."""
+"""Rank metrics: ROC-AUC, average precision and recall at a bounded false-positive rate."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ __all__ = ["RecallAtFprResult", "pr_auc", "recall_at_fpr", "roc_auc"]
 def ranked(
     y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, metric: str
 ) -> ScoreGroups:
-    """Validate, demand both classes, sort once: how every rank metric and curve begins."""
+    """Validate the input, require both classes, and sort by score."""
     labels, scores = binary_pair(y_true, y_score)
     weights = sample_weights(sample_weight, len(labels))
     both_classes(labels, metric, weights)
@@ -81,7 +81,7 @@ def pr_auc(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Average precision: the area under the precision-recall curve as a step function.
+    """Return the average precision: the area under the precision-recall step function.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def pr_auc(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        What to do without rows or with one class only: raise, return None, or return a dict with
+        Result without rows or with a single class: raise, return None, or return a dict with
         ``value`` None, ``status`` "skipped", the ``reason`` and ``details``.
 
     Returns
@@ -167,7 +167,7 @@ def roc_auc(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Area under the ROC curve: P(score of a positive > score of a negative), ties count half.
+    """Return the area under the ROC curve: P(positive score > negative score), ties count half.
 
     Parameters
     ----------
@@ -176,12 +176,12 @@ def roc_auc(
     y_score : array-like of shape (n,)
         Scores; higher means more positive. Any monotone scale.
     max_fpr : float, optional
-        Only count the curve up to this false positive rate, in (0, 1], and standardise the area
-        so that chance is 0.5 and perfection 1.
+        Maximum false-positive rate in (0, 1] of a partial area, standardised so that chance is 0.5
+        and perfection 1.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        What to do without rows or with one class only; see `pr_auc`.
+        Result without rows or with a single class; see `pr_auc`.
 
     Returns
     -------
@@ -227,14 +227,14 @@ def roc_auc(
 
 
 def average_precision_of(groups: ScoreGroups) -> float:
-    """Return the average precision of rows that are sorted and grouped already."""
+    """Return the average precision of sorted and grouped rows."""
     new_positives = np.diff(groups.tp, prepend=0.0)
     precision = groups.tp / (groups.tp + groups.fp)
     return min(1.0, float((new_positives * precision).sum()) / groups.n_positive)
 
 
 def roc_area_of(groups: ScoreGroups) -> float:
-    """Return the area under the ROC curve of rows that are sorted and grouped already."""
+    """Return the area under the ROC curve of sorted and grouped rows."""
     new_positives = np.diff(groups.tp, prepend=0.0)
     new_negatives = np.diff(groups.fp, prepend=0.0)
     negatives_below = groups.n_negative - groups.fp + new_negatives / 2.0
@@ -256,7 +256,7 @@ def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RecallAtFprResult(Displayed):
-    """The most recall that a ceiling on the false positive rate allows, and where it is reached.
+    """Largest recall under a bound of the false-positive rate, with its threshold.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def recall_at_fpr(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> RecallAtFprResult:
-    """Largest recall of any threshold whose false positive rate is at most the target.
+    """Return the largest recall of any threshold whose false-positive rate is at most the target.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def recall_at_fpr(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     target_fpr : float
-        Ceiling on the false positive rate, in [0, 1].
+        Maximum false-positive rate, in [0, 1].
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -351,6 +351,6 @@ def recall_at_fpr(
 
 
 def most_positives_at_fpr(groups: ScoreGroups, target: float) -> float:
-    """Return the positives above the lowest threshold whose false-positive rate is allowed."""
+    """Return the positives above the lowest threshold with an allowed false-positive rate."""
     n_allowed = int(np.searchsorted(groups.fp / groups.n_negative, target, side="right"))
     return float(groups.tp[n_allowed - 1]) if n_allowed else 0.0

@@ -1,4 +1,4 @@
-"""Smooth calibration error: residuals blurred by a reflected Gaussian of self-chosen width.
+"""Smooth calibration error: residuals smoothed by a reflected Gaussian kernel.
 
 Written for several sets of residuals at once (columns), so that resamples need no loop.
 """
@@ -32,7 +32,7 @@ def smooth_calibration_error(scores: FloatArray, residuals: FloatArray) -> float
 def shared_between_nodes(
     scores: FloatArray, residuals: FloatArray, n_cells: int
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Share every residual between the two grid nodes around it, keeping its mean position.
+    """Distribute every residual to the two adjacent grid nodes, preserving its mean position.
 
     Returns the cell of each row, and what its left and its right node get.
     """
@@ -66,7 +66,7 @@ def _cosine_coefficients(nodes: FloatArray) -> FloatArray:
 
 
 def _total_blur(coefficients: FloatArray, sigma: FloatArray) -> FloatArray:
-    """Return ∫ |blurred residuals| of each column."""
+    """Return the integral of the absolute smoothed residuals of each column."""
     n_cells = len(coefficients) - 1
     narrowest = float(sigma.min())
     # Higher frequencies are blurred away; with no blur at all every one counts.
@@ -80,7 +80,7 @@ def _total_blur(coefficients: FloatArray, sigma: FloatArray) -> FloatArray:
 
 
 def _falling_roots(excess: Excess, n: int, tolerance: float) -> FloatArray:
-    """Find each column's zero in [0, 1] of a function that falls at least as fast as −σ.
+    """Return each column's root in [0, 1] of a function with slope at most −1.
 
     With such a slope the distance to the zero is never more than the value itself. False position,
     with the Illinois trick: the value at an end that stayed put twice in a row is halved.

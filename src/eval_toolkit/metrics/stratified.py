@@ -1,4 +1,4 @@
-"""Metrics inside strata, and summaries of the scores themselves."""
+"""Metrics within strata, and summaries of the scores."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def stratified_recall(
     with_ci: bool = False,
     confidence: float = 0.95,
 ) -> dict[Any, dict[str, Any]]:
-    """Return the recall inside every stratum at one threshold.
+    """Return the recall within each stratum at one threshold.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def stratified_recall(
     y_score : array-like of shape (n,)
         Scores; a row is predicted positive iff its score is at least the threshold.
     threshold : float
-        Any number or ±inf.
+        Decision threshold; may be infinite.
     strata : array-like of shape (n,)
-        The stratum of each row; None and NaN are gathered under "unlabeled".
+        Stratum of each row; None and NaN become "unlabeled".
     with_ci : bool, default False
-        Add Wilson's interval of each recall.
+        Whether to add Wilson's interval of each recall.
     confidence : float, default 0.95
-        Confidence of those intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def stratified_recall(
 
 
 def _stratum_codes(strata: ArrayLike) -> tuple[list[Any], IntArray]:
-    """Return the strata in order of first appearance and each row's index among them."""
+    """Return the strata in order of first appearance, and each row's index among them."""
     values, codes = object_codes(identifiers(strata, "strata").astype(object), "strata")
     names = [UNLABELED if is_missing(value) else value for value in values]
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
@@ -114,7 +114,7 @@ def quantile_stratified_pr_auc(
     q_low: float = 0.25,
     q_high: float = 0.75,
 ) -> dict[str, Any]:
-    """Average precision of the rows whose stratifier lies between two of its quantiles.
+    """Return the average precision of the rows between two quantiles of a covariate.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def quantile_stratified_pr_auc(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     stratifier : array-like of shape (n,)
-        A covariate that should not matter, e.g. text length.
+        Covariate that should not matter, e.g. text length.
     q_low, q_high : float, default 0.25 and 0.75
         Quantiles, ``0 <= q_low < q_high <= 1``; both ends are included.
 
@@ -184,7 +184,7 @@ def quantile_stratified_report(
     q_high: float = 0.75,
     gap_threshold: float = 0.05,
 ) -> dict[str, Any]:
-    """Compare average precision on all rows with that on rows of an ordinary covariate.
+    """Compare the average precision of all rows with that of rows with typical covariates.
 
     Parameters
     ----------
@@ -193,11 +193,11 @@ def quantile_stratified_report(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     stratifier : array-like of shape (n,)
-        A covariate that should not matter, e.g. text length.
+        Covariate that should not matter, e.g. text length.
     q_low, q_high : float, default 0.25 and 0.75
-        Quantiles between which a row is ordinary.
+        Quantiles between which a row is typical.
     gap_threshold : float, default 0.05
-        A gap above this is flagged.
+        Gap above which the result is flagged.
 
     Returns
     -------

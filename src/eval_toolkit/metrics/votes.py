@@ -1,4 +1,4 @@
-"""Attempts that vote: the chance that the majority answer of k attempts is right, exactly."""
+"""maj@k: exact probability that the majority answer of k attempts is right."""
 
 import functools
 import math
@@ -21,18 +21,18 @@ _MOST_IN_FLOATS = 1000
 def maj_at_k(
     answers: Sequence[Sequence[Hashable]], correct: Sequence[ArrayLike], k: int
 ) -> FloatArray:
-    """Chance that the most frequent answer among k of a unit's attempts is right (maj@k).
+    """Return the probability that the most frequent of k answers is right (maj@k).
 
     Parameters
     ----------
     answers : sequence of sequence
-        The answers of each unit's attempts: anything that can be compared for equality. None is an
-        attempt without an answer, which does not vote.
+        Answers of each unit's attempts, comparable for equality. None is an attempt without an
+        answer, which does not vote.
     correct : sequence of array-like
-        Whether each of them is right, 1 or 0. Attempts with one answer should agree; where they do
-        not, the answer is right by their share.
+        Whether each answer is right, 1 or 0. For equal answers with different marks, the mean is
+        used.
     k : int
-        At least 1.
+        Number of attempts drawn, at least 1.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int)
 
 @functools.lru_cache(maxsize=4096)
 def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
-    """Return how often an answer with ``own`` votes wins a draw of k, a tie of t counting 1/t.
+    """Return how often an answer with ``own`` votes wins a draw of k; ties of t count 1/t.
 
     For each number of votes v that it may get, a polynomial counts the ways in which all others
     get at most v: the power of x is the votes they take, the row how many of them tie.
@@ -127,7 +127,7 @@ def _row(count: int, most: int, length: int, kind: Any) -> NDArray[Any]:
 
 
 def _times(ways: NDArray[Any], fewer: NDArray[Any], tying: int, v: int) -> NDArray[Any]:
-    """Return the ways with one more answer, which gets fewer than v votes or ties with v."""
+    """Return the number of draws with one more answer, which gets fewer than v votes or ties."""
     length = ways.shape[1]
     more = length - 1 >= v * len(ways) and tying > 0
     product = np.zeros((len(ways) + more, length), dtype=ways.dtype)

@@ -1,4 +1,4 @@
-"""Wilson's interval for a proportion: the bare formula, for scalars and for arrays."""
+"""Wilson's interval of a proportion, for scalars and arrays."""
 
 from statistics import NormalDist
 from typing import Any, overload
@@ -28,7 +28,7 @@ def wilson_bounds(successes: Any, n: Any, confidence: float) -> Any:
     successes, n : float or array
         Counts with ``0 <= successes <= n`` and ``n > 0``; not checked here.
     confidence : float
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------

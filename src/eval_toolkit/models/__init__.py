@@ -1,4 +1,4 @@
-"""Language models behind one protocol: over HTTP, in numpy, transformers, llama.cpp, scripted.
+"""Language models with one protocol: HTTP, numpy, transformers, llama.cpp, scripted.
 
 Names are imported when they are used: a model over HTTP does not load numpy's, nor the other way
 round.

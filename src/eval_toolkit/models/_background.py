@@ -1,4 +1,4 @@
-"""Work that may wait a moment, done in a thread so that nobody waits for a disk."""
+"""Deferred work in a background thread."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ __all__ = ["Background"]
 
 
 class Background:
-    """Calls a function soon after it was asked for, however often it was asked for.
+    """Calls a function soon after a request; repeated requests are merged.
 
     The thread ends by itself when there is nothing to do. What the function raises is raised by
     the next `wake` or by `close`.
@@ -23,7 +23,7 @@ class Background:
         self._error: Exception | None = None
 
     def wake(self) -> None:
-        """Ask for the work to be done within the interval."""
+        """Request the work within the interval."""
         with self._lock:
             self._raise_error()
             self._due = True
@@ -32,7 +32,7 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Wait for work under way and do what is still due; may be woken again afterwards."""
+        """Wait for running work and do what is pending; can be woken again afterwards."""
         self._closing.set()
         thread = self._thread
         if thread is not None:

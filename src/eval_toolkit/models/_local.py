@@ -1,4 +1,4 @@
-"""What the models that run in this process have in common."""
+"""Common parts of models that run in this process."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -13,31 +13,31 @@ __all__ = ["BatchedModel", "LocalModel", "Texts", "draw_seed"]
 
 
 def draw_seed(request: GenerateRequest) -> int:
-    """Return the seed of a draw: the request's own, or one that is the same for the same request."""
+    """Return the seed of a request, or one derived from its content."""
     if request.seed is not None:
         return request.seed
     return derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
 
 
 class Texts(Protocol):
-    """How a model reads texts and conversations."""
+    """Interface for texts and conversations of a model."""
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether there is a chat template."""
+        """Whether the model has a chat template."""
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text alone; with ``control`` its control tokens are recognised."""
+        """Return the ids of a text; with ``control`` its control tokens are recognised."""
         ...
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the chat template writes them."""
+        """Return messages as rendered by the chat template."""
         ...
 
 
 class BatchedModel:
-    """A model whose requests go through a batcher."""
+    """A model whose requests are batched."""
 
     _batcher: Batcher[Request, Any]
 
@@ -47,7 +47,7 @@ class BatchedModel:
         Parameters
         ----------
         request : GenerateRequest
-            What to continue, and how.
+            Prompt and generation settings.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class BatchedModel:
         Parameters
         ----------
         request : LoglikelihoodRequest
-            What to score.
+            Prompt and texts to score.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class BatchedModel:
 
 
 class LocalModel(BatchedModel):
-    """One with a tokenizer and a chat template of its own."""
+    """A model with its own tokenizer and chat template."""
 
     @property
     def _texts(self) -> Texts:
@@ -93,13 +93,13 @@ class LocalModel(BatchedModel):
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether it has a chat template; one without is sent finished texts."""
+        """Whether there is a chat template; otherwise prompts must be texts."""
         return self._texts.speaks_chat
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the chat template writes them, a last assistant message left open."""
+        """Return messages rendered by the chat template; a last assistant message is left open."""
         return self._texts.render(read_messages(messages))
 
     def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text alone."""
+        """Return the number of tokens of a text."""
         return len(self._texts.encode(text, control=True))

@@ -1,4 +1,4 @@
-"""From texts to token ids: prompts, the boundary to a continuation, windows, stop strings.
+"""Tokenisation of prompts, continuations, windows and stop strings.
 
 Shared by the models that tokenise for themselves. Three rules:
 
@@ -28,25 +28,25 @@ __all__ = [
 
 
 class Encoder(Protocol):
-    """A tokenizer, as far as the functions here need it."""
+    """Interface of a tokenizer."""
 
     @property
     def lead(self) -> Sequence[int]:
-        """Tokens it puts before every text: its beginning-of-text token, or nothing."""
+        """Tokens before every text: the beginning-of-text token, or none."""
         ...
 
     @property
     def start(self) -> int | None:
-        """The token that stands before a text with nothing in front of it."""
+        """Token before a text without context."""
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text alone; with ``control`` its control tokens are recognised."""
+        """Return the ids of a text; with ``control`` its control tokens are recognised."""
         ...
 
 
 class ChatEncoder(Encoder, Protocol):
-    """One that has a chat template too."""
+    """Interface of a tokenizer with a chat template."""
 
     def render(self, messages: Sequence[Message]) -> str:
         """Return messages as the template writes them."""
@@ -54,7 +54,7 @@ class ChatEncoder(Encoder, Protocol):
 
 
 def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]:
-    """Return a request's prompt as the text that is read, and as its ids."""
+    """Return the text and the ids of a request's prompt."""
     if isinstance(request.prompt, str):
         text = whole_text(request.prompt)
         return text, prompt_ids(encoder, text)
@@ -63,7 +63,7 @@ def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
-    """Return the ids of a finished text, or of messages rendered as ``text``; at least one id."""
+    """Return the ids of a text, or of messages rendered as ``text``; at least one id."""
     spoken = [
         message.content
         for message in messages
@@ -87,7 +87,7 @@ def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) ->
 
 
 def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield a rendered conversation in parts, and whether each is one of the contents named."""
+    """Yield the parts of a rendered conversation, and whether each is one of the contents."""
     at = 0
     for content in spoken:
         found = text.find(content, at)
@@ -107,7 +107,7 @@ def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int]:
-    """Return the ids of a continuation of ``text``, so that text and continuation share no token."""
+    """Return the ids of a continuation of ``text`` that share no token with it."""
     apart = encoder.encode(continuation, control=False)
     if encoder.encode(continuation, control=True) == apart:
         own = encoder.encode(text, control=True)
@@ -119,7 +119,7 @@ def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int
 
 
 def _mid_text(encoder: Encoder, continuation: str) -> list[int]:
-    """Return a text's ids where it does not begin a line; some tokenizers put a space there."""
+    """Return the ids of a text inside a line, since some tokenizers add a space at the start."""
     mark = encoder.encode("\n", control=False)
     marked = encoder.encode(f"\n{continuation}", control=False)
     if marked[: len(mark)] == mark:
@@ -130,7 +130,7 @@ def _mid_text(encoder: Encoder, continuation: str) -> list[int]:
 def rolling_windows(
     ids: Sequence[int], start: int, length: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield (context, scored) pairs: each id is scored once, in windows of at most ``length`` inputs.
+    """Yield (context, scored) pairs that score each id once, with at most ``length`` inputs.
 
     Windows do not overlap, but for the last: it reaches back as far as it can.
     """
@@ -143,6 +143,6 @@ def rolling_windows(
 
 
 def stop_position(text: str, stops: Sequence[str]) -> int | None:
-    """Return where the first stop string begins; None where there is none."""
+    """Return the position of the first stop string, or None."""
     found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
     return min(found, default=None)

@@ -1,4 +1,4 @@
-"""Asking a model for a job of a run, so that equal requests can be told apart.
+"""Requests of a run with their position, to distinguish equal requests.
 
 Two attempts may be one request. A model that keeps or replays answers must know which of them is
 meant, whatever the order in which they are asked: it has a method ``answer_at(request, place)``.
@@ -15,7 +15,7 @@ __all__ = ["Place", "ask"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a run a request stands."""
+    """Position of a request in a run."""
 
     job: tuple[str, int, str]
     """Unit, attempt and step."""
@@ -24,7 +24,7 @@ class Place:
 
 
 async def ask(model: Model, request: Request, place: Place | None = None) -> Any:
-    """Return what a model answers; one that tells equal requests apart is told the place."""
+    """Return the answer of a model; the position is passed to models that need it."""
     if place is not None and hasattr(model, "answer_at"):
         return await model.answer_at(request, place)
     if isinstance(request, GenerateRequest):

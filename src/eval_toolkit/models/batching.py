@@ -1,4 +1,4 @@
-"""Single asynchronous calls in, batches out: for models that answer many requests at once."""
+"""Batching of asynchronous calls."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class _Call(Generic[AskedT, AnswerT]):
 
 
 class Batcher(Generic[AskedT, AnswerT]):
-    """Collects the calls that are under way and runs them together in one worker thread.
+    """Collects concurrent calls and runs them together in one worker thread.
 
     While a batch runs, further calls wait for the next one. A batch whose function raises is run
     again call by call, so that one bad request fails alone. Calls may come from several event
@@ -35,10 +35,10 @@ class Batcher(Generic[AskedT, AnswerT]):
     Parameters
     ----------
     run : callable
-        Takes a list of requests and returns, in their order, an answer or an exception for each.
-        Called in one thread at a time, never in that of the event loop.
+        Function from a list of requests to a list of answers or exceptions. Called in one thread at
+        a time, never in that of the event loop.
     max_batch : int, default 64
-        At most this many requests at once.
+        Maximum number of requests in a batch.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class Batcher(Generic[AskedT, AnswerT]):
         self._gathering: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, request: AskedT) -> AnswerT:
-        """Return the answer to one request, asked together with those that are under way.
+        """Return the answer to one request, batched with concurrent ones.
 
         Parameters
         ----------
         request : object
-            One of the things ``run`` takes.
+            Request accepted by ``run``.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the caller no longer waits for the current batch; long work may stop then."""
+        """Whether the caller no longer waits for the current batch, so that work can stop."""
         current = self._current
         return bool(current) and all(call.future.cancelled() for call in current)
 
@@ -140,7 +140,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 def _deliver(
     calls: Sequence[_Call[AskedT, AnswerT]], answers: Sequence[AnswerT | BaseException]
 ) -> None:
-    """Hand the answers over, all those of one event loop in one of its turns."""
+    """Deliver the answers, grouped by event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[AnswerT], object]]] = {}
     for call, answer in zip(calls, answers, strict=True):
         by_loop.setdefault(call.loop, []).append((call.future, answer))

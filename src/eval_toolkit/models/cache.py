@@ -1,4 +1,4 @@
-"""Answers kept between runs, in one SQLite file that several processes may share.
+"""Cache of answers in an SQLite file that several processes may share.
 
 An answer is found again by model, parameters and request, never by the prompt alone. Two attempts
 must not be one answer twice: the equal requests of a run are kept apart by their number, and a
@@ -54,12 +54,12 @@ _PASSED_ON = ("concurrency", "count_tokens", "render", "speaks_chat")
 
 
 class ResponseCache:
-    """Answers of models in an SQLite file; used through `CachedModel`.
+    """Cache of model answers in an SQLite file, used through `CachedModel`.
 
     Parameters
     ----------
     path : path
-        Made if need be, with its folders. Several processes may use it at once.
+        Path of the file; created if needed. Several processes may use it concurrently.
 
     Raises
     ------
@@ -106,14 +106,14 @@ class ResponseCache:
             return int(self._reader.execute("SELECT count(*) FROM responses").fetchone()[0])
 
     def get(self, key: str, request: Request) -> Response | None:
-        """Return the answer kept under a request's hash, or None.
+        """Return the answer stored under a request's hash, or None.
 
         Parameters
         ----------
         key : str
-            What `request_hash` returns.
+            Hash returned by `request_hash`.
         request : GenerateRequest or LoglikelihoodRequest
-            The request it is the hash of.
+            Request of the hash.
 
         Returns
         -------
@@ -140,12 +140,12 @@ class ResponseCache:
             raise self._damaged("an answer in it cannot be read") from None
 
     def add_model(self, model: Model) -> str:
-        """Note a model's name and description; return the id that `put` takes.
+        """Store a model's name and description; return the id for `put`.
 
         Parameters
         ----------
         model : Model
-            Who will answer.
+            Model that answers.
 
         Returns
         -------
@@ -159,16 +159,16 @@ class ResponseCache:
         return key
 
     def put(self, key: str, request: Request, response: Response, model: str) -> None:
-        """Keep an answer; the first one kept under a hash stays.
+        """Store an answer; an existing one is kept.
 
         Parameters
         ----------
         key, request
             As in `get`.
         response : RawCompletion or RawLoglikelihood
-            An answer without an error.
+            Answer without an error.
         model : str
-            What `add_model` returned.
+            Id returned by `add_model`.
 
         Raises
         ------
@@ -182,20 +182,20 @@ class ResponseCache:
             self._background.wake()
 
     def models(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return name and description of every model with an answer here, in order of names."""
+        """Return the names and descriptions of all models with answers, sorted by name."""
         self.flush()
         with self._plain_errors():
             rows = self._reader.execute("SELECT name, description FROM models").fetchall()
         return [(name, json.loads(description)) for name, description in sorted(rows)]
 
     def flush(self) -> None:
-        """Write every answer that is not on disk yet."""
+        """Write all pending answers to disk."""
         with self._plain_errors():
             self._background.close()
             self._write()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write pending answers and close the file."""
         if self._closed:
             return
         self._closed = True
@@ -224,7 +224,7 @@ class ResponseCache:
                 self._pending.pop(key, None)
 
     def _prepare(self) -> None:
-        """Make the tables, or raise if the file holds something else."""
+        """Create the tables; raise if the file contains something else."""
         version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
         application = int(self._writer.execute("PRAGMA application_id").fetchone()[0])
         n_tables = int(self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -288,13 +288,13 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def key_of(request: Request, model: str, nth: int) -> str:
-    """Return what the n-th of equal requests is kept under, from 0: the first by its plain hash."""
+    """Return the key of the n-th of equal requests, from 0; the first has the plain hash."""
     key = request_hash(request, model)
     return key if nth == 0 else sha256_text(f"{key} {nth}")
 
 
 class CachedModel:
-    """A model that is asked only what was not answered before.
+    """A model with a cache of its answers.
 
     Everything but the answers is the model's own: name, description, concurrency, token counts,
     chat template. An answer out of the cache costs nothing and says so in its usage. Errors are
@@ -304,9 +304,9 @@ class CachedModel:
     Parameters
     ----------
     model : Model
-        Asked when the cache has no answer.
+        Model that is queried if the cache has no answer.
     cache : ResponseCache
-        Where answers are kept.
+        Cache of the answers.
 
     Examples
     --------
@@ -330,7 +330,7 @@ class CachedModel:
         return self.model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the model's own description: a cache changes no answer."""
+        """Return the model's description, since a cache does not change answers."""
         return self.model.describe()
 
     @cached_property
@@ -347,24 +347,24 @@ class CachedModel:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the kept answer, else the model's."""
+        """Return the cached answer, else that of the model."""
         response: RawCompletion = await self.answer_at(request)
         return response
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Return the kept numbers, else the model's."""
+        """Return the cached log-likelihoods, else those of the model."""
         response: RawLoglikelihood = await self.answer_at(request)
         return response
 
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:
-        """Return the kept answer to the request at a place in a run, else the model's.
+        """Return the cached answer to a request at a position, else that of the model.
 
         Parameters
         ----------
         request : GenerateRequest or LoglikelihoodRequest
-            What is asked.
+            Request.
         place : Place, optional
-            Tells it from the equal requests of its run.
+            Position that distinguishes equal requests of a run.
 
         Returns
         -------
@@ -388,7 +388,7 @@ class CachedModel:
         return response
 
     async def aclose(self) -> None:
-        """Write what is left to the cache, and close the model; the cache stays open."""
+        """Write pending answers, and close the model but not the cache."""
         self.cache.flush()
         if hasattr(self.model, "aclose"):
             await self.model.aclose()
@@ -397,7 +397,7 @@ class CachedModel:
 def cached(
     model: Model, cache: ResponseCache | str | Path | None, stack: contextlib.ExitStack
 ) -> Model:
-    """Return a model behind a cache, where there is one; a cache that is opened here is closed."""
+    """Return a model with an optional cache; a cache opened here is also closed."""
     if cache is None:
         return model
     if not isinstance(cache, ResponseCache):

@@ -1,4 +1,4 @@
-"""The hub of Hugging Face, without its chatter: one line where it cannot be reached, and at once."""
+"""Access to the Hugging Face hub without retries when offline."""
 
 import contextlib
 import logging
@@ -13,14 +13,14 @@ __all__ = ["hub_quietly"]
 
 @contextlib.contextmanager
 def hub_quietly(*switches: Any) -> Iterator[str]:
-    """Keep the hub's client from telling each of its retries; without a network, from making any.
+    """Silence the retries of the hub client, and disable them without a network.
 
     What was loaded before is found all the same: offline, the client takes its own copy.
 
     Parameters
     ----------
     *switches : object
-        Modules besides the client's own with an ``HF_HUB_OFFLINE`` that they read when asked.
+        Further modules with an ``HF_HUB_OFFLINE`` variable.
 
     Yields
     ------
@@ -46,7 +46,7 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
 
 
 def _is_known(host: str) -> bool:
-    """Return whether a name can be resolved; a proxy may know it where this machine does not."""
+    """Return whether a host name can be resolved, here or by a proxy."""
     import socket
     import urllib.request
 

@@ -1,4 +1,4 @@
-"""From a name on the command line to a model."""
+"""Models by name, for the command line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ _WHAT = {
 
 
 def available_models() -> dict[str, str]:
-    """Return the kinds of models there are, with what to write and what it means.
+    """Return the kinds of models with their syntax and description.
 
     Returns
     -------
@@ -51,16 +51,16 @@ def available_models() -> dict[str, str]:
 
 
 def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
-    """Return the model that a name stands for; weights are loaded when they are first used.
+    """Return the model denoted by a name; weights are loaded on first use.
 
     Parameters
     ----------
     name : str
-        ``KIND`` or ``KIND:WHICH``, as `available_models` lists them, or ``package.module:object``:
-        a model, or what makes one. Behind ``KIND`` and behind the object may stand options as a
-        TOML table: ``my_model{size=3}``.
+        ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
+        model or its constructor), optionally followed by options as a TOML table:
+        ``my_model{size=3}``.
     options : mapping, optional
-        Passed to what makes the model.
+        Options of the constructor.
 
     Returns
     -------
@@ -83,15 +83,15 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
 
 
 def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Model:
-    """Return the model that a name stands for, as `load_model` does, from wherever the name is.
+    """Return the model denoted by a name of any origin; see `load_model`.
 
     Parameters
     ----------
     name, options
         As in `load_model`.
     origin : Origin
-        Where they were written. From a file, a model of another package takes no options: they may
-        hold an address.
+        Where the name was written. In files, models of other packages accept no options, which
+        could contain a URL.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Messages: who says what. Models, graders, tasks and rollouts all speak in these."""
+"""Messages of conversations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["Message", "Role", "read_messages"]
 
 
 class Role(StrEnum):
-    """Who speaks; a member equals its lower-case name."""
+    """Role of a speaker; equal to its lower-case name."""
 
     SYSTEM = "system"
     USER = "user"
@@ -20,14 +20,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation.
+    """A message of a conversation.
 
     Parameters
     ----------
     role : Role or str
         "system", "user" or "assistant".
     content : str
-        What is said, as it is sent: nothing is stripped.
+        Text of the message; it is not stripped.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Message:
             )
 
     def to_dict(self) -> dict[str, str]:
-        """Return the JSON form that chat interfaces take."""
+        """Return the JSON format of chat APIs."""
         return {"role": self.role.value, "content": self.content}
 
     def model_dump(self) -> dict[str, str]:
@@ -62,9 +62,9 @@ class Message:
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
-        """Return the message of ``{"role": …, "content": …}``; other keys are refused by name."""
+        """Return the message in ``{"role": …, "content": …}``; other keys are errors."""
         if not isinstance(payload, Mapping) or "role" not in payload or "content" not in payload:
-            raise InvalidInputError(f"{payload!r} is no message; it needs 'role' and 'content'")
+            raise InvalidInputError(f"{payload!r} is not a message; it needs 'role' and 'content'")
         unknown = sorted(set(payload) - {"role", "content"})
         if unknown:
             raise InvalidInputError(f"a message has no field {unknown[0]!r}")
@@ -79,7 +79,7 @@ def read_messages(
     Parameters
     ----------
     given : iterable of Message or mapping
-        A conversation.
+        Conversation.
 
     Returns
     -------

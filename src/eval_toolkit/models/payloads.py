@@ -1,4 +1,4 @@
-"""Answers as compact JSON and back: what the request says already is not written again."""
+"""Compact JSON of answers, without what the request already contains."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ to_json = json.JSONEncoder(
 
 
 def response_payload(response: Response, request: Request) -> dict[str, Any]:
-    """Return an answer in JSON types, without its usage; None means "as in the request"."""
+    """Return an answer as JSON types without its usage; None means "as in the request"."""
     if isinstance(response, RawLoglikelihood):
         payload: dict[str, Any] = {"loglikelihoods": encoded_numbers(response.loglikelihoods)}
         same = response.choices == getattr(request, "continuations", None)
@@ -54,7 +54,7 @@ def response_payload(response: Response, request: Request) -> dict[str, Any]:
 def read_response(
     payload: Mapping[str, Any], usage: Mapping[str, Any] | None, request: Request
 ) -> Response:
-    """Return the answer that `response_payload` wrote; raise ValueError if it is none."""
+    """Parse an answer written by `response_payload`; raise ValueError if it is invalid."""
     kind = RawLoglikelihood if isinstance(request, LoglikelihoodRequest) else RawCompletion
     try:
         given = {**payload, "usage": usage or {}}
@@ -69,7 +69,7 @@ def read_response(
 
 
 def checked_response(response: Any, request: Request) -> Response:
-    """Return what a model answered, or raise `ModelError` if it does not answer the request."""
+    """Return a model's answer; raise `ModelError` if it does not match the request."""
     if isinstance(request, LoglikelihoodRequest):
         if not isinstance(response, RawLoglikelihood):
             raise _wrong_type(response, "RawLoglikelihood")

@@ -1,4 +1,4 @@
-"""Conversations as the prompts that models take: messages as they are, or one text.
+"""Conversion of conversations to prompts.
 
 The space at a word boundary belongs to what is generated or scored: a text prompt never ends in one
 that the task did not write, and a cue is never closed, so that the answer continues it.
@@ -30,14 +30,14 @@ __all__ = [
 
 
 def joined_choice(prompt_end: str, choice: str) -> str:
-    r"""Return a choice as it continues a prompt: after a space unless either side has one.
+    r"""Return a choice as continuation of a prompt, with a space if neither side has one.
 
     Parameters
     ----------
     prompt_end : str
-        What comes before, or the end of it.
+        Prompt, or its end.
     choice : str
-        What is scored after it.
+        Text to score.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def joined_choice(prompt_end: str, choice: str) -> str:
 
 
 def check_turns(messages: Sequence[Message]) -> None:
-    """Raise unless user and assistant take turns, after at most one system message.
+    """Raise unless user and assistant alternate, after at most one system message.
 
     Parameters
     ----------
@@ -76,7 +76,9 @@ def check_turns(messages: Sequence[Message]) -> None:
         raise InvalidInputError("`messages` is empty; there is nothing to send")
     start = int(messages[0].role is Role.SYSTEM)
     if start == len(messages):
-        raise InvalidInputError("`messages` holds a system message alone; a user message is needed")
+        raise InvalidInputError(
+            "`messages` contains only a system message; a user message is needed"
+        )
     for at, message in enumerate(messages[start:], start):
         expected = Role.ASSISTANT if (at - start) % 2 else Role.USER
         if message.role is not expected:
@@ -87,7 +89,7 @@ def check_turns(messages: Sequence[Message]) -> None:
 
 
 def concat(messages: Sequence[Message]) -> str:
-    """Return the texts of a conversation one after the other, as other harnesses join them.
+    """Concatenate the texts of a conversation, as other harnesses do.
 
     A blank line follows the system message and each finished answer, nothing else is added, and the
     last message is stripped: newlines between question and cue are the task's.
@@ -106,7 +108,7 @@ def concat(messages: Sequence[Message]) -> str:
 
 
 def plain(messages: Sequence[Message]) -> str:
-    r"""Return a conversation as text that reads the same in the examples and at its end.
+    r"""Return a conversation as plain text with consistent separators.
 
     A blank line follows the system message and each finished answer. Between a question and what
     follows it stands a newline where the conversation ends with a cue, and one space where the
@@ -149,20 +151,20 @@ def plain(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """The markers around the turns of a conversation.
+    """Markers around the turns of a conversation.
 
     Parameters
     ----------
     begin_of_text : str
-        Before all of it.
+        Text before the conversation.
     begin_system_prompt, end_system_prompt : str
-        Around the system message.
+        Markers around the system message.
     begin_user_id, end_user_id, begin_assistant_id, end_assistant_id : str
-        Around each message of the user and of the assistant.
+        Markers around user and assistant messages.
     system_prompt : str
-        What stands for a system message that is not there; "" leaves it out.
+        Default system message; "" for none.
     strip_content : bool
-        Strip each message, except that a cue keeps its end.
+        Whether to strip messages; the end of a cue is kept.
 
     Examples
     --------
@@ -182,12 +184,12 @@ class ChatTemplate:
     strip_content: bool = False
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the text that the model continues; the last answer is begun, never closed.
+        """Return the prompt text, with the last answer left open.
 
         Parameters
         ----------
         messages : sequence of Message
-            A conversation that ends with a user message or with a cue.
+            Conversation that ends with a user message or a cue.
 
         Returns
         -------
@@ -239,17 +241,17 @@ _CUE_END = "\ue000\uf8ff\ue001"
 
 @dataclass(frozen=True, slots=True)
 class JinjaTemplate:
-    """A chat template in Jinja, as tokenizers carry it, run in a sandbox.
+    """A Jinja chat template, as in tokenizers, run in a sandbox.
 
     Parameters
     ----------
     text : str
-        The template; it sees ``messages``, ``add_generation_prompt``, ``bos_token``, ``eos_token``
-        and ``raise_exception``.
+        Template with the variables ``messages``, ``add_generation_prompt``, ``bos_token``,
+        ``eos_token`` and ``raise_exception``.
     bos_token, eos_token : str
         Special tokens of the model.
     variables : mapping, optional
-        What else the template reads.
+        Further variables of the template.
 
     Examples
     --------
@@ -268,12 +270,12 @@ class JinjaTemplate:
         object.__setattr__(self, "variables", tuple(pairs))
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the text that the model continues; a cue at the end is not closed.
+        """Return the prompt text, with a final cue left open.
 
         Parameters
         ----------
         messages : sequence of Message
-            A conversation; whether its turns are in order is for the template to say.
+            Conversation; the template may check the order of turns.
 
         Returns
         -------
@@ -331,7 +333,7 @@ _NAMED: dict[str, Callable[[Sequence[Message]], str]] = {
 
 
 def check_formatter(formatter: Any) -> Any:
-    """Return what formats prompts, or raise `InvalidInputError` if it cannot.
+    """Return the formatter; raise `InvalidInputError` if it is invalid.
 
     Examples
     --------
@@ -351,18 +353,17 @@ def check_formatter(formatter: Any) -> Any:
 def format_prompt(
     messages: Iterable[Message | Mapping[str, Any]], formatter: Formatter = "chat"
 ) -> str | tuple[Message, ...]:
-    r"""Return a conversation as a request takes it: messages as they are, or one text.
+    r"""Return a conversation as the prompt of a request: messages, or one text.
 
     Parameters
     ----------
     messages : iterable of Message
-        A conversation. A last assistant message is a cue, which the answer continues.
+        Conversation. A last assistant message is a cue that the answer continues.
     formatter : str, ChatTemplate, JinjaTemplate or callable
-        "chat" leaves the messages to the model. "plain" writes them as text, with line breaks that
-        read the same in the examples and at the end; "concat" adds nothing between question and
-        answer, as other harnesses do; "chatml" and "llama3" put the markers of those models around
-        them. A text with ``{{`` or ``{%`` is a Jinja template. A callable is given the messages
-        (a model's ``render``).
+        "chat" passes the messages to the model. "plain" writes them as text with consistent line
+        breaks; "concat" adds nothing between question and answer, as other harnesses do; "chatml"
+        and "llama3" use the markers of those models. A text with ``{{`` or ``{%`` is a Jinja
+        template. A callable takes the messages (a model's ``render``).
 
     Returns
     -------
@@ -398,7 +399,7 @@ def format_prompt(
 
 
 def formatter_name(formatter: Formatter) -> str:
-    """Return what stands for a formatter in a manifest: its name, or what it is made of.
+    """Return the name of a formatter for a manifest, or its content.
 
     Examples
     --------

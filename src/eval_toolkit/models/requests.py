@@ -1,4 +1,4 @@
-"""What a model is asked: to generate text, or how likely given texts are.
+"""Requests to models: generation and log-likelihoods.
 
 A request holds everything that may change the answer and nothing else, so its fingerprint can
 stand for it in a cache, a journal and a replay.
@@ -37,23 +37,22 @@ def _prompt_json(prompt: Prompt) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """Continue a conversation or a text.
+    """Request to continue a conversation or a text.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        A text to continue as it stands, or a conversation. A conversation that ends with an
-        assistant message is continued inside that message (a cue).
+        Text to continue, or a conversation. A final assistant message is a cue and continued.
     max_tokens : int, optional
-        At most this many tokens; the model's own limit by default.
+        Maximum number of tokens; by default the model's limit.
     temperature : float, default 0.0
-        0 takes the likeliest token each time.
+        Sampling temperature; 0 is greedy decoding.
     top_p : float, optional
-        Draw from the likeliest tokens that hold this share of the probability.
+        Nucleus sampling probability.
     stop : tuple of str
-        The answer ends before the first of these; they are not part of it.
+        Stop strings, which are not part of the answer.
     seed : int, optional
-        Seed of the draw, where the model takes one.
+        Random seed, if the model supports it.
 
     Raises
     ------
@@ -91,7 +90,7 @@ class GenerateRequest:
             object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that decides the answer, in JSON types."""
+        """Return all fields that determine the answer, as JSON types."""
         return {
             "kind": "generate",
             "prompt": _prompt_json(self.prompt),
@@ -104,23 +103,22 @@ class GenerateRequest:
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 of the request."""
+        """sha256 of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodRequest:
-    """How likely each of some continuations of one prompt is.
+    """Request for the log-likelihoods of continuations of one prompt.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        What comes before. With ``rolling`` it must be "".
+        Context; must be "" with ``rolling``.
     continuations : tuple of str
-        Scored apart, equal ones too; the space at a word boundary is theirs.
+        Texts to score, independently; the space at a word boundary belongs to them.
     rolling : bool, default False
-        Score whole texts from their first token on, in windows where they are longer than the
-        model's context.
+        Whether to score whole texts from their first token, in windows if they exceed the context.
 
     Examples
     --------
@@ -144,7 +142,7 @@ class LoglikelihoodRequest:
             raise InvalidInputError("a rolling log-likelihood has no prompt; pass prompt=''")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that decides the answer, in JSON types."""
+        """Return all fields that determine the answer, as JSON types."""
         return {
             "kind": "loglikelihood",
             "prompt": _prompt_json(self.prompt),
@@ -154,7 +152,7 @@ class LoglikelihoodRequest:
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 of the request."""
+        """sha256 of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
@@ -162,7 +160,7 @@ Request: TypeAlias = GenerateRequest | LoglikelihoodRequest
 
 
 def _number(value: Any, name: str, **limits: Any) -> float:
-    """Return a finite number; True and False are none."""
+    """Return a finite number; booleans are rejected."""
     if isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
     return validation.number(value, name, **limits)
@@ -181,14 +179,14 @@ def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
 
 
 def request_hash(request: Request, model: Mapping[str, Any] | str) -> str:
-    """Return what identifies a request to a model: never the prompt alone.
+    """Return the identity of a request to a model.
 
     Parameters
     ----------
     request : GenerateRequest or LoglikelihoodRequest
-        What is asked.
+        Request.
     model : mapping or str
-        What ``Model.describe()`` returns, or the canonical JSON of it.
+        Result of ``Model.describe()``, or its canonical JSON.
 
     Returns
     -------

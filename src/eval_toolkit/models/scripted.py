@@ -1,4 +1,4 @@
-"""A model whose answers are written down: for tests, dry runs and examples."""
+"""A model with predefined answers, for tests and examples."""
 
 import asyncio
 import inspect
@@ -20,25 +20,24 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class ScriptedModel:
-    """A model that says what it was told to say, at no cost.
+    """A model with predefined answers.
 
     Parameters
     ----------
     answers : str, callable, mapping or sequence
-        A text is the answer to everything but log-likelihood requests, of which it can answer
-        none. A callable takes the request and returns the answer; it may be a coroutine function.
-        A mapping goes from prompt to answer; a conversation is looked up as a tuple of messages,
-        then by what the user said last. A sequence is used up in the order of the requests.
-
-        An answer is a text or a `RawCompletion`; to a log-likelihood request it is one number per
-        continuation, a mapping from continuation to number, or a `RawLoglikelihood`. An exception
-        in the place of an answer is raised. A text ends before a stop sequence of the request.
+        A text is the answer to every generation request. A callable takes the request and returns
+        the answer; it may be a coroutine function. A mapping is indexed by the prompt; a
+        conversation is looked up as a tuple of messages, then by the last user message. A sequence
+        is consumed in the order of the requests. An answer is a text or a `RawCompletion`; for a
+        log-likelihood request it is one number per continuation, a mapping from continuation to
+        number, or a `RawLoglikelihood`. An exception is raised. Texts end before a stop sequence of
+        the request.
     name : str, default "scripted"
-        What tables call it.
+        Name in tables.
     delay_s : float, default 0.0
-        How long each answer takes.
+        Delay of each answer in seconds.
     concurrency : int, default 16
-        How many requests at once suit it.
+        Recommended number of concurrent requests.
 
     Raises
     ------
@@ -91,12 +90,12 @@ class ScriptedModel:
         return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the text that was written down for the request."""
+        """Return the predefined text for the request."""
         answer = await self._answer(request)
         if isinstance(answer, RawCompletion):
             return answer
         if not isinstance(answer, str):
-            raise self._refusal(request, f"{type(answer).__name__} is no text")
+            raise self._refusal(request, f"{type(answer).__name__} is not text")
         for stop in request.stop:  # as every model: the answer ends before the first of them
             answer = answer.partition(stop)[0]
         n_prompt, n_answer = self._prompt_tokens(request), self.count_tokens(answer)
@@ -109,11 +108,11 @@ class ScriptedModel:
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Return the numbers that were written down for the request."""
+        """Return the predefined log-likelihoods for the request."""
         if isinstance(self._answers, str):
             raise ModelError(
-                f"{self.name} has one text for everything and no log-likelihoods; give it numbers "
-                "by a mapping or a callable",
+                f"{self.name} has one text for everything and no log-likelihoods; pass "
+                "log-likelihoods as a mapping or a callable",
                 kind="unsupported",
             )
         answer = await self._answer(request)
@@ -134,7 +133,7 @@ class ScriptedModel:
                 usage=Usage(prompt_tokens=n_prompt),
             )
         except (TypeError, ValueError) as error:
-            raise self._refusal(request, f"{answer!r} are no log-likelihoods: {error}") from None
+            raise self._refusal(request, f"{answer!r} are not log-likelihoods: {error}") from None
 
     async def _answer(self, request: Request) -> Any:
         self.n_calls += 1

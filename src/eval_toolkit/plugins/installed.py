@@ -1,4 +1,4 @@
-"""What the installed packages offer, and what of it cannot be used."""
+"""Plugins of installed packages, including unusable ones."""
 
 import inspect
 from collections import Counter
@@ -19,7 +19,7 @@ __all__ = ["PluginInfo", "installed_plugins"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """What is known about one name that an installed package offers.
+    """Description of a plugin of an installed package.
 
     Examples
     --------
@@ -51,14 +51,14 @@ class PluginInfo:
 def installed_plugins(
     ours: Mapping[str, Collection[str]] | None = None, *, kinds: Iterable[str] = PLUGIN_KINDS
 ) -> list[PluginInfo]:
-    """Return what installed packages offer, each imported to see whether it can be.
+    """Return the plugins of installed packages, each imported to check that it is usable.
 
     Parameters
     ----------
     ours : mapping of kind to names, optional
-        What comes with the package; the same name of another package is hidden by it.
+        Built-in names; plugins of the same name are hidden.
     kinds : iterable of str
-        All by default.
+        Kinds of plugins; by default all.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def installed_plugins(
 
 
 def _problem(kind: str, point: EntryPoint) -> str:
-    """Return why an entry point cannot be used; empty when it seems that it can."""
+    """Return why an entry point is unusable; "" if it seems usable."""
     try:
         found = imported(kind, point.name, point.value)
     except EvalToolkitError as error:
@@ -129,7 +129,7 @@ def _problem(kind: str, point: EntryPoint) -> str:
 
 
 def _protocol(kind: str) -> Any:
-    """Return what objects of a kind must be; None for kinds that are not ours."""
+    """Return the protocol of a kind; None for unknown kinds."""
     if kind not in PLUGIN_KINDS:
         return None
     if kind == "tasks":  # a base class, of a layer above this one
@@ -140,7 +140,7 @@ def _protocol(kind: str) -> Any:
 
 
 def _can_make(found: type, protocol: type) -> bool:
-    """Return whether objects of a class can be of a protocol: its methods are there."""
+    """Return whether a class has the methods of a protocol."""
     if protocol.__module__ != protocols.__name__:
         return issubclass(found, protocol)
     return all(

@@ -1,4 +1,4 @@
-"""The kinds of objects that packages can offer by name."""
+"""Kinds of plugins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ __all__ = ["PLUGIN_KINDS", "PluginKind", "described", "singular"]
 
 @dataclass(frozen=True, slots=True)
 class PluginKind:
-    """A kind of objects that packages can offer by name.
+    """A kind of plugins.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class PluginKind:
 
     @property
     def group(self) -> str:
-        """The group of entry points."""
+        """Group of the entry points."""
         return f"eval_toolkit.{self.name}"
 
 
@@ -48,10 +48,10 @@ PLUGIN_KINDS: Mapping[str, PluginKind] = {
 
 
 def singular(kind: str) -> str:
-    """Return what one object of a kind is called in messages."""
+    """Return the singular name of a kind, for messages."""
     return kind.removesuffix("s").replace("_", " ")
 
 
 def described(kind: str, name: str) -> str:
-    """Return kind and name of a plugin, as messages begin."""
+    """Return the kind and name of a plugin, as the start of a message."""
     return f"{singular(kind)} {name!r}"

@@ -1,4 +1,4 @@
-"""Which object a name stands for: ours, an entry point, or ``package.module:object``."""
+"""Resolution of names: built-in objects, entry points, ``package.module:object``."""
 
 import contextlib
 import difflib
@@ -26,14 +26,14 @@ __all__ = [
 
 
 def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of one kind and where each comes from.
+    """Return the names of one kind with their locations.
 
     Parameters
     ----------
     kind : str
         "models", "tasks", "graders" …; `PLUGIN_KINDS` has them all.
     ours : mapping of name to "module:object"
-        What comes with the package; wins over an entry point of the same name.
+        Built-in objects; they take precedence over entry points of the same name.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
-    """Return the known name that a text means, whatever its case, spaces, ``-`` and ``_``.
+    """Return the known name that matches a text, ignoring case, spaces, ``-`` and ``_``.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
     text : str
         The text as written.
     ours : iterable of str
-        The names that come with the package; they win.
+        Built-in names; they take precedence.
 
     Returns
     -------
@@ -80,18 +80,18 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
 
 
 def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin) -> Any:
-    """Return the object a name stands for.
+    """Return the object denoted by a name.
 
     Parameters
     ----------
     kind : str
         As in `available_plugins`.
     name : str
-        A known name, whatever its case, spaces, ``-`` and ``_``; or ``package.module:object``.
+        Known name, ignoring case, spaces, ``-`` and ``_``; or ``package.module:object``.
     ours : mapping of name to "module:object"
-        What comes with the package.
+        Built-in objects.
     origin : Origin
-        Where the name was written: `TYPED`, or a file, as `read_from` says.
+        Where the name was written: `TYPED`, or a file, as returned by `read_from`.
 
     Returns
     -------
@@ -141,22 +141,22 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     elif by_plain:
         hint = f"there are {', '.join(by_plain.values())}"
     else:
-        hint = "no installed package offers one; write package.module:object"
+        hint = "no installed package offers one; use package.module:object"
     raise PluginError(f"there is no {singular(kind)} {name!r}; {hint}")
 
 
 def offered(kind: str) -> EntryPoints:
-    """Return the entry points of a kind, of whatever package."""
+    """Return the entry points of a kind in all packages."""
     return entry_points(group=f"eval_toolkit.{kind}")
 
 
 def offered_twice(points: Iterable[EntryPoint]) -> str:
-    """Return who offers one name, where it is more than one package."""
+    """Return a message if several packages offer the same name."""
     who = sorted(
         f"{point.dist.name if point.dist is not None else 'a package'} ({point.value})"
         for point in points
     )
-    return f"{' and '.join(dict.fromkeys(who))} offer that name; write package.module:object"
+    return f"{' and '.join(dict.fromkeys(who))} offer that name; use package.module:object"
 
 
 def _by_plain(names: Iterable[str]) -> dict[str, str]:
@@ -164,12 +164,12 @@ def _by_plain(names: Iterable[str]) -> dict[str, str]:
 
 
 def plain_name(name: str) -> str:
-    """Return a name without what does not matter about it: case, spaces, ``-`` and ``_``."""
+    """Return a name normalised for comparison: case, spaces, ``-`` and ``_``."""
     return "".join(sign for sign in name.lower() if sign not in " -_")
 
 
 def imported(kind: str, name: str, place: str) -> Any:
-    """Return the object at ``package.module:object``; what fails is told by the plugin's name."""
+    """Return the object at ``package.module:object``; errors name the plugin."""
     what = described(kind, name)
     match = EntryPoint.pattern.match(place)
     if match is None or not match["attr"]:
@@ -192,5 +192,5 @@ def imported(kind: str, name: str, place: str) -> Any:
 
 
 def quietly() -> contextlib.AbstractContextManager[Any]:
-    """Return where plugins are run that print: standard output belongs to what is asked for."""
+    """Redirect standard output while a plugin runs, since it is reserved for results."""
     return contextlib.redirect_stdout(sys.stderr)

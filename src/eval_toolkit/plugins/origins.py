@@ -1,4 +1,4 @@
-"""Where a name was written: by the user, or in a file, which can make nothing run.
+"""Origins of names: the user, or a file, which must not run code.
 
 A name that the user typed, on the command line or in Python, may be ``package.module:object``. A
 name that was read from a file stands for what comes with the package and for what installed
@@ -34,7 +34,7 @@ _ALLOW = "pass allow_code=True if you trust the file"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a name was written; `TYPED`, or made by `read_from`.
+    """Where a name was written: `TYPED`, or made by `read_from`.
 
     Examples
     --------
@@ -51,23 +51,23 @@ class Origin:
 
     @property
     def trusted(self) -> bool:
-        """Whether names may stand for any Python object."""
+        """Whether names may denote arbitrary Python objects."""
         return not self.file or self.allow_code
 
     @property
     def place(self) -> str:
-        """File and key, as messages begin."""
+        """File and key, as the start of a message."""
         return f"{self.file}: {self.key}" if self.key else self.file
 
     def refuse_import(self, name: str, imports: str) -> None:
-        """Raise an `InvalidInputError` if a name may not be imported from here.
+        """Raise an `InvalidInputError` if a name from this origin must not be imported.
 
         Parameters
         ----------
         name : str
-            As it was written.
+            Name as written.
         imports : str
-            What would be imported or run.
+            Object that would be imported or run.
 
         Raises
         ------
@@ -88,12 +88,12 @@ class Origin:
         )
 
     def refuse_consent(self, options: Any) -> None:
-        """Raise an `InvalidInputError` if options of a file allow code in the user's place.
+        """Raise an `InvalidInputError` if options of a file permit code execution.
 
         Parameters
         ----------
         options : object
-            Plain data; tables and lists are searched.
+            Plain data; tables and lists are searched recursively.
 
         Raises
         ------
@@ -104,12 +104,12 @@ class Origin:
             self.refuse(f"sets {consent}, which lets code run; a file cannot allow that")
 
     def refuse(self, what: str) -> None:
-        """Raise an `InvalidInputError` that says what a file does, unless the user allowed it.
+        """Raise an `InvalidInputError` about a file, unless the user allowed its code.
 
         Parameters
         ----------
         what : str
-            What the file does, after its name and key.
+            Description of what the file does, following its name and key.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Origin:
             raise InvalidInputError(f"{strict.place} {what}: {_ALLOW}")
 
     def strictest(self) -> "Origin":
-        """Return this origin, or that of the object that is being made if it may do less."""
+        """Return this origin, or the more restricted one of the object under construction."""
         return _IN_FORCE.get() if self.trusted else self
 
 
@@ -132,16 +132,16 @@ _HOSTS: ContextVar[frozenset["_Host"]] = ContextVar("hosts", default=frozenset()
 
 
 def read_from(file: str | PathLike[str], key: str = "", *, allow_code: bool = False) -> Origin:
-    """Return the origin of a name that was read from a file.
+    """Return the origin of a name read from a file.
 
     Parameters
     ----------
     file : path
         The file, for messages.
     key : str
-        Where in it the name stands.
+        Key of the name in the file.
     allow_code : bool, default False
-        Whether the user allowed the code that the file names; never what a file says.
+        Whether the user allowed the code named by the file; never set by a file.
 
     Returns
     -------
@@ -158,12 +158,12 @@ def read_from(file: str | PathLike[str], key: str = "", *, allow_code: bool = Fa
 
 @contextmanager
 def making(origin: Origin) -> Iterator[None]:
-    """Let names that an object resolves while it is made be of its own origin.
+    """Apply an origin to names that are resolved while an object is constructed.
 
     Parameters
     ----------
     origin : Origin
-        Origin of the object's name and options; the strictest of nested ones holds.
+        Origin of the object's name and options; the strictest of nested ones applies.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def making(origin: Origin) -> Iterator[None]:
 
 
 def origin_in_force() -> Origin:
-    """Return the origin of the object that is being made; `TYPED` outside of that.
+    """Return the origin of the object under construction; by default `TYPED`.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def origin_in_force() -> Origin:
 
 @contextmanager
 def user_hosts(addresses: Iterable[str]) -> Iterator[None]:
-    """Let files name models at these addresses: the user named their hosts.
+    """Allow files to use models at the user's hosts.
 
     Parameters
     ----------
@@ -212,14 +212,14 @@ def user_hosts(addresses: Iterable[str]) -> Iterator[None]:
 
 
 def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
-    """Raise if a model that a file names would be asked at a host that the user did not name.
+    """Raise if a file's model is at a host that the user has not allowed.
 
     Parameters
     ----------
     host : str
         As ``name`` or ``name:port``, or a URL, whose scheme counts too.
     secrets : mapping
-        Options that choose what secrets are sent; a file gives none of them.
+        Options that select the secrets to send; a file must not set them.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ...     refuse_address("example.org", {})
     Traceback (most recent call last):
     eval_toolkit.errors.InvalidInputError: task.toml: [graders] would send prompts to example.org,
-    a host that you did not name; put it into the environment variable EVAL_TOOLKIT_HOSTS, or pass
+    a host that you have not allowed; add it to the environment variable EVAL_TOOLKIT_HOSTS, or pass
     allow_code=True if you trust the file
     """
     origin = origin_in_force()
@@ -279,7 +279,7 @@ class _Host:
 
 
 def _consents(options: Any) -> Iterator[str]:
-    """Yield the options below plain data that let code run."""
+    """Yield the options in plain data that permit code execution."""
     if isinstance(options, Mapping):
         for name, value in options.items():
             if name in _CONSENTS and value:

@@ -1,4 +1,4 @@
-"""The answer of a run in words: what it came to, of what, and what is not known."""
+"""Summary of a run as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SCORERS_NAMED = 3
 
 
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:
-    """Return the answer in one sentence.
+    """Return the main result in one sentence.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     cell : Cell or None
         The main one.
     block : Block
-        Where it stands.
+        Results that contain the cell.
     of_all : sequence of (Block, Cell)
         The main metric of every scorer, the best first.
     """
@@ -49,7 +49,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:
-    """Say of what the number is, over how many, and how its interval was made."""
+    """Return a description of the value, its sample size and its interval."""
     config = run.manifest.get("config") or {}
     kind = kind_named(run.kind)
     subject = list(kind.subject(config))
@@ -73,7 +73,7 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
 
 
 def unknown(cell: Cell | None, block: Block) -> str:
-    """Say why the number that people ask for first is not the one that is shown."""
+    """Return why the usual main metric is not shown."""
     asked = block.cells.get("attack_success")
     if asked is None or cell is None or asked.status == "ok" or cell.name == asked.name:
         return ""
@@ -82,7 +82,7 @@ def unknown(cell: Cell | None, block: Block) -> str:
 
 
 def bounds(run: Run, cell: Cell | None) -> str:
-    """Say between which values the main number lies whatever the missing outcomes were."""
+    """Return the bounds of the main metric over all possible missing outcomes."""
     if cell is None or cell.value is None:
         return ""
     details = cell.details
@@ -107,7 +107,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
 
 
 def stopped(results: Mapping[str, Any]) -> str:
-    """Say why a run that a rule watched ended where it did; empty where no rule did."""
+    """Return why a run with a stopping rule ended; "" without a rule."""
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""
@@ -124,7 +124,7 @@ def stopped(results: Mapping[str, Any]) -> str:
 
 
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
-    """Yield tiles of counts: how many there are, and how many broke."""
+    """Yield tiles with counts of units and failures."""
     counts = _whole_numbers(run.manifest.get("counts"))
     words = kind_named(run.kind).words
     n = counts.get(words.count) if words.count else block.n
@@ -149,7 +149,7 @@ def _asked(counts: Mapping[str, int]) -> str:
 
 
 def notes(run: Run, block: Block) -> list[str]:
-    """Return what else to know: how well judges agree with themselves or each other."""
+    """Return further notes, e.g. on the agreement of judges."""
     if (block.slice, block.scorer) not in run.subjects:
         return []
     records = run.records(block.slice, block.scorer)

@@ -1,4 +1,4 @@
-"""Whether scores mean what they say: observed frequency against predicted probability."""
+"""Calibration section: observed frequency against predicted probability."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -67,7 +67,7 @@ def _nothing(absent: list[str]) -> Section:
 
 
 def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the reliability curve, or why there is none."""
+    """Return the reliability curve, or the reason why there is none."""
     if not one.are_probabilities:
         return None, "its scores are no probabilities, some lie outside [0, 1]"
     curve = reliability_curve(one.labels, one.scores, **_how(one, wanted))

@@ -1,4 +1,4 @@
-"""The cells of a run as reports show them: by slice, part and scorer, each with its direction."""
+"""Cells of a run for reports: by slice, part and scorer, with directions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _BY_TURN = re.compile("failed_by_turn_[0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of a run and what is known about it."""
+    """A value of a run with its metadata."""
 
     name: str
     value: float | None
@@ -54,17 +54,17 @@ class Cell:
 
     @property
     def higher_is_better(self) -> bool | None:
-        """As it was stored, else as its name says; None where neither does."""
+        """Stored direction, else that of the name; None if unknown."""
         return agreed(stated_by({}, {self.name: {"details": self.details}}, self.name), self.name)
 
     @property
     def has_value(self) -> bool:
-        """Whether there is a number, and no reason against it."""
+        """Whether there is a valid value."""
         return self.status == "ok" and self.value is not None
 
     @property
     def shown(self) -> Estimate | Status:
-        """The value with its interval, or how the cell stands where there is none."""
+        """Value with its interval, or the status if there is no value."""
         if self.value is None or self.status != "ok":
             return Status(self.status)
         return Estimate(self.value, self.low, self.high)
@@ -155,7 +155,7 @@ def _name(results: Results, slice_name: str, part: str) -> str:
 
 
 def main_cell(block: Block) -> Cell | None:
-    """Return the cell people ask for first.
+    """Return the main cell.
 
     Parameters
     ----------
@@ -210,13 +210,13 @@ def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
 
 
 def _need(cell: Cell) -> tuple[bool, int]:
-    """Order cells by how much they say: those with a value, then what people ask for first."""
+    """Order cells by importance: those with a value, then the main metrics."""
     place = _FIRST.index(cell.name) if cell.name in _FIRST else len(_FIRST)
     return not cell.has_value, place
 
 
 def fitted_on(run: Run) -> set[str]:
-    """Return the slices that thresholds were chosen on: what is measured there flatters itself."""
+    """Return the slices on which thresholds were selected, where results are optimistic."""
     config, policy = run.results.get("config"), run.results.get("threshold_policy")
     listed = policy.get("thresholds") if isinstance(policy, Mapping) else None
     names = [

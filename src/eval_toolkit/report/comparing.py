@@ -1,4 +1,4 @@
-"""B minus A as a page: the answer first, then every difference with its interval."""
+"""Comparison page: a summary, then all differences B − A with intervals."""
 
 from collections.abc import Iterator, Sequence
 from typing import Unpack
@@ -28,7 +28,7 @@ def compared_runs(
     match: MatchSpec | None = None,
     **options: Unpack[Comparing],
 ) -> RunComparison:
-    """Compare two runs by the metrics that were asked for, else by those that matter.
+    """Compare two runs by the requested or the main metrics.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
     result : RunComparison
         From `compared_runs`.
     drawn : str
-        How the intervals were made, in words.
+        Description of the method of the intervals.
 
     Returns
     -------
@@ -114,14 +114,14 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
-    """Return in one sentence who is better: by the first metric of the first slice, and by others.
+    """Return in one sentence which system is better, by the first metric and others.
 
     Parameters
     ----------
     cells : sequence of RunDifference
         Cells of a comparison of A with B.
     a, b : str
-        What the two are called.
+        Display names of the two runs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a report of a run holds: a section for everything the run can show, in the order of need."""
+"""Sections of a run's report, in order of importance."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,14 +29,14 @@ BUILDERS = (
 
 
 def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> Iterator[Section]:
-    """Yield the sections of one run; one that fails says so and keeps no other from being shown.
+    """Yield the sections of one run; failures of a section are shown and do not affect others.
 
     Parameters
     ----------
     run : Run
         A finished run of any kind.
     wanted : Wanted
-        How much of it.
+        How much to show.
     names : sequence of str
         Which sections, as in `BUILDERS`.
     """

@@ -1,4 +1,4 @@
-"""How well scores tell the classes apart: ROC and precision-recall curves, and the scores."""
+"""Discrimination section: ROC and precision-recall curves, and scores."""
 
 from collections.abc import Callable, Iterator
 
@@ -113,7 +113,7 @@ def _figures(
 def _band(
     make: Callable[..., CurveBand], one: Scored, wanted: Wanted, absent: list[str]
 ) -> CurveBand | None:
-    """Return a band, or None where there are too few rows for one."""
+    """Return a band, or None if there are too few rows."""
     most = max(_LEAST_DRAWS, min(500, _DRAWS // len(one.labels)))
     draws = max(20, min(wanted.n_resamples, most))  # a band of fewer is refused
     try:

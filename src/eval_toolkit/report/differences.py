@@ -1,4 +1,4 @@
-"""How runs differ from the first one: the answer, every paired difference, and where they part."""
+"""Differences between runs: a summary, paired differences, and disagreements."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ MAX_ROWS = 30
 
 
 def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
-    """Yield how each later run differs from the first; of several also all of them at once.
+    """Yield the differences of each later run from the first, and all of them together.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Return a name for each run; runs of one id are told apart by their place."""
+    """Return a unique name for each run."""
     ids = [run.run_id for run in runs]
     return [
         name if ids.count(name) == 1 else f"{name} (run {place})"
@@ -58,7 +58,7 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
-    """Return the comparison, or in words why there is none."""
+    """Return the comparison, or the reason why there is none."""
     try:
         return compared_runs(
             [first, other],
@@ -214,7 +214,7 @@ def _overview(
 
 
 def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
-    """Return p-values that know how many runs there are; None for what was not tested."""
+    """Return p-values corrected for the number of runs; None for untested ones."""
     p = [None if cell is None else cell.p_value for cell in cells]
     known = [one for one in p if one is not None]
     corrected = iter(correct_p_values(known, method="holm").tolist() if known else [])
@@ -234,7 +234,7 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
 
 
 def _verdict(cell: RunDifference, adjusted: float | None) -> str:
-    """Return what the run is, by the p-value that knows how many runs there are."""
+    """Return the verdict on a run, by its corrected p-value."""
     return cell.verdict if adjusted is None else replace(cell, p_adjusted=adjusted).verdict
 
 

@@ -1,4 +1,4 @@
-"""Units on which two runs part: right in one and wrong in the other, side by side."""
+"""Units on which two runs disagree, side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _Said = tuple[str | None, str | None]
 
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """What A and B made of the units they have in common."""
+    """Values of A and B on the common units."""
 
     units: NDArray[Any]
     a: FloatArray
@@ -49,18 +49,18 @@ def disagreements(
     cells: Sequence[RunDifference],
     wanted: Wanted,
 ) -> list[dict[str, Any]]:
-    """Return the units where A is right and B wrong, and the other way round, largest gap first.
+    """Return the units where only A or only B is right, largest gap first.
 
     Parameters
     ----------
     runs : pair of Run
         A and B.
     names : pair of str
-        What to call them.
+        Display names of the runs.
     cells : sequence of RunDifference
-        Cells of their comparison; the first one with a value says what is looked at.
+        Cells of the comparison; the first one with a value is used.
     wanted : Wanted
-        How many units to show.
+        Number of units to show.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
 
 
 def _decided(runs: tuple[Run, Run], cell: RunDifference, common: CommonUnits) -> _Sides | None:
-    """Return who is right at the threshold each run holds; unless both do, at 0.5 of probabilities.
+    """Return the correctness at each run's threshold; 0.5 for probabilities without one.
 
     A stored threshold against 0.5 would tell thresholds apart, and not scorers.
     """
@@ -188,7 +188,7 @@ def _list(
 
 
 def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
-    """Say at which thresholds a unit counts as right or wrong."""
+    """Return a note on the thresholds used."""
     if sides.thresholds is None:
         return ""
     a, b = sides.thresholds

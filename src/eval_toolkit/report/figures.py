@@ -1,4 +1,4 @@
-"""Charts for a page: one specification for light and dark, and a still picture of each."""
+"""Charts of a page: one specification for light and dark mode, with a static image."""
 
 import hashlib
 import re
@@ -111,13 +111,13 @@ def drawn(
     Parameters
     ----------
     chart : altair chart
-        From `eval_toolkit.report.plots`; its description becomes the text for those who cannot see it.
+        Chart from `eval_toolkit.report.plots`; its description becomes the alternative text.
     anchor : str
         Its id on the page, of letters, digits and hyphens.
     title, caption : str
         Above and below it.
     table : Table, optional
-        The numbers behind it.
+        Data of the chart.
 
     Returns
     -------

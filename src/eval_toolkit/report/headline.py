@@ -1,4 +1,4 @@
-"""The answer first: the number that speaks for the run, a few more, and every metric below them."""
+"""Headline section: the main value, and all metrics in a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _INLINE = 60
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the headline of a run: what it came to, and the table of its metrics."""
+    """Return the headline of a run: the main value and the table of metrics."""
     blocks = main_blocks(run)
     if not blocks:
         return None
@@ -80,7 +80,7 @@ def _against_samples(run: Run) -> list[str]:
 
 
 def _broken(block: Block) -> list[str]:
-    """Return what raised: the scorer itself, or some of its metrics."""
+    """Return the errors of the scorer or of its metrics."""
     if block.error:
         return [block.scorer]
     return [cell.name for cell in block.cells.values() if cell.status == "error"]
@@ -111,7 +111,7 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
 
 
 class _Reasons:
-    """What is long or said about several metrics stands once, below the table it is first in."""
+    """Collects long or repeated reasons as footnotes."""
 
     def __init__(self, blocks: Sequence[Block], groups: Sequence[Group]) -> None:
         found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What checks for leakage found, what to do about it, and examples to look at."""
+"""Leakage section: findings with advice and examples."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -84,7 +84,7 @@ _Place: TypeAlias = tuple[str, int]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None where nothing was checked."""
+    """Return the section; None if no check was run."""
     report, dropped = _report(run)
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if not isinstance(findings, list):

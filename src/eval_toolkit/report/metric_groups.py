@@ -1,4 +1,4 @@
-"""Many metrics in an order to read: the main ones, then what tells the same in another way."""
+"""Grouping of metrics for display."""
 
 import re
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _PATTERNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Metrics that are shown together."""
+    """Metrics shown together."""
 
     title: str
     names: Sequence[str]
@@ -53,7 +53,7 @@ class Group:
 
 
 def meaning_of(name: str) -> str:
-    """Return what a metric is, in a few words; empty where its name says it.
+    """Return a short description of a metric; "" if the name suffices.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
     Parameters
     ----------
     run : Run
-        Its kind decides what matters.
+        Run whose kind defines the groups.
     blocks : sequence of Block
         Blocks of one slice.
 

@@ -1,4 +1,4 @@
-"""Where the numbers come from: what ran, on what, with what, and how to run it again."""
+"""Provenance section: command, data, versions, and how to reproduce the run."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

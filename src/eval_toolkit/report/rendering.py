@@ -1,4 +1,4 @@
-"""Templates and assets: every text is escaped, and what runs on a page is named by its hash."""
+"""Templates and assets; all text is escaped, and scripts are identified by hash."""
 
 import base64
 import functools

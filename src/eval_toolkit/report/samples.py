@@ -1,4 +1,4 @@
-"""Single units to read: what went wrong, what broke, and some of what went right."""
+"""Samples section: wrong, failed and right units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Labels and scores of a run of rows, as the sections about them need them."""
+"""Labels and scores of a run, for several sections."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ MAX_SUBJECTS = 6
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """The rows of one scorer on one slice that have a label and a score."""
+    """Rows of a scorer on a slice with label and score."""
 
     slice: str
     scorer: str
@@ -55,13 +55,13 @@ class Scored:
 
     @cached_property
     def unit_ids(self) -> Strings:
-        """The unit of each row."""
+        """Unit of each row."""
         units: Strings = self.records.unit_id[self.rows]
         return units
 
     @cached_property
     def groups(self) -> Strings | None:
-        """The group of each row; None where every row is one of its own."""
+        """Group of each row; None if rows are independent."""
         groups: Strings = self.records.group[self.rows]
         return groups if len(set(groups.tolist())) < len(groups) else None
 
@@ -77,7 +77,7 @@ class Scored:
 
     @property
     def has_both_classes(self) -> bool:
-        """Whether there is anything to tell apart."""
+        """Whether both classes occur."""
         return 0 < self.n_positive < len(self.labels)
 
     @property
@@ -92,7 +92,7 @@ class Scored:
 
 
 def scored_of(run: Run) -> list[Scored]:
-    """Return what each scorer said about the rows; parts of a whole are left to the whole.
+    """Return the scores of each scorer; parts are included in their slice.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def once_each(places: IntArray, units: Strings) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A threshold that the run holds, and where it comes from."""
+    """A threshold of the run with its origin."""
 
     threshold: float
     criterion: str
@@ -189,7 +189,7 @@ class Point:
 
     @property
     def said(self) -> str:
-        """The rule, and what it was chosen on."""
+        """Rule of the threshold, and the slice on which it was selected."""
         return f"{self.criterion}, chosen on {self.fitted_on}" if self.fitted_on else self.criterion
 
 

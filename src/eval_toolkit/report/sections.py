@@ -1,4 +1,4 @@
-"""The parts of a report: sections with a template each, figures in them, chapters around them."""
+"""Sections of a report with templates, figures and chapters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,19 +31,19 @@ class Section:
     Parameters
     ----------
     id : str
-        Anchor, of letters and hyphens; made unique where a report has several runs.
+        Anchor of letters and hyphens; made unique for several runs.
     menu : str
         A word or two for the navigation.
     title : str
-        What the section answers.
+        Title of the section.
     template : str
         A file of ``report/templates``; it sees the section as ``section``.
     data : mapping
-        What the template shows.
+        Data of the template.
     lead : str
         One sentence below the title.
     notes : sequence of str
-        What to know about the numbers.
+        Notes on the values.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Chapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """How much of a run a report shows."""
+    """How much of a run to show in a report."""
 
     n_samples: int = 20
     """Samples of a kind, conversations of an outcome, rows that scorers disagree on, and slices in a

@@ -1,4 +1,4 @@
-"""How the main metric differs between slices: a forest with intervals, every metric behind it."""
+"""Slices section: the main metric by slice with intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class _Row:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None where a run has one slice without parts."""
+    """Return the section; None for a run with a single slice without parts."""
     blocks = parts_of(run)
     if len({block.name for block in blocks}) < 2:
         return None
@@ -108,7 +108,7 @@ def _main_name(blocks: Sequence[Block]) -> str:
 
 
 def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
-    """Return one row per slice, with why there is no value where there is none."""
+    """Return one row per slice, with reasons for missing values."""
     if not any(main in block.cells for block in blocks):  # this scorer has other metrics
         main = next((_main_name([block]) for block in blocks if block.cells), main)
     return [

@@ -1,4 +1,4 @@
-"""When the target failed: the share that had not, turn by turn, and by which attack."""
+"""Survival section: the share without failure by turn and by attack."""
 
 from collections.abc import Mapping
 from typing import Any

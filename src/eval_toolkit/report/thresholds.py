@@ -1,4 +1,4 @@
-"""Where to decide: rates and cost at every threshold, counted exactly as `metrics_at_threshold`."""
+"""Thresholds section: rates and cost at every threshold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Grid:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None where no run of scores has both classes."""
+    """Return the section; None if no scorer has both classes."""
     subjects = [one for one in scored_of(run) if one.has_both_classes]
     if not subjects:
         return None
@@ -187,7 +187,7 @@ def _start(grid: Grid, points: Sequence[Point], one: Scored) -> int:
 
 
 def _table(one: Scored, thresholds: Sequence[float], points: Sequence[Point]) -> Table:
-    """What stands there without JavaScript."""
+    """Return the table shown without JavaScript."""
     stored = {point.threshold: point.said for point in points}
     rows = []
     for threshold in sorted({*thresholds, *stored}):

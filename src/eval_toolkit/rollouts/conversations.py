@@ -1,4 +1,4 @@
-"""What was said so far: a text that remembers who said what."""
+"""Conversations as texts with structured messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ __all__ = ["Conversation", "Turn"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One exchange: what the tester said and what the target answered.
+    """One exchange: a probe and its response.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class Turn:
 
 
 class Conversation(str):
-    r"""The state of a conversation: a plain text to read, with its messages behind it.
+    r"""State of a conversation: a text with its messages.
 
     As a text it is the seed prompt, then one paragraph per message; so whatever takes a text takes
     a conversation. Chat models get `messages`.
@@ -37,12 +37,12 @@ class Conversation(str):
     goal : str
         The seed prompt.
     turns : iterable of Turn
-        What was said, in order.
+        Exchanges so far, in order.
     probe : str, optional
-        What the tester said last and that is not answered yet.
+        Last probe, if it is unanswered.
     opening : bool, default False
-        Whether the seed prompt is the beginning of the conversation, which the target sees too;
-        otherwise it is the tester's goal, and the target sees the probes alone.
+        Whether the seed prompt is the first message, visible to the target; otherwise it is the
+        tester's goal, and the target only sees the probes.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Conversation(str):
         *,
         opening: bool = False,
     ) -> "Conversation":
-        """Make the text of what was said."""
+        """Return the conversation as text."""
         if not isinstance(goal, str):
             raise InvalidTypeError(f"a conversation begins with a text, got {goal!r:.80}")
         told = tuple(turns)
@@ -95,7 +95,7 @@ class Conversation(str):
         return (self.goal, self.turns, self.probe), {"opening": self.opening}
 
     def __str__(self) -> str:
-        """Return the text alone."""
+        """Return the plain text."""
         return str.__str__(self)
 
     @property
@@ -105,18 +105,18 @@ class Conversation(str):
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """What the tester said, in order."""
+        """Probes of the tester, in order."""
         said = tuple(turn.probe for turn in self.turns)
         return said if self.probe is None else (*said, self.probe)
 
     @property
     def responses(self) -> tuple[str, ...]:
-        """What the target answered, in order."""
+        """Responses of the target, in order."""
         return tuple(turn.response for turn in self.turns)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What the target sees: probes are the user's, responses the assistant's."""
+        """Messages as seen by the target: probes are the user's, responses the assistant's."""
         said = [
             message
             for turn in self.turns
@@ -134,13 +134,13 @@ class Conversation(str):
 
     @property
     def exchanged(self) -> tuple[Message, ...]:
-        """What a tester that chats sees: its own probes are the assistant's."""
+        """Messages as seen by a tester model: its probes are the assistant's."""
         other = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
         plain = Conversation(self.goal, self.turns, self.probe)
         return tuple(Message(other[m.role], m.content) for m in plain.messages)
 
     def with_probe(self, probe: str) -> "Conversation":
-        """Return the conversation after the tester said something."""
+        """Return the conversation with a further probe."""
         return Conversation(self.goal, self.turns, probe, opening=self.opening)
 
     def with_response(self, response: str) -> "Conversation":
@@ -149,7 +149,7 @@ class Conversation(str):
         return Conversation(self.goal, (*self.turns, turn), opening=self.opening)
 
     def with_score(self, score: float | None) -> "Conversation":
-        """Return the conversation with what a scorer said of the last response."""
+        """Return the conversation with a score of the last response."""
         if not self.turns:
             return self
         turns = (*self.turns[:-1], replace(self.turns[-1], score=score))

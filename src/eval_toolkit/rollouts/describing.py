@@ -1,4 +1,4 @@
-"""What rollouts are called, and in which order their metrics are read."""
+"""Display names of rollouts, and the order of their metrics."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _REFUSALS = ("over_refusal", "unsafe_refusal", "refused_first", "refusal_rate")
 
 
 def participants(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes the target fail, who takes part, and for how long.
+    """Yield the failure condition, the participants, and the number of turns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two runs of rollouts side by side: which metrics are compared, and how many failed by each turn."""
+"""Comparison of two rollout runs by turn."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _NOT_AS_FAILED = (
 
 
 def headline_metrics(runs: Sequence[Run]) -> list[str]:
-    """Return the metrics that are compared unless others are asked for.
+    """Return the metrics compared by default.
 
     A run of rollouts has some thirty, most of them the same successes told in another way, and each
     with a p-value of its own.
@@ -58,7 +58,7 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison
     Parameters
     ----------
     page : Page
-        With the table of ``result``.
+        Page with the table of ``result``.
     runs : sequence of Run
         A and B.
     result : RunComparison
@@ -115,7 +115,7 @@ def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, A
 def _cells_by_turn(
     runs: Sequence[Run], result: RunComparison, depth: int
 ) -> dict[int, RunDifference]:
-    """Return the cell of each turn, where both runs were measured alike and it has a value."""
+    """Return the cell of each turn, if both runs were measured equally and it has a value."""
     configs = [run.manifest["config"] for run in runs]
     if not result.cells or any(
         configs[0].get(name) != configs[1].get(name) for name in ("policy", "on_error")
@@ -181,7 +181,7 @@ def _turn(
 
 
 def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
-    """Return the table of failures by turn, and what to know about it."""
+    """Return the table of failures by turn, with notes."""
     if found["status"] != "ok":
         return [], [f"failures by turn: {found['reason']}"]
     rows = [

@@ -1,4 +1,4 @@
-"""Rollouts as graphs: a rooted tree of turns; a conversation without branches is a chain."""
+"""Rollouts as rooted trees of turns; a conversation without branches is a chain."""
 
 from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,37 +19,36 @@ ActionT = TypeVar("ActionT")
 
 @dataclass(eq=False)
 class Node(Generic[StateT, ActionT]):
-    """One turn: what the tester said, what the target answered, and what came of it.
+    """One turn: a probe, its response and the scores.
 
     Parameters
     ----------
     context : object
         The state before the turn.
     probe : object
-        What the tester said.
+        Probe of the tester.
     response : object
-        What the target answered; None where there is no answer.
+        Response of the target; None if there is none.
     reward : float or None, default None
         Where the system has one.
     children : sequence of Node
-        The turns that follow; several where the tree branches.
+        Following turns; several at a branching point.
     scores : dict of str to float
-        By the scorer's name what it says of the response; ``name:probe`` is about the probe, and
-        ``name/category`` about one kind of harm.
+        Scores of the response by scorer; ``name:probe`` is the score of the probe, and
+        ``name/category`` that of one category.
     unscored : dict of str to str
         Why a score is missing: "skipped: …" or "error: …".
     event : bool or None
-        Whether the first scorer's threshold is crossed: the target failed. None where not known.
+        Whether the first scorer's threshold is crossed, i.e. the target failed. None if unknown.
     echo : bool or None
-        Whether it is no longer crossed once what the response repeats of the probes is left out.
+        Whether the threshold is no longer crossed without the parts that repeat the probes.
     status : {"ok", "error", "skipped", "ended"}
-        Status of the turn; the conversation ends with one that is not "ok". "ended" is no turn:
-        where the attack had nothing more to say on one branch and others went on, it holds the
-        branch's place and weight, and the conversation is the one before it.
+        Status of the turn; a conversation ends with a turn that is not "ok". "ended" is a
+        placeholder for a branch whose attack had stopped.
     reason : str
         Why not.
     attack : str
-        Name of the strategy that made the probe.
+        Name of the attack that made the probe.
     usage : dict
         Tokens, tries and seconds of ``probe`` and ``response``.
 
@@ -89,12 +88,12 @@ class Node(Generic[StateT, ActionT]):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether nothing follows."""
+        """Whether there is no following turn."""
         return not self.children
 
     @property
     def challenge(self) -> ActionT:
-        """The probe, by a name it has elsewhere."""
+        """Alias of the probe."""
         return self.probe
 
     audit = utterance = challenge
@@ -127,7 +126,7 @@ class Graph(Generic[StateT, ActionT]):
     attempt : int
         Number of the rollout of this seed prompt.
     seed : object
-        What the rollout was asked for with.
+        Seed of the rollout.
     selected : bool
         Whether only selected branches were continued; path weights are then no probabilities.
 
@@ -220,7 +219,7 @@ class Graph(Generic[StateT, ActionT]):
 
     @property
     def is_chain(self) -> bool:
-        """Whether nothing branches."""
+        """Whether there are no branches."""
         return len(self.children) <= 1 and all(len(node.children) <= 1 for node in self.nodes())
 
     def conversation(self, node: Node[StateT, ActionT] | None = None) -> tuple[Message, ...]:

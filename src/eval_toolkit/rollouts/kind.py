@@ -1,4 +1,4 @@
-"""The kind of evaluation that a set of rollouts is: a tester talks to a target, scorers look on."""
+"""Kind of evaluation for rollouts."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what makes the target fail, and who takes part."""
+        """Return the failure condition and the participants."""
         return list(participants(config))
 
     @classmethod
     def metric_groups(
         cls, config: Mapping[str, Any], names: Sequence[str]
     ) -> Sequence[tuple[str, Sequence[str]]]:
-        """Return successes and refusals first, what tells the same in another way after them."""
+        """Return metric groups: successes and refusals first."""
         return list(grouped_metrics(config, names))
 
     @classmethod
@@ -96,7 +96,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return the main ones: a run has some thirty, most of them the same in other words."""
+        """Return the main metrics, as a run has about thirty similar ones."""
         from eval_toolkit.rollouts.failures_by_turn import headline_metrics
 
         return headline_metrics(runs) if cls._describes(runs) else None
@@ -115,7 +115,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @property
     def summary(self) -> SummarySpec:  # type: ignore[override]
-        """How records become cells."""
+        """Settings of the summary."""
         return self.measuring.summary
 
     def config(self) -> Mapping[str, Any]:
@@ -127,11 +127,11 @@ class MeasuredRollouts(Kind[Graphs]):
         return seed_units(self.prompts)
 
     def grade(self, attempts: Graphs) -> Graded:
-        """Return what was measured of the rollouts."""
+        """Return the results of the rollouts."""
         return self.measuring.graded(attempts, self.prompts, str(self.settings["seeds"]["name"]))
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what decides the verdicts of each judge among the scorers."""
+        """Return the settings of each judge among the scorers."""
         asking = [one for one in map(unwrapped, self.measuring.scorers) if hasattr(one, "asker")]
         return {name: settings for one in asking for name, settings in one.describe().items()}
 
@@ -157,7 +157,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
 @dataclass(frozen=True)
 class RolloutKind(MeasuredRollouts):
-    """Rollouts that are still to be asked for."""
+    """Rollouts with requests."""
 
     sampler: TreeSampler[Any, Any]
     attempts: int
@@ -177,13 +177,13 @@ class RolloutKind(MeasuredRollouts):
         return {**super().manifest(config), "system_sha256": self.identity().digest}
 
     def n_planned(self) -> int:
-        """Return how many requests there will be at most."""
+        """Return the maximum number of requests."""
         n_requests = len(self.prompts) * self.attempts * self.sampler.n_requests()
         calls = self.budget.calls
         return n_requests if calls is None else min(n_requests, calls)
 
     def produce(self, context: Context) -> Graphs:
-        """Roll out everything; what is answered already is not asked again."""
+        """Make all rollouts; existing answers are reused."""
         with asked_through(self.sampler.system.scorers, context):
             graphs = self.sampler.eval_rollouts(
                 self.prompts, attempts=self.attempts, asking=context
@@ -208,11 +208,11 @@ class RolloutKind(MeasuredRollouts):
         return unit in units and 1 <= attempt <= self.attempts and fits
 
     def advice(self) -> str:
-        """Return what to ask for."""
+        """Return advice on the settings that keep all answers."""
         return "ask for as many seeds, rollouts, turns and branches"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise if the run there was rescored, or has another tester or target."""
+        """Raise if the stored run was rescored, or has another tester or target."""
         if "rescored" in begun:
             raise ArtifactError(
                 f"{folder}: holds rollouts that were scored again, of run "
@@ -227,20 +227,20 @@ class RolloutKind(MeasuredRollouts):
             if old.get("name") == new["name"]:
                 names = f"both are called {new['name']!r:.60}"
             raise ArtifactError(
-                f"{folder}: the run there has another {who} ({names}); choose another folder"
+                f"{folder}: the stored run has another {who} ({names}); choose another folder"
             )
 
     def refuse_unfinished(
         self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
     ) -> None:
-        """Raise if an unfinished run took its turns by other rules or scores."""
+        """Raise if an unfinished run used other rules or scores."""
         refuse_changed(folder, there, config, _SHAPE)
         if _asks_by_scores(config):
             refuse_changed(folder, _decided_by(there), _decided_by(config), ("scored_by",))
 
 
 def _asks_by_scores(config: Mapping[str, Any]) -> bool:
-    """Return whether scores decide what is asked: which turns there are, or what the tester says."""
+    """Return whether scores affect the requests."""
     told = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
     return bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or told
 

@@ -25,7 +25,7 @@ _SEED_LIMIT = 2**31
 
 @dataclass(slots=True, eq=False)
 class Live:
-    """A conversation that goes on."""
+    """A conversation in progress."""
 
     graph: Graph[Any, Any]
     state: Any
@@ -34,13 +34,13 @@ class Live:
 
     @property
     def children(self) -> Any:
-        """The turns that follow."""
+        """Following turns."""
         return self.graph.children if self.node is None else self.node.children
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """The turn that one branch of a conversation is about to take."""
+    """The next turn of one branch of a conversation."""
 
     live: Live
     at: int
@@ -74,7 +74,7 @@ class Lockstep:
         )
 
     def ended(self) -> list[Live]:
-        """Return where the conversations are after the turn; those that failed are over."""
+        """Return the conversations after the turn; failed ones end."""
         scorer = self.system.scorer
         live = []
         for one in self.branches:
@@ -146,7 +146,7 @@ class Lockstep:
             _take_usage(one.node, "response", said)
 
     def _heard(self, said: Probed, who: str) -> tuple[str, Any]:
-        """Return a status, and what was said or why nothing was."""
+        """Return a status, and the text or the reason why there is none."""
         if isinstance(said, str):
             return "ok", said
         if said is None:
@@ -187,7 +187,7 @@ class Lockstep:
 
 
 def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:
-    """Return what a system says of turns, asked together; where that fails, one by one."""
+    """Return a system's rewards of turns, requested together, or individually if that fails."""
     parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
     try:
         found = list(reward(*map(list, parts)))
@@ -210,7 +210,7 @@ def scored(
     *,
     final: bool,
 ) -> None:
-    """Score turns, each of the rollout beside it; at the end by those scorers that look there."""
+    """Score turns with their rollouts; scorers of mode "final" only score the last turns."""
     from eval_toolkit.rollouts.scorers.base import mode_of
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 

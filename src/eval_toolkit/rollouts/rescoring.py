@@ -1,4 +1,4 @@
-"""Stored conversations scored again by other scorers; judges alone are asked."""
+"""Rescoring of stored conversations with other scorers; only judges are queried."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def rescore_rollouts(
     reasoning_tags: Tags | None = None,
     **summary: Unpack[SummaryOptions],
 ) -> Outcome:
-    """Score and measure the rollouts of a stored run again, with other scorers or thresholds.
+    """Rescore the rollouts of a stored run with other scorers or thresholds.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def rescore_rollouts(
     run_id
         As in `run_rollouts`.
     reasoning_tags : sequence of (str, str), optional
-        What the reasoning of a reply stands between, which scorers do not see; by default what the
-        run had, and for runs stored with the reasoning in their replies `REASONING_TAGS`.
+        Tags around the reasoning of replies, which scorers do not see; by default as in the run,
+        and `REASONING_TAGS` for runs stored with reasoning.
 
     Returns
     -------
@@ -115,19 +115,19 @@ def rescore_rollouts(
 
 
 def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
-    """Refuse a run that does not say how its conversations were made; whoever sealed it."""
+    """Raise if a run does not record how its conversations were made."""
     if place := missing_setting(config, _NEEDED):
         raise ArtifactError(
             f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure its "
             "conversations again"
         )
     if not stored.subjects:
-        raise ArtifactError(f"{stored.path}: there are no records to measure again")
+        raise ArtifactError(f"{stored.path}: no records to rescore")
 
 
 @dataclass(frozen=True)
 class StoredRollouts(MeasuredRollouts):
-    """The conversations of a stored run, scored again."""
+    """Conversations of a stored run, to be rescored."""
 
     decides: bool
     tags: Tags
@@ -202,7 +202,7 @@ class StoredRollouts(MeasuredRollouts):
         return Identity(settings=("kind", "system", "seed"))
 
     def restore(self, run: Run, context: Context) -> Graphs:
-        """Return the stored conversations with new scores; judges alone are asked."""
+        """Return the stored conversations with new scores; only judges are queried."""
         graphs = rollouts_of(run, self.tags)
         answers, verdicts = apart(outcomes_of(run))
         context.outcomes += answers
@@ -237,7 +237,7 @@ def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScore
 def _score_again(
     graphs: Sequence[Graph[Any, Any]], scorers: Sequence[Any], *, decides: bool
 ) -> None:
-    """Forget what scorers said, and ask others; once for all turns."""
+    """Drop existing scores, and score all turns again."""
     pairs = [(graph, node) for graph in graphs for node in graph.nodes()]
     for _, node in pairs:
         reward = node.unscored.get("reward")
@@ -251,14 +251,14 @@ def _score_again(
 
 
 def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which scorer decided how the rollouts went on, where one did."""
+    """Return the scorer that controlled the rollouts, if any."""
     if not config.get("stop_on_success") and config.get("keep") is None:
         return {}
     return {"stopped_by": config.get("stopped_by", config.get("scored_by"))}
 
 
 def _notes(config: Mapping[str, Any]) -> list[str]:
-    """Say what the scorer of the run decided, which cannot be undone."""
+    """Return notes on decisions of the run's scorer, which rescoring cannot change."""
     by = _stopped_by(config).get("stopped_by")
     notes = []
     if config.get("stop_on_success"):

@@ -1,4 +1,4 @@
-"""Running rollouts: ask what is not answered yet, score, measure, summarise, store."""
+"""Execution of rollouts: request missing answers, score, measure, summarise, store."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,24 +63,24 @@ def run_rollouts(
     run_id: str | None = None,
     **options: Unpack[_RolloutOptions],
 ) -> Outcome:
-    """Roll out seed prompts: a tester talks to a target, scorers look on, every number has its n.
+    """Run red-team rollouts from seed prompts, score the replies, and summarise.
 
     Parameters
     ----------
     system : System
-        Who takes part.
+        Tester, target and scorers.
     seeds : sequence of str, SeedPrompt or mapping
-        What each rollout begins with: the units. Those of one topic are resampled together.
+        Seed prompts, one unit each. Those of one topic are resampled together.
     out : path, optional
-        The run's folder. A run that was interrupted there is resumed; in a finished one what
-        failed is asked again, and more seeds, rollouts or turns add to it. Without a folder nothing
-        is written. States, probes and responses are stored as texts or plain JSON.
+        Folder of the run. An interrupted run is resumed; in a finished one failed requests are
+        retried, and more seeds, rollouts or turns are added. By default nothing is written. States,
+        probes and responses are stored as texts or plain JSON.
     name : str, default "seeds"
         Name of the set of seed prompts.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`.
     rollouts_per_seed : int, default 1
-        Attempts at each seed prompt; they differ where tester or target draw.
+        Number of rollouts per seed prompt; they differ if tester or target are random.
     seed : int, default 42
         Seed of the run: everything drawn is derived from it.
     asr_at : sequence of int
@@ -134,7 +134,7 @@ def run_rollouts(
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidTypeError(f"`seeds` must be a list of seed prompts, got {seeds!r:.60}")
     if not seeds:
-        raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
+        raise InvalidInputError("`seeds` is empty; at least one is needed")
     prompts = seed_prompts(seeds)
     sampler: TreeSampler[Any, Any] = TreeSampler(
         system,

@@ -1,4 +1,4 @@
-"""Rolling out: all conversations that are still going on take each turn together."""
+"""Samplers that advance all conversations turn by turn."""
 
 import math
 import numbers
@@ -30,7 +30,7 @@ class Sampler(ABC, Generic[StateT, ActionT]):
     Parameters
     ----------
     system : System
-        Who takes part.
+        Tester, target and scorers.
 
     Examples
     --------
@@ -75,17 +75,17 @@ class TreeSampler(Sampler[StateT, ActionT]):
     Parameters
     ----------
     system : System
-        Who takes part.
+        Tester, target and scorers.
     prompts : sequence of str
-        What a seed that is a number chooses from.
+        Prompts selected by numeric seeds.
     depth : int, default 3
         Turns.
     width : int or sequence of int, optional
         Branches per turn, for all turns or for each; as many as suit the attack by default, which
         is 1 for most.
     keep : int, optional
-        Go on with so many branches of each rollout alone, those that score worst for the target.
-        All by default; 1 where the width is an attack's own.
+        Number of branches of each rollout to continue with, the worst for the target. By default
+        all; 1 if the attack sets the width.
     stop_on_success : bool, default False
         Whether a conversation ends once the target failed.
     seed : int, default 42
@@ -132,7 +132,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         self._check_scorer(system.scorer)
 
     def _check_scorer(self, scorer: Any) -> None:
-        """Raise if conversations end or are chosen by scores that there will not be."""
+        """Raise if scores are needed to end or select conversations, but unavailable."""
         from eval_toolkit.rollouts.scorers.base import mode_of
 
         if not self.stop_on_success and self.keep is None:
@@ -148,7 +148,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
 
     @property
     def chooses(self) -> bool:
-        """Whether branches may be left behind, so that path weights are no chances."""
+        """Whether branches may be dropped, so that path weights are not probabilities."""
         return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
@@ -178,7 +178,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         attempts : int, default 1
             Rollouts of each.
         asking : Context, optional
-            How testers and targets are asked: with a journal, a budget, a cache.
+            Context of the requests: journal, budget, cache.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return self.prompts
 
     def _chosen(self, seeds: Sequence[Any]) -> list[Any]:
-        """Return what is rolled out for each seed: (unit, prompt, seed) as seed prompts."""
+        """Return the (unit, prompt, seed) of each seed."""
         from eval_toolkit.rollouts.seeds import seed_prompts
 
         if isinstance(seeds, str) or not isinstance(seeds, Sequence):
@@ -294,7 +294,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         scored(self.system.scorers, self.system.scored, beside, nodes, final=True)
 
     def n_requests(self, widths: Sequence[int] | None = None) -> int:
-        """Return how many requests one rollout takes at most, judges aside."""
+        """Return the maximum number of requests of one rollout, without judges."""
         asks_nobody = hasattr(self.system.tester, "ask") and not _asks(self.system.tester)
         return _n_nodes(widths or self.widths, self.keep) * (1 if asks_nobody else 2)
 
@@ -314,7 +314,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return [live[at] for at in sorted(worst)]
 
     def _badness(self, one: Live) -> float:
-        """Return what sorts the worst turn first; one without a score comes last."""
+        """Return a sort key with the worst turn first and unscored ones last."""
         scorer = self.system.scorer
         score = None if one.node is None or scorer is None else one.node.scores.get(scorer.name)
         if score is None or scorer is None:
@@ -327,7 +327,7 @@ def _event(one: Live) -> bool:
 
 
 def _asks(tester: Any) -> bool:
-    """Return whether an attack, or one of its branches, asks a model."""
+    """Return whether an attack, or one of its branches, queries a model."""
     if callable(getattr(tester, "for_branch", None)):
         try:
             branches = [of_branch(tester, n) for n in range(getattr(tester, "branches", 1))]
@@ -342,7 +342,7 @@ def _is_number(seed: Any) -> bool:
 
 
 def _check_states(live: Sequence[Live]) -> None:
-    """Raise if a state could not be stored: said before a turn is paid for, not at the end."""
+    """Raise if a state cannot be stored, before any request."""
     from eval_toolkit.rollouts.turns import turns_table
 
     made = [one for one in live if not isinstance(one.state, str)]
@@ -355,7 +355,7 @@ def _check_states(live: Sequence[Live]) -> None:
 
 
 def _check_state(one: Live) -> None:
-    """Raise if the state could not be stored, and say which method returned it."""
+    """Raise if the state returned by a method cannot be stored."""
     from eval_toolkit.rollouts.turns import turns_table
 
     try:
@@ -369,7 +369,7 @@ def _check_state(one: Live) -> None:
 
 
 def chooses(widths: Sequence[int], keep: int | None) -> bool:
-    """Return whether more branches may go on than are kept, before the last turn.
+    """Return whether more branches may exist than are kept, before the last turn.
 
     Examples
     --------

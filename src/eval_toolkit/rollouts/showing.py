@@ -1,4 +1,4 @@
-"""What is shown of one rollout: a conversation turn by turn, and where the target failed."""
+"""Display of a rollout turn by turn."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """Which scorers a run had, and which of them says whether the target failed."""
+    """Scorers of a run, and the one that defines failures."""
 
     decides: str | None = None
     scorers: Mapping[str, Any]
@@ -125,7 +125,7 @@ class Scoring:
 
     @property
     def rule(self) -> str:
-        """What makes the target fail, in words; empty where nothing does."""
+        """Failure condition as text; empty if there is none."""
         if self.decides is None:
             return ""
         sign = "≥" if self.higher_is_worse else "≤"
@@ -142,7 +142,7 @@ class Scoring:
 
 
 def worst_path(graph: Graph[Any, Any], scoring: Scoring) -> list[Node[Any, Any]]:
-    """Return the conversation to show: the earliest failure, else what came nearest to one.
+    """Return the conversation with the earliest failure, or the closest to one.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
 
 
 def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcomes:
-    """Return of each rollout what came of it: "failed", "error", "skipped" or "held".
+    """Return the outcome of each rollout: "failed", "error", "skipped" or "held".
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
 
 
 def _said(name: str, when: float, n_turns: float) -> str:
-    """Return what came of a rollout in a few words."""
+    """Return a short description of a rollout's outcome."""
     if name == "failed":
         return f"failed in turn {when:.0f}" if 0 < when < math.inf else "failed"
     if name == "held":

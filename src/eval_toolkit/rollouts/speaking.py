@@ -1,4 +1,4 @@
-"""Context testers and targets what they say next, whatever they are: models, attacks, functions."""
+"""Requests to testers and targets of any type: models, attacks, functions."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How a target that is a model answers.
+    """Decoding parameters of a target model.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Decoding:
     def request(
         self, messages: Sequence[Message], model: Model | None, seed: int
     ) -> GenerateRequest:
-        """Return what a model is asked after these messages."""
+        """Return the request to a model after these messages."""
         said = list(messages)
         if self.system_prompt:
             said.insert(0, Message(Role.SYSTEM, self.system_prompt))
@@ -114,14 +114,14 @@ class Asked:
         return (self.unit_id, self.attempt)
 
     def job(self, prompt: Any) -> Job:
-        """Return what a journal keeps the answer of a function under."""
+        """Return the journal key of a function's answer."""
         return Job(*self.key, GenerateRequest(prompt, seed=self.seed), self.step)
 
 
 def ask_probes(
     tester: Any, states: Sequence[Any], asked: Sequence[Asked], asking: Context, identity: str
 ) -> list[Probed]:
-    """Ask a tester; ``identity`` tells a function from others."""
+    """Query a tester; ``identity`` identifies functions."""
     if isinstance(tester, Attack):
         return _attacked(tester, states, asked, asking)
     jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
@@ -161,7 +161,7 @@ def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
 def _attacked(
     tester: Attack, states: Sequence[Any], asked: Sequence[Asked], asking: Context
 ) -> list[Probed]:
-    """Ask an attack; those of its branches that need a model ask it together."""
+    """Query an attack; branches that need a model are batched."""
     found: list[Probed] = []
     waiting: dict[int, tuple[Any, list[int], list[Job]]] = {}
     attacks: list[Any] = []
@@ -194,7 +194,7 @@ def _attacked(
 
 
 def _read(attack: Any, outcome: Said, state: Any) -> Probed:
-    """Return the probe in a model's reply, where the attack says how to find it."""
+    """Return the probe in a model's reply, parsed by the attack if it can."""
     read = getattr(attack, "read", None)
     if outcome is None or outcome.response is None or not callable(read):
         return outcome
@@ -214,7 +214,7 @@ def of_branch(tester: Any, branch: int) -> Any:
 
 
 def spoken(response: Any, system: Any = None) -> ReplyParts:
-    """Tell what a reply says to the other side from the reasoning in it.
+    """Return the visible part of a reply without reasoning.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def spoken(response: Any, system: Any = None) -> ReplyParts:
 
 
 def text_of(said: Probed, system: Any = None) -> str:
-    """Return what was said, or raise why nothing was."""
+    """Return the text, or raise the reason why there is none."""
     if isinstance(said, str):
         return said
     if isinstance(said, Exception):

@@ -1,4 +1,4 @@
-"""Who takes part in a conversation: a tester, a target, and scorers that look on."""
+"""Participants of a conversation: tester, target and scorers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
@@ -59,7 +59,7 @@ class _SystemOptions(TypedDict, total=False):
 
 
 class System(Generic[StateT, ActionT]):
-    """A tester, a target, and what looks on.
+    """Tester, target and scorers of conversations.
 
     Everything is asked for many conversations at once. A subclass may do without a tester and a
     target and say itself what happens: `probe`, `respond`, `advance`, `start`, and ``reward(states,
@@ -70,20 +70,19 @@ class System(Generic[StateT, ActionT]):
     Parameters
     ----------
     tester : Attack, Model, callable, sequence of str or None
-        Who probes: an attack, a model (which refines its probes by the replies), a function from
-        conversations to probes, or a list of probes, one per turn; None where a subclass has
-        `probe`. A function takes a list of `Conversation` (a text with ``messages``), and a list of
-        seeds if it has a second parameter without a default, or one called seed or seeds; a
-        coroutine function takes one of each. It may raise `StopAttack` for a conversation in which
-        it has nothing more to say.
+        Source of probes: an attack, a model (which refines its probes), a function from
+        conversations to probes, or a list of probes, one per turn; None if a subclass defines
+        `probe`. A function takes a list of `Conversation` (texts with ``messages``), and a list of
+        seeds if it has a second parameter without a default, or one named seed or seeds; a
+        coroutine function takes one of each. It may raise `StopAttack` to end a conversation.
     target : Model, callable, sequence of str or None
-        Who is tested: a model, a function from conversations that end with a probe to responses,
-        or a list of responses, one per turn.
+        System under test: a model, a function from conversations that end with a probe to
+        responses, or a list of responses, one per turn.
     scorer : TextScorer, callable or sequence of them, optional
-        What says how bad a text is; the first decides whether the target failed.
+        Scorers of the replies; the first defines failures.
     refusal : bool or TextScorer, default True
-        Whether refusals are looked for as well, and by what: a scorer whose threshold and more is
-        a refusal, called "refusal" from then on, which is what the columns of refusals go by.
+        Whether refusals are also detected, or the scorer to use: scores at or above its threshold
+        are refusals, and it is named "refusal".
     opening : bool, default False
         Whether seed prompts are the beginning of the conversation, which the target sees, or the
         tester's goal, which it does not.
@@ -153,23 +152,23 @@ class System(Generic[StateT, ActionT]):
         self.scored, self.scorers = made_scorers(given["scorer"], refusal)
         self.tester = _told_direction(self.tester, self.scorer)
         if self.tester is None and type(self).probe is System.probe:
-            raise InvalidInputError("`tester` is missing; say who probes, or override `probe`")
+            raise InvalidInputError("`tester` is missing; pass one, or override `probe`")
         if self.target is None and type(self).respond is System.respond:
-            raise InvalidInputError("`target` is missing; say who answers, or override `respond`")
+            raise InvalidInputError("`target` is missing; pass one, or override `respond`")
 
     @property
     def scorer(self) -> TextScorer | None:
-        """The scorer that decides whether the target failed; its numbers are remembered."""
+        """Scorer that defines failures, with a cache."""
         return self.scorers[0] if self.scored else None
 
     @property
     def tester_name(self) -> str:
-        """What tables call the tester."""
+        """Name of the tester in tables."""
         return _name(self.tester, self, "tester")
 
     @property
     def target_name(self) -> str:
-        """What tables call the target."""
+        """Name of the target in tables."""
         return _name(self.target, self, "target")
 
     def start(self, prompt: str) -> StateT:
@@ -177,7 +176,7 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", Conversation(prompt, opening=self.opening))
 
     def probe(self, states: Sequence[StateT], seeds: Sequence[int]) -> Sequence[ActionT]:
-        """Return what the tester says in each conversation; each seed decides one probe.
+        """Return the probe of the tester in each conversation; each seed determines one probe.
 
         Raises
         ------
@@ -193,7 +192,7 @@ class System(Generic[StateT, ActionT]):
     def respond(
         self, states: Sequence[StateT], probes: Sequence[ActionT], seeds: Sequence[int]
     ) -> Sequence[StateT]:
-        """Return what the target answers to the probe of each conversation.
+        """Return the response of the target to the probe of each conversation.
 
         Raises
         ------
@@ -219,7 +218,7 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", f"{state}{probe}{response}")
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that may change what happens, in JSON types, and no secret."""
+        """Return all settings that affect the results, as JSON types without secrets."""
         usual = self.reasoning_tags == REASONING_TAGS
         return {
             "kind": type(self).__qualname__,

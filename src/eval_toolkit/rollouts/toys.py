@@ -1,4 +1,4 @@
-"""A toy tester, target and scorer: no model, no cost, the same every time, and harmless."""
+"""A toy tester, target and scorer: deterministic, free and harmless."""
 
 import re
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class ToyTester:
 
 
 class ToyTarget(ScriptedModel):
-    """Declines until its patience is gone, then curses and gives way.
+    """Refuses until its patience is exhausted, then complies.
 
     How patient it is, from 1 to 8, is decided by a hash of the goal. A polite probe costs 1, one
     with a demand 2: some goals are reached in the first turn, some in the third, some not at all.
@@ -55,7 +55,7 @@ class ToyTarget(ScriptedModel):
     Parameters
     ----------
     name : str, default "toy_target"
-        What tables call it.
+        Name in tables.
     patience : int, optional
         The same for every goal.
 
@@ -91,7 +91,7 @@ def patience_for(goal: str) -> int:
 
 
 class ToyScorer:
-    """Says 0.9 of a text that curses, 0.6 of one that demands, 0.1 of others, 0 of none.
+    """Score 0.9 for texts that curse, 0.6 for demands, 0.1 for others, 0 for empty ones.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def write_transcripts(
     path : path
         The file; replaced if it exists.
     format : {"jsonl", "md", "csv"}, optional
-        By default what the name says.
+        Media type; by default inferred from the file name.
     failed_only, unit
         As in `transcripts`.
 

@@ -1,4 +1,4 @@
-"""Runs: one driver for every kind of evaluation, and one folder format on disk.
+"""Runs: a common driver for all kinds of evaluation, and one folder format.
 
 The cells of a run are its `Results`, and each has an address: ``metric @ part / system``.
 """

@@ -1,4 +1,4 @@
-"""The address of a cell: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
+"""Addresses of cells: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
 
 Part and system may be left out where only one can be meant; a part that is left out is the whole.
 The sign ``@`` and the slash may stand without blanks. An ``@`` that no part follows belongs to the
@@ -21,7 +21,7 @@ _QUOTED_SYSTEM = re.compile(r'/\s*"')
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cell lies: its metric, the part it is about, and whose it is.
+    """Address of a cell: its metric, part and system.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read an address.
+        """Parse an address.
 
         Parameters
         ----------
@@ -63,10 +63,10 @@ class Address:
         ('pass@4', None)
         """
         if not isinstance(text, str):
-            raise InvalidTypeError(f"an address is a text, got {text!r:.80}")
+            raise InvalidTypeError(f"an address must be text, got {text!r:.80}")
         metric, rest = _metric(text.strip())
         if not metric:
-            raise _malformed(text, "it names no metric")
+            raise _malformed(text, "it has no metric")
         part = None
         if rest.startswith("@"):
             part, rest = read_part(rest[1:])
@@ -80,7 +80,7 @@ class Address:
 
 
 def written(metric: str, part: str | None = None, system: str | None = None) -> str:
-    """Return an address as text: quoted where a name would be misread.
+    """Return an address as text, with names quoted if needed.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def written(metric: str, part: str | None = None, system: str | None = None) -> 
     part : str, optional
         As `format_part` writes it.
     system : str, optional
-        Name of the system.
+        Name of the part, as written by `format_part`.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _needs_quotes(name: str) -> bool:
 
 
 def _part_sign(text: str, end: int) -> int | None:
-    """Return the place of the first @ that a part follows, before some place."""
+    """Return the index of the first @ that starts a part, before a position."""
     at = text.find("@", 0, end)
     while at >= 0:
         if PART_START.match(text, at + 1):
@@ -121,11 +121,11 @@ def _part_sign(text: str, end: int) -> int | None:
 
 
 def _metric(text: str) -> tuple[str, str]:
-    """Return the metric and what follows it: nothing, a part with its sign, or a slash."""
+    """Return the metric and the rest, which is empty, a part or a system."""
     if text.startswith('"'):
         name, rest = _string(text)
         if rest and rest[0] not in "@/":
-            raise _malformed(text, f"after the metric comes @ or /, not {rest!r:.40}")
+            raise _malformed(text, f"expected @ or / after the metric, got {rest!r:.40}")
         return name, rest
     named = _QUOTED_SYSTEM.search(text)
     at = _part_sign(text, len(text) if named is None else named.start())
@@ -137,7 +137,7 @@ def _metric(text: str) -> tuple[str, str]:
 def _system(rest: str, text: str) -> str:
     name = rest[1:].strip()
     if not name:
-        raise _malformed(text, "no system follows the slash")
+        raise _malformed(text, "no system after the slash")
     if not name.startswith('"'):
         return name
     system, rest = _string(name)

@@ -1,4 +1,4 @@
-"""The driver of kinds that ask: a lock, a journal, nothing asked twice, nothing lost, nothing mixed."""
+"""Driver of kinds that query models, with locking, a journal and resuming."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 @dataclass(frozen=True, slots=True)
 class AskingDriver(Driver):
-    """One evaluation under way, of a kind that asks models, judges or functions."""
+    """An evaluation of a kind that queries models, judges or functions."""
 
     def run(self, folder: Path | None) -> Outcome:
-        """Return what was found; with a folder, store it there."""
+        """Run the evaluation and return its outcome; store it if there is a folder."""
         started = time.monotonic()
         config = config_of(self.kind)
         if folder is None:
@@ -69,7 +69,7 @@ class AskingDriver(Driver):
             return self._stored(opened, head, found, attempts, context, config)
 
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
-        """Return the attempts, and what asked for them: stored ones of a run that is rescored."""
+        """Return the attempts and the context that made them, or the stored attempts of a run."""
         if self.source is None:
             with Context(self.ask, journal=journal, finished=finished) as context:
                 return self.kind.produce(context), context
@@ -85,20 +85,20 @@ class AskingDriver(Driver):
         run_id: str,
         started: float,
     ) -> Outcome:
-        """Grade the attempts and count what they took."""
+        """Grade the attempts and count their usage."""
         took = counts_of(context.outcomes, self.kind.reasoning_tags)
         took |= {"n_calls": context.n_calls, "judges": self._judges(context)}
         found = self.outcome(attempts, config, run_id, started, took=took, notes=context.notes)
         return self._nobody_asked(found) if self.source or self.ask.replay else found
 
     def _nobody_asked(self, found: Outcome) -> Outcome:
-        """Return the outcome with stored answers counted as such, also those that failed."""
+        """Return the outcome with stored answers counted as such, including failed ones."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
         spent = dict.fromkeys(found.usage, 0)
         return replace(found, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=spent)
 
     def _judges(self, context: Context) -> dict[str, dict[str, Any]]:
-        """Return the model of each judge, and what its verdicts took."""
+        """Return the model and the usage of each judge."""
         by_judge: dict[str | None, list[JobResult]] = {}
         for verdict in context.verdicts:
             by_judge.setdefault(judge_of(verdict.job.step), []).append(verdict)
@@ -117,7 +117,7 @@ class AskingDriver(Driver):
             config = self.source.manifest["config"]
         there = begun.get("config") or {}
         if there.get("kind") != self.kind.name:
-            raise ArtifactError(f"{folder}: holds a run of another kind; choose another folder")
+            raise ArtifactError(f"{folder}: contains a run of another kind; choose another folder")
         self.kind.refuse(folder, begun, config)
         identity = self.kind.identity()
         refuse_changed(folder, there, config, identity.settings)
@@ -129,7 +129,7 @@ class AskingDriver(Driver):
             )
 
     def _refuse_to_lose(self, opened: OpenRun, journal: Journal, config: Mapping[str, Any]) -> None:
-        """Raise if an unfinished run has answers that this one does not ask for."""
+        """Raise if an unfinished run has answers that this run does not request."""
         answered = {key for key, entry in journal.read().items() if entry.ok}
         if opened.begun is not None and opened.previous is None and answered:
             self.kind.refuse_unfinished(opened.path, opened.begun.get("config") or {}, config)
@@ -137,14 +137,13 @@ class AskingDriver(Driver):
         lost = sorted({name for _, _, step in left if (name := judge_of(step)) is not None})
         if lost:
             raise ArtifactError(
-                f"{opened.path}: the unfinished run there has verdicts of the judge {lost[0]!r}, "
-                "which this one does not ask; name the judge among the graders, or choose another "
-                "folder"
+                f"{opened.path}: the unfinished run has verdicts of the judge {lost[0]!r}, which "
+                "this run does not use; add the judge to the graders, or choose another folder"
             )
         if left:
             raise ArtifactError(
-                f"{opened.path}: the unfinished run there has {len(left)} answers that this one "
-                f"does not ask for; {self.kind.advice()}, or choose another folder"
+                f"{opened.path}: the unfinished run has {len(left)} answers that this run does "
+                f"not request; {self.kind.advice()}, or choose another folder"
             )
 
     def _stored(
@@ -156,7 +155,7 @@ class AskingDriver(Driver):
         context: Context,
         config: Mapping[str, Any],
     ) -> Outcome:
-        """Write the run, unless it stands there already."""
+        """Write the run unless it is already stored."""
         begun = opened.begun or {}
         outcomes = [*context.outcomes, *context.verdicts]
         nothing_asked = all(outcome.reused for outcome in outcomes)
@@ -198,7 +197,7 @@ class AskingDriver(Driver):
         }
 
     def _told_judges(self, found: Outcome) -> dict[str, Any]:
-        """Return who judged, by what prompt, and what it took."""
+        """Return the judges with their prompts and usage."""
         settings = redact_secrets(sanitize_for_json(dict(self.kind.judges())))
         return {
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
@@ -207,12 +206,12 @@ class AskingDriver(Driver):
 
 
 def outcomes_of(run: Run) -> list[JobResult]:
-    """Return the stored answers of a run, with what was asked."""
+    """Return the stored answers of a run with their requests."""
     return read_outcomes(run.table(RESPONSES))
 
 
 def stored_digest(manifest: Mapping[str, Any]) -> str | None:
-    """Return the hash of what a run's models say about themselves, where there is one."""
+    """Return the hash of the descriptions of a run's models, if there is one."""
     models = manifest.get("models")
     first = models[0] if isinstance(models, list) and models else None
     of_model = first.get("description_sha256") if isinstance(first, Mapping) else None
@@ -221,7 +220,7 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _seconds(manifest: Mapping[str, Any]) -> float:
-    """Return how long the run had taken when it was stored; 0 where that is no number."""
+    """Return the stored duration of the run; 0 if it is not a number."""
     seconds = manifest.get("wall_clock_seconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -232,7 +231,7 @@ def _model_name(settings: Mapping[str, Any]) -> str:
 
 
 def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return the answers that were there and are not asked for now: they stay."""
+    """Return existing answers that are not requested now; they are kept."""
     asked = {outcome.job.key for outcome in outcomes}
     kept = {one.job.key: one for one in _previous(opened.previous, asked)}
     for key, entry in Journal(opened.journal_path).read().items():
@@ -244,7 +243,7 @@ def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
 
 
 def _previous(run: Run | None, asked: set[Key]) -> Iterable[JobResult]:
-    """Return the answers of a finished run under other keys; reads no answer where there is none."""
+    """Return the answers of a finished run under other keys."""
     if run is None:
         return []
     table = run.table(RESPONSES)

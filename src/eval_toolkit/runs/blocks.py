@@ -1,4 +1,4 @@
-"""Blocks: what a kind of evaluation shows of one unit, as plain data.
+"""Display blocks of a unit, as plain data.
 
 A kind returns blocks, and the report and the viewer render them: neither knows the kind. Texts are
 as they are stored; whoever renders a block escapes them.
@@ -35,7 +35,7 @@ Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text: what was asked, what was answered, what would be right.
+    """A text: the question, the answer or the reference.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark, or why something is not there."""
+    """A remark, or the reason why something is missing."""
 
     text: str
     status: Literal["", "skipped", "error"] = ""
@@ -58,7 +58,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A few values in one line, such as the tokens that an answer took."""
+    """Values on one line, such as the tokens of an answer."""
 
     facts: tuple[tuple[str, str], ...]
     """Name and value; either may be empty."""
@@ -66,7 +66,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is known about a message: a score with its value, or a label without one."""
+    """An annotation of a message: a score with its value, or a label."""
 
     name: str
     value: str = ""
@@ -105,7 +105,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One text that a model was asked how likely it is."""
+    """A text with its log-likelihood."""
 
     text: str
     loglikelihood: float | None
@@ -119,7 +119,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Texts that a model chose between."""
+    """Texts among which a model chose."""
 
     choices: tuple[Choice, ...]
     n_hidden: int = 0
@@ -130,7 +130,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Blocks below a title."""
+    """Blocks under a title."""
 
     title: str
     blocks: tuple["Block", ...]
@@ -142,7 +142,7 @@ Block: TypeAlias = Text | Note | Facts | Messages | Choices | Table | Group
 
 
 def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks in reading order, those of groups too."""
+    """Yield blocks in reading order, including those in groups."""
     for block in blocks:
         if isinstance(block, Group):
             yield from flattened(block.blocks)
@@ -151,12 +151,12 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def brief(blocks: Sequence[Block]) -> str:
-    """Return one unit in a few words: what was chosen or answered, else what failed or was asked.
+    """Return a short text for a unit: the choice or answer, else the error or the question.
 
     Parameters
     ----------
     blocks : sequence of Block
-        As a kind shows the unit.
+        Blocks of the unit.
 
     Returns
     -------

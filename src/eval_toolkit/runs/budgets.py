@@ -1,4 +1,4 @@
-"""How much may be asked in a run, and what an answer took of it."""
+"""Budgets of requests and tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["Budget", "tokens_of"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much may be asked, of testers and targets together.
+    """Limits on the requests to testers and targets.
 
     The first requests of a depth are asked, in the order of the seeds; what the budget does not
     allow is skipped and counted. Answers that were there already count like new ones, so that a
@@ -19,11 +19,10 @@ class Budget:
     Parameters
     ----------
     calls : int, optional
-        Requests.
+        Maximum number of requests.
     tokens : int, optional
-        Total tokens of prompts and answers; no request is begun once they are used up. They are
-        counted after every few requests, as many as fit by what those before took, and 64 at most:
-        the last few may go beyond.
+        Maximum number of tokens of prompts and answers. Usage is checked after every few requests,
+        at most 64, so that the last ones may exceed the limit.
 
     Raises
     ------
@@ -51,7 +50,7 @@ class Budget:
 
 
 def tokens_of(response: Any) -> int | None:
-    """Return how many tokens prompt and answer have, None where it does not say."""
+    """Return the number of tokens of prompt and answer; None if unknown."""
     usage = response.usage
     prompt = usage.prompt_tokens or response.prompt_tokens
     answer = usage.completion_tokens or getattr(response, "completion_tokens", None)

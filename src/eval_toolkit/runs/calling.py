@@ -1,4 +1,4 @@
-"""Calling functions that answer: all jobs at once, each of them failing alone."""
+"""Concurrent calls of functions that answer; each call fails separately."""
 
 import asyncio
 import inspect
@@ -22,27 +22,26 @@ _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 
 
 class NothingToSay(Exception):  # noqa: N818 - it ends a conversation as StopIteration ends a loop
-    """A function has nothing more to say: the attempt ends here, and nothing is wrong."""
+    """A function ends the attempt without an error."""
 
 
 class Calling:
-    """One function over some conversations.
+    """Calls of one function for several conversations.
 
     Parameters
     ----------
     function : callable
-        Takes one list per argument; a coroutine function takes one entry of each.
+        Function that takes one list per argument; a coroutine function takes one entry of each.
     lists : sequence of sequences
-        Its arguments, each with one entry per conversation.
+        Arguments, each with one entry per conversation.
     finish : callable
-        Told the place of a conversation and what came of it, a value or an exception, as soon as
-        that is known.
+        Called with the index of a conversation and its value or exception, as soon as it is known.
     run : callable
-        Runs a coroutine function with arguments to its end.
+        Function that runs a coroutine function to completion.
     concurrency : int, optional
         Number of concurrent calls of a coroutine function.
     give_up_after : int or None
-        Failures in a row after which it is over.
+        Number of consecutive failures after which calls stop.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Calling:
         self.n_failed_in_a_row = 0
 
     def call(self) -> None:
-        """Call the function until everything has come to something.
+        """Call the function until every conversation has a result.
 
         Raises
         ------
@@ -121,7 +120,7 @@ class Calling:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _came(self, at: int, said: Any) -> None:
-        """Tell what came of a conversation, unless no other would fare better."""
+        """Report the result of a conversation, unless the failure applies to all."""
         if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
             self.n_failed_in_a_row = 0
             self.finish(at, said)
@@ -146,7 +145,7 @@ class Calling:
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
     def _checked(self, said: Any, n: int) -> list[Any]:
-        """Return one value per conversation, or raise."""
+        """Return one value per conversation; raise if there are others."""
         if isinstance(said, str) or not isinstance(said, Sequence):
             try:
                 said = [] if isinstance(said, str) else list(said)
@@ -169,7 +168,7 @@ def _is_coroutine_function(function: Any) -> bool:
 
 
 def _is_final(error: BaseException) -> bool:
-    """Return whether every other call would fail the same way."""
+    """Return whether all other calls would fail in the same way."""
     final = isinstance(error, (ArtifactError, MissingExtraError))
     return final or (isinstance(error, ModelError) and error.fatal)
 

@@ -1,4 +1,4 @@
-"""Cells as they are stored, written and read, and a table of them as a person reads it."""
+"""Cells as stored in runs, and their tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ _PLACE = ("slice", "part", "system", "metric")
 
 
 def read_cell(name: str, stored: Any) -> MetricResult | None:
-    """Return the cell that is stored under a name, None where that is no cell.
+    """Return the cell stored under a name; None if it is not a cell.
 
     Parameters
     ----------
     name : str
-        The key of a block's entry.
+        Key of the stored entry.
     stored : object
-        A cell, a bare number, or something else that a block holds.
+        Cell, bare number, or another stored value.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def _count(value: Any) -> int | None:
 
 
 def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
-    """Return an interval of which both ends are there; what else it does not say is unknown."""
+    """Return an interval if both ends are stored; missing fields are unknown."""
     if not isinstance(stored, Mapping):
         return None
     low, high = (_number(stored.get(end)) for end in ("ci_low", "ci_high"))
@@ -111,7 +111,7 @@ def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
 
 
 def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
-    """Return why a system has no cells, where it was skipped or failed as a whole."""
+    """Return why a system has no cells, if it was skipped or failed."""
     for state in ("skipped", "error"):
         if isinstance(block.get(state), str):
             return MetricResult(None, state, block[state])
@@ -121,18 +121,18 @@ def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
 def card_entry(
     system: str, records: Records, card: Scorecard, *, by: str | None = None
 ) -> dict[str, Any]:
-    """Return the cells of one set of records in the shape that a slice has on disk.
+    """Return the cells of records in the format of a stored slice.
 
     Parameters
     ----------
     system : str
-        Who was evaluated.
+        Name of the evaluated system.
     records : Records
-        What the card is of.
+        Records of the card.
     card : Scorecard
-        Over all, with a card per part in ``slices``.
+        Overall cells, with a card per part in ``slices``.
     by : str, optional
-        What the card's parts are parts by; as the card says by default.
+        Name of the partition into parts; by default that of the card.
 
     Returns
     -------
@@ -164,12 +164,12 @@ def card_entry(
 
 
 def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of cells; reasons that are long stand below it, each once.
+    """Return a table of cells; long reasons become footnotes.
 
     Parameters
     ----------
     rows : sequence of mapping
-        What `Results.rows` returned.
+        Rows as returned by `Results.rows`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a kind is given to produce with: it asks models and functions, journalled and resumed.
+"""Context of a kind: queries models and functions, with a journal and resuming.
 
 Models are asked through the runner, each request failing alone. Functions are called once for all
 jobs; where that raises, once per job.
@@ -60,7 +60,7 @@ _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "co
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at a unit: what came out of it, or why nothing did."""
+    """One attempt at a unit: its result, or the reason why there is none."""
 
     unit_id: str
     attempt: int = 1
@@ -69,16 +69,16 @@ class Attempt:
 
 
 class Context:
-    """Asks models, judges and functions for one run, in one event loop; use it in ``with``.
+    """Queries models, judges and functions for one run; used in a ``with`` block.
 
     Parameters
     ----------
     spec : AskSpec, optional
-        How much is asked at once, behind which cache, within which budget.
+        Concurrency, cache and budget of the requests.
     journal : Journal, optional
-        Receives every answer as it comes; what it holds already is not asked again.
+        Journal that receives every answer; answers in it are not requested again.
     finished : mapping of key to Entry, optional
-        More answers that need no asking.
+        Further answers that need no request.
 
     Examples
     --------
@@ -155,11 +155,11 @@ class Context:
             )
 
     def expect(self, n: int) -> None:
-        """Say how many more requests there will be at most."""
+        """Announce the maximum number of further requests."""
         self._total += n
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
-        """Ask a model, all of it at once; an outcome per job, None beyond the budget."""
+        """Query a model for all jobs; return an outcome per job, None beyond the budget."""
         found: list[JobResult] = []
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
@@ -172,12 +172,12 @@ class Context:
         return [*found, *[None] * (len(jobs) - len(found))]
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Ask judges, one model after the other; their requests are outside the budget.
+        """Query judges, one model after another; their requests do not count towards the budget.
 
         Parameters
         ----------
         jobs : iterable of (Model, list of Job)
-            The jobs of each judge; those of one model are asked together.
+            Jobs of each judge; those of one model are queried together.
         """
         by_model: dict[str, tuple[Model, list[Job]]] = {}
         for model, theirs in jobs:
@@ -197,7 +197,7 @@ class Context:
         self.notes += [note for note in done.notes if note not in self.notes]
 
     def _failures_left(self) -> int | None:
-        """Return how many more failures in a row are tolerated: they count across batches."""
+        """Return how many further consecutive failures are tolerated."""
         most = self.spec.give_up_after
         return None if most is None else max(1, most - self._n_failed_in_a_row)
 
@@ -215,19 +215,19 @@ class Context:
         arguments: Sequence[Sequence[Any]],
         identities: Sequence[str],
     ) -> list[Said | NothingToSay]:
-        """Call a function with what each job is about, all of it at once.
+        """Call a function for all jobs.
 
         Parameters
         ----------
         function : callable
-            Takes one list per argument and returns one text for each job; a coroutine function
-            takes one entry of each and returns one text.
+            Function that takes one list per argument and returns one text per job; a coroutine
+            function takes one entry of each and returns one text.
         jobs : sequence of Job
-            What the journal keeps the texts under.
+            Jobs under which the texts are stored in the journal.
         arguments : sequence of sequences
             Arguments of the function, each with one entry per job.
         identities : sequence of str
-            Per job what its answer depends on besides the request: which function it is.
+            Identity of the function per job, on which the answer depends besides the request.
 
         Returns
         -------
@@ -272,19 +272,19 @@ class Context:
     def answers(
         self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
     ) -> list[Attempt]:
-        """Return a function's answer to each unit, in JSON types; journalled like a model's.
+        """Return a function's answer to each unit, in JSON types; answers are journalled.
 
         Parameters
         ----------
         function : callable
-            Takes a list of inputs, as many as are asked at once, and returns an answer to each; a
-            coroutine function takes one.
+            Function from a list of inputs to a list of answers; a coroutine function takes one
+            input.
         units : sequence of Unit
-            What is asked about.
+            Units to answer.
         identity : str
-            What the answers depend on besides the inputs; stored answers under another are not used.
+            Identity of the function; stored answers with another identity are not used.
         attempts : int, default 1
-            Answers to each unit.
+            Number of answers per unit.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class Context:
         return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
-        """Return the answers that `answers` had in a stored run."""
+        """Return the answers of `answers` in a stored run."""
         stored = read_outcomes(run.table(RESPONSES))
         self.outcomes += stored
         return [_attempt(one.job, one) for one in stored]
@@ -324,7 +324,7 @@ class Context:
         return outcome
 
     def _count(self, done: Iterable[JobResult], told: Progress) -> None:
-        """Keep what was said, and count its tokens."""
+        """Store a result and count its tokens."""
         for outcome in done:
             self.outcomes.append(outcome)
             if outcome.response is None:
@@ -344,7 +344,7 @@ class Context:
         return max(0, min(n, left))
 
     def _allowed(self, n: int) -> int:
-        """Return how many of the next requests are begun before anything is counted again."""
+        """Return how many of the next requests are sent before the next check."""
         left = self._left(n)
         if self.spec.budget.tokens is None:
             return left
@@ -357,13 +357,13 @@ class Context:
 
     @property
     def used_up(self) -> str:
-        """Which part of the budget does not allow more, in words."""
+        """Description of the exhausted part of the budget."""
         if self.spec.budget.tokens is not None and self._tokens >= self.spec.budget.tokens:
             return f"the budget of {self.spec.budget.tokens:,} tokens is used up"
         return f"the budget of {self.spec.budget.calls:,} calls is used up"
 
     def _kept(self, model: Model) -> Model:
-        """Return the model behind the cache, the same object each time."""
+        """Return the model with its cache; the object is reused."""
         if id(model) not in self._models:
             through = model
             if self.spec.cache is not None and not self.spec.replay:
@@ -372,7 +372,7 @@ class Context:
         return self._models[id(model)][1]
 
     def _silenced(self, model: Model) -> Model:
-        """Return a judge's model; a replay reads its stored verdicts and makes no requests."""
+        """Return a judge's model; in a replay it reads stored verdicts and sends no requests."""
         if self.spec.replay is None:
             return self._kept(model)
         from eval_toolkit.runs.replay import SilentModel, recorded_entries  # few runs are replayed
@@ -410,7 +410,7 @@ class Context:
         )
 
     def _sum(self, told: Progress) -> Progress:
-        """Return what is told of a batch together with all before it."""
+        """Return the totals of a batch and all previous ones."""
         before = self._before
         sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
         elapsed = time.monotonic() - self._started
@@ -430,7 +430,7 @@ class Context:
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
-        """Work in the loop's own thread: beside a loop that is running already, another."""
+        """Run in the loop's thread, or in a new one if a loop is already running."""
         if self._thread is None:
             return work()
         under_way = self._thread.submit(work)
@@ -443,7 +443,7 @@ class Context:
             raise
 
     def _close(self, model: Model) -> None:
-        """Close a model where it can be closed; a failure is no reason to lose the answers."""
+        """Close a model if possible; errors are ignored, since the answers are complete."""
 
         async def closed() -> None:
             if hasattr(model, "aclose"):
@@ -458,7 +458,7 @@ class Context:
 
 
 class _ReadAlready(Journal):
-    """A journal whose answers are known: it is not read again for every batch."""
+    """A journal with known answers, which is not read again for every batch."""
 
     def read(self) -> Entries:
         """Return nothing."""
@@ -466,7 +466,7 @@ class _ReadAlready(Journal):
 
 
 class _Verdicts(_ReadAlready):
-    """A run's journal while judges are asked: its first line is about the answers' model alone."""
+    """A run's journal for judges, whose models are not described in its first line."""
 
     def describe(self, **head: Any) -> None:
         """Say nothing: a replay of the journal must not take a judge for the model."""
@@ -474,7 +474,7 @@ class _Verdicts(_ReadAlready):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks judges outside of a run.
+    """Queries judges outside of a run.
 
     Examples
     --------
@@ -491,7 +491,7 @@ class Asker:
 
 
 def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose answers are JSON texts, which a journal can keep."""
+    """Return a function with its answers encoded as JSON for the journal."""
     if inspect.iscoroutinefunction(function):
 
         async def one(given: Any) -> str:
@@ -506,7 +506,7 @@ def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attempt(job: Job, said: Any) -> Attempt:
-    """Return the attempt that a job's result is."""
+    """Return the attempt for a job's result."""
     response = said.response if isinstance(said, JobResult) else None
     if isinstance(response, RawCompletion):
         output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
@@ -516,7 +516,7 @@ def _attempt(job: Job, said: Any) -> Attempt:
 
 
 def _outcome(job: Job, said: Any, key: str) -> JobResult:
-    """Return what came of one job; what is no text is an error."""
+    """Return the outcome of one job; results that are not text are errors."""
     if isinstance(said, str):
         response = RawCompletion(str.__str__(said), usage=Usage())
         return JobResult(job, response, request_hash=key)

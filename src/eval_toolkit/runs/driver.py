@@ -1,4 +1,4 @@
-"""The driver: all of an evaluation that does not depend on its kind.
+"""Driver of evaluations of any kind.
 
 `drive` opens the folder under its lock, refuses to mix runs or to lose answers, lets the kind
 produce what is missing, grades, and writes the run in one step. With the stored attempts of another
@@ -52,24 +52,24 @@ def drive(
     engine: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
 ) -> Outcome:
-    """Run an evaluation: produce what is missing, grade, summarise, store.
+    """Run an evaluation: produce missing attempts, grade, summarise, store.
 
     Parameters
     ----------
     kind : Kind
-        What is evaluated, and how.
+        Kind of evaluation.
     out : path, optional
-        The run's folder. An interrupted run there is resumed, a finished one is completed.
+        Folder of the run. An interrupted run is resumed, a finished one is completed.
     name : str
         Name of a run without a folder.
     run_id : str, optional
         Name of the run; by default the folder's.
     ask : AskSpec, optional
-        How models are asked.
+        Settings of the requests.
     max_error_rate : float, default 0.0
         Tolerated share of failed attempts.
     engine : mapping, optional
-        How it was asked, for the manifest alone.
+        Settings of the requests, only for the manifest.
     notes : sequence of str
         Notes that precede the driver's own.
 
@@ -131,7 +131,7 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One evaluation under way, of a kind that asks no model; `AskingDriver` is for the others."""
+    """An evaluation of a kind without requests; `AskingDriver` is for the others."""
 
     kind: Kind[Any]
     ask: AskSpec
@@ -144,7 +144,7 @@ class Driver:
     """The run whose attempts are graded again; None where attempts are produced."""
 
     def run(self, folder: Path | None) -> Outcome:
-        """Return what was found; with a folder, store it there."""
+        """Run the evaluation and return its outcome; store it if there is a folder."""
         started = time.monotonic()
         attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it asks nobody
         name = self.run_id or (self.name if folder is None else folder.resolve().name)
@@ -161,7 +161,7 @@ class Driver:
         took: Mapping[str, Any] | None = None,
         notes: Sequence[str] = (),
     ) -> Outcome:
-        """Grade the attempts; ``took`` and ``notes`` say what asking for them was like."""
+        """Grade the attempts; ``took`` and ``notes`` describe the requests."""
         graded = self.kind.grade(attempts)
         rate = 0.0
         if graded.n_errors:
@@ -185,7 +185,7 @@ class Driver:
         )
 
     def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-        """Return what ``results.json`` holds."""
+        """Return the content of ``results.json``."""
         cells: dict[str, Any] = dict(graded.by_slice or {})
         for (slice_name, system), records in () if cells else graded.subjects.items():
             card = graded.cards[slice_name, system]
@@ -259,7 +259,7 @@ class Driver:
         return replace(found, run=run)
 
     def full(self, found: Outcome) -> dict[str, Any] | None:
-        """Return what ``results_full.json`` holds, where there is more to say."""
+        """Return the content of ``results_full.json``, if there is any."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
 
@@ -278,17 +278,17 @@ def item_set_hash(units: Iterable[Unit]) -> str:
 
 
 def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
-    """Raise if a rescored run cannot be written there; before a judge is asked.
+    """Raise before any request if a rescored run cannot be written to a folder.
 
     Parameters
     ----------
     out : Path
-        The folder.
+        Target folder.
     source : Run
-        The run that is rescored.
+        Source run.
     in_place : bool, default False
-        Whether its own folder, an unfinished one, and one that it was rescored into before may be
-        written: answers and verdicts there are the same or are kept.
+        Whether the source folder, an unfinished one, and one of an earlier rescoring may be
+        written, as answers and verdicts are kept.
     """
     from eval_toolkit.runs.folder import run_state
 
@@ -299,7 +299,7 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
     if own:
         raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
     if state != "not a run":
-        raise ArtifactError(f"{out}: holds a run already; choose another folder")
+        raise ArtifactError(f"{out}: already contains a run; choose another folder")
 
 
 def _rescored_from(folder: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Results as the first edition spelled them, read into the one shape that there is now.
+"""Results of the first edition, converted to the present format.
 
 Nothing outside this module knows these spellings:
 
@@ -38,14 +38,14 @@ _Slices = dict[str, Any]
 def in_one_shape(
     payload: Mapping[str, Any], part_columns: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[_Slices, dict[str, Any]]:
-    """Return the slices of a results payload in the present shape, and what is known of its folds.
+    """Return the slices of results in the present format, and information on the folds.
 
     Parameters
     ----------
     payload : mapping
-        What ``results.json`` holds, of either edition.
+        Content of ``results.json`` of either edition.
     part_columns : mapping of str to sequence of str, optional
-        The parts that the records of each slice name.
+        Parts in the records of each slice.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _gathered(slices: _Slices, by: Any) -> _Slices:
-    """Return slices with those that are parts of another one below it."""
+    """Return slices with their parts nested."""
     columns = [name for name in by if isinstance(name, str)] if isinstance(by, list) else []
     parts = {name: part for name in slices if (part := _named_part(name, columns)) is not None}
     wholes = [name for name in slices if name not in parts]
@@ -95,7 +95,7 @@ def _gathered(slices: _Slices, by: Any) -> _Slices:
 
 
 def _named_part(name: str, columns: Sequence[str]) -> tuple[str, dict[str, str]] | None:
-    """Return the slice and the part that a name like ``language=de`` stands for."""
+    """Return the slice and part denoted by a name such as ``language=de``."""
     for column in sorted(columns, key=len, reverse=True):
         if name.startswith(f"{column}="):
             return "", {column: name[len(column) + 1 :]}
@@ -118,7 +118,7 @@ def _with_parts(entry: Any, columns: Sequence[str], named: bool) -> Any:
 
 
 def _usual(name: str) -> str:
-    """Return a part's name in its usual form, whoever wrote it."""
+    """Return a part's name in canonical form."""
     try:
         return format_part(parse_part(name))
     except InvalidInputError:
@@ -200,7 +200,7 @@ def _fold_parts(by_fold: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
 def _fold_entries(
     entry: Mapping[str, Any], fold: Mapping[str, str], columns: Sequence[str]
 ) -> _Slices:
-    """Return a fold's entry, and those of its parts, by their names."""
+    """Return the entries of a fold and its parts by name."""
     known = _with_parts(entry, columns, named=False)
     own = {key: value for key, value in known.items() if key != "parts"}
     inside = {
@@ -211,7 +211,7 @@ def _fold_entries(
 
 
 def mean_over_folds(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mean over folds as a cell; ``details`` say of how many, and why others have none.
+    """Return a mean over folds as a cell, with details on missing folds.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def mean_over_folds(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts_of_records(slices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the parts of records, with the number of a row's fold and its seed apart.
+    """Return the parts of records, with fold numbers and seeds separated.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading runs: a folder is a finished run, or it says what is wrong with it."""
+"""Reading of run folders, with checks of completeness and integrity."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
 
 
 class _RunningError(ArtifactError):
-    """A live process is writing the run."""
+    """Another live process is writing the run."""
 
 
 class _NotARunError(ArtifactError):
-    """Nothing here was written as a run."""
+    """The folder is not a run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabled):
-    """A finished run on disk; open one with `Run.open`.
+    """A finished run on disk; use `Run.open`.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class Run(Tabled):
         Parameters
         ----------
         path : path or address
-            The run's folder, or its ``manifest.json``. From an address that fsspec knows
-            (``s3://bucket/runs/r7``) the run is copied to a temporary folder.
+            Folder of the run, or its ``manifest.json``. A URL supported by fsspec
+            (``s3://bucket/runs/r7``) is copied to a temporary folder.
         verify : bool, default True
-            Compare every file with the hash in the manifest.
+            Whether to compare every file with its hash in the manifest.
 
         Returns
         -------
@@ -123,12 +123,12 @@ class Run(Tabled):
 
     @property
     def kind(self) -> str:
-        """The kind of evaluation: "rows", "task", "rollout", or a name of one's own."""
+        """Kind of evaluation: "rows", "task", "rollout", or a custom name."""
         return kind_of(self.manifest)
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """What ``results.json`` holds."""
+        """Content of ``results.json``."""
         payload: dict[str, Any] = self._json(RESULTS)
         problem = results_problem(payload)
         if problem:  # whoever sealed it
@@ -137,12 +137,12 @@ class Run(Tabled):
 
     @cached_property
     def results_full(self) -> dict[str, Any] | None:
-        """What ``results_full.json`` holds, or None when the run has none."""
+        """Content of ``results_full.json``, or None."""
         return self._json(RESULTS_FULL) if RESULTS_FULL in self.manifest["artifacts"] else None
 
     @cached_property
     def units(self) -> StoredUnits | None:
-        """What was evaluated: inputs, references, groups and parts; None for results alone.
+        """Evaluated units: inputs, references, groups and parts; None for results only.
 
         Runs of before `units.parquet` have what they stored of it, and what their records say.
         """
@@ -199,7 +199,7 @@ class Run(Tabled):
 
     @property
     def subjects(self) -> list[tuple[str, str]]:
-        """The (slice, scorer) pairs that have records; those of a part are rows of its slice."""
+        """Pairs (slice, scorer) with records; parts are rows of their slice."""
         if self._layout is None:
             return []
         stored = [(subject["slice"], subject["scorer"]) for subject in self._layout.subjects]
@@ -233,7 +233,7 @@ class Run(Tabled):
         slice_name, scorer : str
             One of `subjects`.
         part : str, default "all"
-            The part whose units are wanted, such as ``language=de``.
+            Part whose units are returned, such as ``language=de``.
 
         Returns
         -------
@@ -294,7 +294,7 @@ class Run(Tabled):
 
 
 def kind_of(manifest: Mapping[str, Any]) -> str:
-    """Return the kind of evaluation that a manifest is of; runs of rows need not say so.
+    """Return the kind of evaluation in a manifest; by default "rows".
 
     Examples
     --------
@@ -314,7 +314,7 @@ def _folder(path: str | Path) -> Path:
 def _checked_manifest(
     folder: Path, *, verify: bool, names: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the manifest of a finished run, or raise what is wrong; of some files, or of all."""
+    """Return the manifest of a finished run after checking some or all files."""
     manifest, data = _manifest(folder)
     if manifest["status"] != "complete":
         raise _unfinished(folder)
@@ -336,14 +336,14 @@ def _checked_manifest(
 
 
 def alteration(path: str | Path, names: Collection[str] | None = None) -> str:
-    """Return how a finished run differs from what was written, "" where it does not.
+    """Return how a finished run differs from what was written; "" if it does not.
 
     Parameters
     ----------
     path : path
-        The run's folder.
+        Folder of the run.
     names : collection of str, optional
-        Files to compare with their hashes, beside the manifest; by default all.
+        Files to check besides the manifest; by default all.
     """
     folder = _folder(path)
     try:
@@ -361,7 +361,7 @@ def _unfinished(folder: Path) -> ArtifactError:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the manifest and its bytes; one that is not of a run is refused."""
+    """Return the manifest and its bytes; raise if it does not belong to a run."""
     if not folder.is_dir():
         raise _NotARunError(f"{folder}: no such folder")
     path = folder / MANIFEST
@@ -385,7 +385,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Return a run's folder and its manifest as it stands; {} where none is written yet."""
+    """Return a run's folder and its current manifest, {} if there is none."""
     folder = _folder(path)
     try:
         return folder, _manifest(folder)[0]
@@ -424,7 +424,7 @@ def run_state(path: str | Path) -> str:
     Parameters
     ----------
     path : path
-        A folder.
+        Folder to inspect.
 
     Returns
     -------
@@ -451,12 +451,12 @@ def run_state(path: str | Path) -> str:
 
 
 def find_runs(folder: str | Path) -> list[Path]:
-    """Return the run folders below a folder, in order of their paths, whatever their state.
+    """Return the run folders below a folder, sorted by path, in any state.
 
     Parameters
     ----------
     folder : path
-        Searched at any depth; hidden folders and the inside of runs are left out.
+        Folder to search recursively; hidden folders and the inside of runs are skipped.
 
     Returns
     -------
@@ -480,7 +480,7 @@ def find_runs(folder: str | Path) -> list[Path]:
 
 
 def walk_runs(folder: str | Path, test: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield the folders that hold files of a run and that a test calls a run, as `find_runs`."""
+    """Yield the folders with run files for which a test is true."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if {MANIFEST, RESULTS, LOCK} & set(files) and test(Path(here)):
@@ -489,7 +489,7 @@ def walk_runs(folder: str | Path, test: Callable[[Path], bool]) -> Iterator[Path
 
 
 def is_run(folder: Path) -> bool:
-    """Whether what a folder holds was written as a run, whatever its state."""
+    """Return whether a folder was written as a run, in any state."""
     try:
         _manifest(folder)
     except _NotARunError:

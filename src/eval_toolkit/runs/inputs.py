@@ -1,4 +1,4 @@
-"""What the rows of a run say, looked up a few at a time."""
+"""Stored inputs of a run's rows, read on demand."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ __all__ = ["Inputs"]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs of a run's rows; `Run.inputs` has them where they were stored.
+    """Inputs of a run's rows, returned by `Run.inputs`.
 
     Every lookup reads the rows that it is asked for, not the table.
 
     Parameters
     ----------
     units : StoredUnits
-        The run's units.
+        Units of the run.
 
     Examples
     --------
@@ -43,18 +43,18 @@ class Inputs:
 
     @property
     def slices(self) -> dict[str, int]:
-        """The slices that have inputs, and how many rows each has."""
+        """Slices with inputs, and their numbers of rows."""
         return self.units.counts("input")
 
     def text_of(self, slice_name: str, unit_id: str) -> str | None:
-        """Return the input of a unit; None where there is none.
+        """Return the input of a unit, or None.
 
         Parameters
         ----------
         slice_name : str
             A slice of the run.
         unit_id : str
-            As in the records.
+            Unit ids, as in the records.
 
         Returns
         -------
@@ -64,14 +64,14 @@ class Inputs:
         return self.texts_of(slice_name, [unit_id]).get(unit_id)
 
     def text_at(self, slice_name: str, row: int) -> str | None:
-        """Return the input of a row, counted from 0 as leakage findings do; None without one.
+        """Return the input of a row, counted from 0; None if it is not stored.
 
         Parameters
         ----------
         slice_name : str
             A slice of the run.
         row : int
-            Place in the slice as it was given, or in the files that were scored.
+            Position in the slice as given, or in the scored files.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class Inputs:
         slice_name : str
             A slice of the run.
         unit_ids : iterable of str
-            As in the records.
+            Unit ids, as in the records.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Inputs:
         slice_name : str
             A slice of the run.
         rows : iterable of int
-            Places in the slice as it was given, from 0.
+            Positions in the slice as given, from 0.
 
         Returns
         -------
@@ -133,14 +133,14 @@ class Inputs:
         return self.units.values("input", wanted, slice_name=slice_name, by="row")
 
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
-        """Return what tells the whole inputs of some units from others, apart from white space.
+        """Return hashes that identify the whole inputs of units, ignoring white space.
 
         Parameters
         ----------
         slice_name : str
             A slice of the run.
         unit_ids : iterable of str
-            As in the records.
+            Unit ids, as in the records.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What a kind of evaluation supplies; everything else is the driver's.
+"""Interface of kinds of evaluation.
 
 An evaluation produces attempts at units, grades them into records, summarises the records, and
 stores a run. Rows, tasks and rollouts differ in the first two steps alone.
@@ -33,7 +33,7 @@ AttemptsT = TypeVar("AttemptsT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What must be equal for a folder's run to be resumed."""
+    """Settings that must agree to resume a run."""
 
     settings: tuple[str, ...]
     """Names in the configuration; the rest may change between calls."""
@@ -45,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """What attempts come to."""
+    """Results of attempts."""
 
     subjects: Mapping[Subject, Records]
     """The records of each system on each slice."""
@@ -70,7 +70,7 @@ class Graded:
 
 
 class Kind(Shown, Protocol[AttemptsT]):
-    """A kind of evaluation. Subclasses inherit what is written out here.
+    """Base class of kinds of evaluation.
 
     A simple kind says what its `units` are, answers them in `respond`, and turns an answer into
     numbers in `score`; every answer is journalled, so that a run can be resumed and rescored. A
@@ -119,9 +119,9 @@ class Kind(Shown, Protocol[AttemptsT]):
         Parameters
         ----------
         run : Run
-            Run of this kind; one.
+            Runs of this kind; only one is supported.
         **options
-            What `rescore` was told: whatever may differ between two gradings.
+            Options of `rescore`.
 
         Raises
         ------
@@ -134,19 +134,19 @@ class Kind(Shown, Protocol[AttemptsT]):
         )
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration; ``system`` and ``slice`` name what is evaluated, and on what."""
+        """Return the configuration; ``system`` and ``slice`` name the evaluated system and data."""
         ...
 
     def units(self) -> Sequence[Unit]:
-        """Return what is asked about; the driver stores those with records in ``units.parquet``."""
+        """Return the units; those with records are stored in ``units.parquet``."""
         ...
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
-        """Return the system's answer to each input, in JSON types."""
-        raise ArtifactError(f"the kind {self.name!r} has stored attempts alone")
+        """Return the system's answer to each input, as JSON types."""
+        raise ArtifactError(f"the kind {self.name!r} has stored attempts only")
 
     def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
-        """Return the columns of one answer: numbers, or None where there is none."""
+        """Return the columns of one answer: numbers, or None for missing values."""
         raise UndefinedMetricError(f"the kind {self.name!r} scores nothing")
 
     def metrics(self) -> Sequence[MetricSpec]:
@@ -154,23 +154,23 @@ class Kind(Shown, Protocol[AttemptsT]):
         return ()
 
     def identity(self) -> Identity:
-        """Return what must be equal for a folder to be resumed: by default everything."""
+        """Return the settings that must agree to resume a folder; by default all."""
         return Identity(settings=tuple(self.config()))
 
     def produce(self, context: Context) -> AttemptsT:
-        """Produce the attempts that are not there yet, and return all of them."""
+        """Produce missing attempts, and return all of them."""
         return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
     def restore(self, run: Run, context: Context) -> AttemptsT:
-        """Return the stored attempts of a run, for `rescore`; judges alone may be asked."""
+        """Return the stored attempts of a run, for `rescore`; only judges may be queried."""
         return context.stored_answers(run)  # type: ignore[return-value]
 
     def grade(self, attempts: AttemptsT) -> Graded:
-        """Return records and cells; makes no requests."""
+        """Return records and cells without any request."""
         return _graded(self, attempts)  # type: ignore[arg-type]
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the manifest says besides the configuration, which has no secrets any more.
+        """Return further entries of the manifest, without secrets.
 
         ``seeds``, ``data_revisions`` and ``versioned_objects`` go where `build_manifest` has them.
         """
@@ -185,31 +185,31 @@ class Kind(Shown, Protocol[AttemptsT]):
         return {}
 
     def n_planned(self) -> int | None:
-        """Return how many requests there will be at most, judges' aside."""
+        """Return the maximum number of requests, without judges."""
         return len(self.units())
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys among those of answers and verdicts that this one does not ask for."""
+        """Return the keys of answers and verdicts that this run does not request."""
         units = {unit.id for unit in self.units()}
         return [key for key in answered if key[0] not in units]
 
     def advice(self) -> str:
-        """Return what to ask for so that no answer of an unfinished run is lost."""
+        """Return advice on how to keep all answers of an unfinished run."""
         return "ask for as many units and attempts"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise if the run in a folder is another one, in better words than the driver has."""
+        """Raise with a specific message if the run in a folder is a different one."""
         return
 
     def refuse_unfinished(
         self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
     ) -> None:
-        """Raise if the answers of an unfinished run would not be asked for by this one."""
+        """Raise if this run would not request the answers of an unfinished run."""
         return
 
     @property
     def reasoning_tags(self) -> Tags:
-        """What the reasoning in answers stands between."""
+        """Tags around the reasoning in answers."""
         from eval_toolkit.models.responses import REASONING_TAGS
 
         return REASONING_TAGS
@@ -268,7 +268,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
 
 
 def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
-    """Return the columns of an attempt, or why there are none."""
+    """Return the columns of an attempt, or the reason why there are none."""
     if attempt.error:
         return {}, attempt.error
     try:

@@ -1,4 +1,4 @@
-"""``run.lock``: one process per run, and no lock outlives the process that took it."""
+"""``run.lock``: one process per run; locks of dead processes are ignored."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ _PAUSE_S = 0.02
 
 @contextlib.contextmanager
 def run_lock(folder: str | Path) -> Iterator[None]:
-    """Hold the lock of a run's folder; a lock left behind by a dead process is taken over.
+    """Hold the lock of a run's folder; a lock of a dead process is taken over.
 
     Parameters
     ----------
     folder : path
-        An existing folder.
+        Existing folder.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _taken(path: Path, mine: str) -> bool:
 
 
 def lock_holder(folder: str | Path) -> str | None:
-    """Return who holds the lock of a folder, or None when no live process does."""
+    """Return the holder of a folder's lock, or None if no live process holds it."""
     path = Path(folder) / LOCK
     for look in range(_LOOKS):
         if not path.exists():
@@ -121,7 +121,7 @@ def _alive(owner: dict[str, Any]) -> str | None:
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process began, where the system tells: ids are used again, times are not."""
+    """Return the start time of a process, since process ids are reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -130,7 +130,7 @@ def _started(pid: int) -> str | None:
 
 
 def _remove_stale(path: Path) -> None:
-    """Move a dead lock aside; one that another process has just taken over is put back."""
+    """Move a stale lock aside; restore it if another process has just taken it over."""
     before = _content(path)
     aside = path.with_name(f".{LOCK}.{secrets.token_hex(6)}")
     try:

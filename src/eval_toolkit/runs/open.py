@@ -1,4 +1,4 @@
-"""A run that takes a while: held open under its lock, resumed after a kill, finished once."""
+"""Runs in progress: locked, resumable, and finished atomically."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ JOURNAL = "journal.jsonl"
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run's folder that this process alone may write; made by `open_run`."""
+    """A run folder that only this process may write, made by `open_run`."""
 
     path: Path
     begun: Mapping[str, Any] | None
@@ -35,7 +35,7 @@ class OpenRun:
 
     @property
     def journal_path(self) -> Path:
-        """Where the journal is, or will be."""
+        """Path of the journal."""
         return self.path / JOURNAL
 
     def finalise(
@@ -47,7 +47,7 @@ class OpenRun:
         records: Mapping[tuple[str, str], Records] | None = None,
         tables: Mapping[str, Columns] | None = None,
     ) -> Run:
-        """Write the finished run as `write_run` does, and remove the journal.
+        """Write the finished run like `write_run`, and remove the journal.
 
         Parameters
         ----------
@@ -75,14 +75,14 @@ class OpenRun:
 
 @contextmanager
 def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[OpenRun]:
-    """Hold a run's folder open: a new run, one to resume, or a finished one to redo.
+    """Open a run's folder for writing: a new, interrupted or finished run.
 
     Parameters
     ----------
     run_dir : path
-        Created if need be.
+        Folder; created if needed.
     manifest : mapping
-        What the manifest says while the run is under way; written only where none is there.
+        Manifest of the unfinished run; written only if there is none.
 
     Yields
     ------
@@ -132,7 +132,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
 
 @contextmanager
 def _refusals(folder: Path) -> Iterator[None]:
-    """Say in one line that the disk refuses."""
+    """Convert disk errors to one line."""
     try:
         yield
     except OSError as error:
@@ -170,7 +170,7 @@ def _begun(folder: Path) -> dict[str, Any] | None:
 
 
 def _forget_if_nothing_was_done(opened: OpenRun) -> None:
-    """Remove what `open_run` wrote when the journal holds no more than its first line."""
+    """Remove the files of `open_run` if the journal has no entries."""
     journal = opened.journal_path
     if journal.is_file():
         with journal.open("rb") as stream:

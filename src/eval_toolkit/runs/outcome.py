@@ -1,4 +1,4 @@
-"""What came of an evaluation, whatever its kind."""
+"""Outcome of an evaluation of any kind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _only(found: Mapping[Subject, _T], name: str) -> _T:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome(Displayed):
-    """Records, cells and counts of one evaluation, and the run they are stored in.
+    """Records, cells and counts of an evaluation, and the stored run.
 
     Examples
     --------
@@ -96,16 +96,16 @@ class Outcome(Displayed):
 
     @property
     def records(self) -> Records:
-        """The records, where one system was evaluated on one slice."""
+        """Records, if one system was evaluated on one slice."""
         return _only(self.subjects, "subjects")
 
     @property
     def card(self) -> Scorecard:
-        """The cells, where one system was evaluated on one slice."""
+        """Cells, if one system was evaluated on one slice."""
         return _only(self.cards, "cards")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; records and attempts are tables of their own."""
+        """Return plain JSON types, without records and attempts."""
         return {
             "run_id": self.results["run_id"],
             "path": None if self.run is None else str(self.run.path),

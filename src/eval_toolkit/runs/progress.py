@@ -1,4 +1,4 @@
-"""How far a run is that is under way or was interrupted: read from its journal as it grows."""
+"""Progress of a running or interrupted run, from its journal."""
 
 import math
 import time
@@ -31,7 +31,7 @@ _SHORTEST_S = 1.0
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Position:
-    """How far a journal was read, and what was counted up to there; for `read_progress` alone.
+    """Position in a journal with the counts so far; only for `read_progress`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunProgress(Displayed):
-    """How far a run is at one moment; made by `read_progress`.
+    """Progress of a run at one moment, made by `read_progress`.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class RunProgress(Displayed):
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds left at the present rate; None where that is not known."""
+        """Estimated remaining seconds at the present rate; None if unknown."""
         if self.state == "complete":
             return 0.0
         if self.n_done is None or self.n_planned is None or self.state != "running":
@@ -100,12 +100,12 @@ class RunProgress(Displayed):
         return left / self.rate if self.rate else None
 
     def tail(self, n: int = 20) -> list[JournalEntry]:
-        """Return the last finished requests, the latest last.
+        """Return the last finished requests, latest last.
 
         Parameters
         ----------
         n : int, default 20
-            How many.
+            Number of requests.
 
         Returns
         -------
@@ -130,15 +130,15 @@ class RunProgress(Displayed):
 
 
 def read_progress(folder: str | Path, *, since: Position | None = None) -> RunProgress:
-    r"""Return how far a run is, also one that another process is writing.
+    r"""Return the progress of a run, possibly written by another process.
 
     Parameters
     ----------
     folder : path
-        The run's folder; it is only read.
+        Folder of the run; it is only read.
     since : Position, optional
-        The ``position`` of an earlier answer: only what was written to the journal since is read.
-        Where the journal is another one by now, it is read from its beginning.
+        ``position`` of an earlier result; only newer journal entries are read, unless the journal
+        was replaced.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
-    """Return what the manifest of a finished run says."""
+    """Return the progress of a finished run from its manifest."""
     counts, usage = _mapping(manifest, "counts"), _mapping(manifest, "usage")
     judges = [judge for judge in _mapping(manifest, "judges").values() if isinstance(judge, dict)]
     spent = [_mapping(judge, "usage") for judge in judges]
@@ -232,12 +232,12 @@ def _sum(told: Iterable[Mapping[str, Any]], name: str) -> int:
 
 
 def _whole(told: Any) -> int | None:
-    """Return a count of a manifest; None for what is none, whoever wrote it."""
+    """Return a count in a manifest; None if it is invalid."""
     return int(told) if isinstance(told, (int, float)) and math.isfinite(told) else None
 
 
 def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:
-    """Return how many requests there will be; a resumed run may ask for more."""
+    """Return the planned number of requests; a resumed run may have more."""
     if manifest.get("status") != "running":
         return None
     planned = _mapping(manifest, "counts").get("n_planned")
@@ -267,7 +267,7 @@ def _timed(position: Position, n_done: int, path: Path, holder: str | None) -> P
 
 
 def _rate_from_the_start(path: Path, n_done: int, now: float) -> float | None:
-    """Return the rate of a run that was never interrupted: else nothing tells what is new."""
+    """Return the rate of a run that was never interrupted."""
     try:
         locked, written = ((path / name).stat().st_mtime for name in (LOCK, MANIFEST))
     except OSError:

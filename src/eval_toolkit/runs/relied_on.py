@@ -1,4 +1,4 @@
-"""What readers of runs rely on in a manifest, beside its schema: the types of what we wrote there.
+"""Checks of manifest fields used by readers, beyond the schema.
 
 A manifest has room for anything, and what is only shown may have any shape. What is reckoned with
 must have the type that was written, whoever sealed the run.
@@ -60,14 +60,14 @@ _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT,
 
 
 def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
-    """Return the first of the settings that a configuration does not have; "" when it has all.
+    """Return the first missing setting of a configuration; "" if there is none.
 
     Parameters
     ----------
     config : mapping
-        Config of a run, as stored.
+        Stored configuration of a run.
     needed : iterable of str
-        Their names; one inside another as ``system.target``.
+        Names of settings; nested ones as ``system.target``.
 
     Examples
     --------
@@ -84,12 +84,12 @@ def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
 
 
 def manifest_problem(manifest: Mapping[str, Any]) -> str:
-    """Return where a manifest first departs from what readers rely on; "" when it does not.
+    """Return the first violation of the readers' assumptions; "" if there is none.
 
     Parameters
     ----------
     manifest : mapping
-        Parsed.
+        Parsed manifest.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
 
 
 def results_problem(results: Any) -> str:
-    """Return where results first depart from their schema; "" when they do not.
+    """Return the first violation of the schema of results; "" if there is none.
 
     Whoever writes a run and whoever reads one ask this, so that nothing is stored that cannot be
     read.

@@ -1,4 +1,4 @@
-"""A model made of stored answers: a run can be measured again without the model."""
+"""Models that replay stored answers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ __all__ = ["ReplayModel", "SilentModel", "recorded_entries"]
 
 
 class ReplayModel:
-    """Answers from what a run, a journal or a cache holds, under the recorded model's name.
+    """Answers from a run, a journal or a cache, under the recorded model's name.
 
     In a run a job gets the answer of the same unit, attempt and step, if that was to the same
     request; else, and where it is asked directly, answers to equal requests come back in the order
@@ -37,9 +37,9 @@ class ReplayModel:
     Parameters
     ----------
     source : path
-        A run's folder (finished or not), a ``journal.jsonl``, or the file of a `ResponseCache`.
+        Run folder (finished or not), ``journal.jsonl``, or file of a `ResponseCache`.
     name : str, optional
-        Which model, where the source holds answers of several.
+        Model to replay, if the source has answers of several.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class ReplayModel:
     def __init__(self, source: str | Path, *, name: str | None = None) -> None:
         path = Path(source)
         if not path.exists():
-            raise MissingFileError(f"{path}: no such file or folder; there is nothing to replay")
+            raise MissingFileError(f"{path}: no such file or folder; nothing to replay")
         if path.is_dir() and (path / JOURNAL).exists() and not (path / RESPONSES).exists():
             path = path / JOURNAL
         self._stored: _Stored
@@ -84,22 +84,22 @@ class ReplayModel:
         return dict(self._stored.description)
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the stored text, or raise `ModelError` where there is none."""
+        """Return the stored text, or raise `ModelError` if there is none."""
         response: RawCompletion = self._answer(request)
         return response
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Return the stored numbers, or raise `ModelError` where there are none."""
+        """Return the stored log-likelihoods, or raise `ModelError` if there are none."""
         response: RawLoglikelihood = self._answer(request)
         return response
 
     async def answer_at(self, request: Request, place: Place) -> Response:
-        """Return what is stored for the request at this place of the run, as `generate` does."""
+        """Return the stored answer to a request at this position of the run."""
         response: Response = self._answer(request, place)
         return response
 
     async def aclose(self) -> None:
-        """Start again with the first of several answers to equal requests."""
+        """Restart with the first of several answers to equal requests."""
         self._n_asked.clear()
 
     def _answer(self, request: Request, place: Place | None = None) -> Any:
@@ -141,7 +141,7 @@ def recorded_entries(place: Path) -> Mapping[Key, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class SilentModel:
-    """A judge's model that is not asked: its verdicts are stored elsewhere."""
+    """A judge's model that is not queried, since its verdicts are stored."""
 
     model: Model
     source: Path
@@ -178,7 +178,7 @@ class _Stored(Protocol):
     speaks_chat: bool
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
-        """Return the answer of a job to the request, else the n-th of those there are, from 0."""
+        """Return the answer of a job, else the n-th answer to the request, from 0."""
         ...
 
 
@@ -265,10 +265,10 @@ def _of_cache(path: Path, name: str | None) -> _Kept:
 def _one(
     models: Iterable[tuple[str, Mapping[str, Any]]], name: str | None, source: Path
 ) -> tuple[str, Mapping[str, Any]]:
-    """Return the one model that is meant."""
+    """Return the selected model."""
     have = list(models)
     if not have:
-        raise ArtifactError(f"{source}: holds no answers of any model; there is nothing to replay")
+        raise ArtifactError(f"{source}: holds no answers of any model; nothing to replay")
     meant = [model for model in have if name is None or model[0] == name]
     if len(meant) == 1:
         return meant[0]
@@ -276,7 +276,7 @@ def _one(
     if not meant:
         raise InvalidInputError(f"{source}: there are no answers of {name!r}; there are of {names}")
     if name is None:
-        raise InvalidInputError(f"{source}: holds answers of {names}; say which by `name`")
+        raise InvalidInputError(f"{source}: holds answers of {names}; choose one with `name`")
     raise InvalidInputError(
         f"{source}: holds answers of {len(meant)} models called {name!r}, which differ in their "
         "settings; replay a run instead"

@@ -1,4 +1,4 @@
-"""`rescore`: the stored attempts of a run to new numbers, whatever its kind."""
+"""`rescore`: compute new results from the stored attempts of a run."""
 
 from pathlib import Path
 from types import NoneType
@@ -31,23 +31,23 @@ def rescore(
     ask: AskSpec | None = None,
     **options: Any,
 ) -> Outcome:
-    """Make new numbers of what a run has stored; models are not asked again, judges alone may be.
+    """Recompute the results of a run from stored data; only judges may be queried.
 
     The command ``eval-toolkit rescore`` does the same.
 
     Parameters
     ----------
     run : Run or path
-        A finished run of any kind; it stays as it is unless ``out`` is its own folder.
+        Finished run of any kind; it does not change unless ``out`` is its own folder.
     out : path, optional
-        Folder of the new run; without one nothing is written.
+        Folder of the new run; by default nothing is written.
     kind : Kind, optional
-        Grades the attempts. By default the run's own kind is made again by its ``stored``: one of
-        ours, or one that an installed package offers as an entry point of ``eval_toolkit.kinds``.
+        Kind that grades the attempts. By default the run's own kind, restored by its ``stored``
+        method: a built-in one, or an entry point of ``eval_toolkit.kinds``.
     run_id : str, optional
-        Name of the new run; by default the folder's.
+        Name of the new run; by default that of the folder.
     ask : AskSpec, optional
-        How judges are asked.
+        Settings of the requests to judges.
     **options
         What may differ. Of a task: ``task``, ``graders``, ``judges``, ``pass_at``, ``pass_hat``,
         ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`. Of rollouts:
@@ -100,13 +100,12 @@ def rescore(
 
 
 def stored_kind(run: Run, **options: Any) -> Kind[Any]:
-    """Return the kind that grades what a run has stored.
+    """Return the kind that grades the stored attempts of a run.
 
     Parameters
     ----------
     run : Run
-        What it says of its kind is a name, and code is found by it among ours and the entry points
-        of installed packages only.
+        Run to grade. Its kind is looked up by name among built-in kinds and entry points only.
     **options
         As in `rescore`.
 

@@ -1,4 +1,4 @@
-"""`Results`: every cell of a run, by slice, part, system and metric; the only walker of them.
+"""`Results`: all cells of a run by slice, part, system and metric.
 
 On disk (``results.json``) a cell of the whole of a slice is
 ``by_slice[slice]["by_scorer"][system][metric]`` and one of a part
@@ -28,7 +28,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class ResultCell:
-    """One cell of a run and where it lies."""
+    """One cell of a run with its location."""
 
     slice: str
     part: str
@@ -40,7 +40,7 @@ class ResultCell:
     cell: MetricResult
 
     def row(self) -> dict[str, Any]:
-        """Return one flat dict: where it lies, value, status, reason, interval and counts."""
+        """Return one flat dict: location, value, status, reason, interval and counts."""
         cell, ci = self.cell, self.cell.ci
         level = None if ci is None or math.isnan(ci.confidence) else ci.confidence
         return {
@@ -64,14 +64,14 @@ class ResultCell:
 
 
 class Results(Tabled):
-    """The cells of a run of any kind: walked by `cells`, looked up by address.
+    """Cells of a run of any kind, with iteration and lookup by address.
 
     Parameters
     ----------
     by_slice : mapping
-        Slices in the shape of ``results.json``.
+        Slices in the format of ``results.json``.
     folds : mapping, optional
-        By the name of its part, each fold's seed, number and training rows.
+        Seed, number and training rows of each fold, by the name of its part.
 
     Examples
     --------
@@ -98,14 +98,14 @@ class Results(Tabled):
         payload: Mapping[str, Any],
         part_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> "Results":
-        """Return the results in a payload, whichever edition wrote it.
+        """Return the results in a payload of any edition.
 
         Parameters
         ----------
         payload : mapping
-            What ``results.json`` holds.
+            Content of ``results.json``.
         part_columns : mapping of str to sequence of str, optional
-            The parts that the records of each slice name, which the first edition did not repeat.
+            Parts in the records of each slice, which the first edition did not repeat.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class Results(Tabled):
 
     @property
     def slices(self) -> list[str]:
-        """The names of the slices, in the order they were stored."""
+        """Names of the slices, in stored order."""
         return list(self._by_slice)
 
     def parts(self, slice_name: str) -> list[str]:
@@ -156,12 +156,12 @@ class Results(Tabled):
 
     @property
     def systems(self) -> list[str]:
-        """The scorers, models or targets that have cells, or a reason why not."""
+        """Scorers, models or targets with cells, or with a reason why there are none."""
         return list(dict.fromkeys(system for _, _, system, _ in self.blocks()))
 
     @property
     def metrics(self) -> list[str]:
-        """The names of the metrics, each once."""
+        """Names of the metrics, without duplicates."""
         return list(dict.fromkeys(found.metric for found in self.cells() if found.metric))
 
     @property
@@ -175,7 +175,7 @@ class Results(Tabled):
         return parts if isinstance(parts, Mapping) else ()
 
     def entry(self, slice_name: str, part: str = WHOLE) -> Mapping[str, Any]:
-        """Return what is stored of a slice or part: its sizes and ``by_scorer``.
+        """Return the stored entry of a slice or part: its sizes and ``by_scorer``.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class Results(Tabled):
         return _named(parts if isinstance(parts, Mapping) else {}, part, "part", slice_name)
 
     def block(self, slice_name: str, system: str, part: str = WHOLE) -> Mapping[str, Any]:
-        """Return everything that is stored of a system on a slice or part, as it is stored.
+        """Return the stored results of a system on a slice or part.
 
         Raises
         ------
@@ -203,14 +203,14 @@ class Results(Tabled):
     def block_or_none(
         self, slice_name: str, system: str, part: str = WHOLE
     ) -> Mapping[str, Any] | None:
-        """Return a block as `block` does, None where there is none."""
+        """Return the results as `block` does, or None."""
         try:
             return self.block(slice_name, system, part)
         except (MissingColumnError, InvalidTypeError):
             return None
 
     def blocks(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-        """Yield (slice, part, system, block) for every block, as it is stored."""
+        """Yield (slice, part, system, results) for all stored results."""
         for slice_name, part in self.places:
             entry = self._by_slice[slice_name]
             if part != WHOLE:
@@ -223,7 +223,7 @@ class Results(Tabled):
     # --- the walker -------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[ResultCell]:
-        """Yield every cell in the order it was stored: a slice, its whole first, then its parts.
+        """Yield every cell in stored order: a slice, its whole first, then its parts.
 
         A system that was skipped or failed has one cell with the metric "" and the reason.
         """
@@ -246,7 +246,7 @@ class Results(Tabled):
         return bool(self._by_slice)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell: the source of every table."""
+        """Return one flat dict per cell."""
         return [found.row() for found in self.cells()]
 
     def _as_table(self) -> Table:
@@ -254,7 +254,7 @@ class Results(Tabled):
         return replace(table, notes=[*self.fold_notes(), *table.notes])
 
     def fold_notes(self) -> list[str]:
-        """Say that the whole of a slice is the mean over its folds, where it is."""
+        """Return notes that slices are means over folds."""
         if not self.folds:
             return []
         names = ", ".join(map(repr, self._by_slice))
@@ -264,14 +264,14 @@ class Results(Tabled):
         return f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the slices in the shape of ``results.json``, in plain JSON types."""
+        """Return the slices in the format of ``results.json``, as plain JSON types."""
         slices = {name: _plain(entry) for name, entry in self._by_slice.items()}
         return {"by_slice": slices, **({"folds": self.folds} if self.folds else {})}
 
     # --- addresses --------------------------------------------------------------------------------
 
     def place(self, slice_name: str, part: str = WHOLE) -> str:
-        """Return the part of an address: with the slice's name where the run has several.
+        """Return the part of an address, with the slice's name if there are several.
 
         Examples
         --------
@@ -285,11 +285,11 @@ class Results(Tabled):
         return named if part == WHOLE else f"{named}&{part}"
 
     def address(self, found: ResultCell) -> str:
-        """Return where a cell lies, as text that finds it again."""
+        """Return the address of a cell as text."""
         return self.address_of(found.metric, found.slice, found.part, found.system)
 
     def address_of(self, metric: str, slice_name: str, part: str, system: str) -> str:
-        """Return the address of a cell, whether there is one or not."""
+        """Return the address of a possible cell."""
         return written(metric, self.place(slice_name, part), system or None)
 
     def __getitem__(self, address: str | Address) -> MetricResult:
@@ -298,14 +298,15 @@ class Results(Tabled):
     def find(
         self, address: str | Address, *, slice_name: str | None = None, system: str | None = None
     ) -> ResultCell:
-        """Return the cell at an address, and where it lies.
+        """Return the cell at an address, with its location.
 
         Parameters
         ----------
         address : str or Address
-            ``metric @ part / system``; see `runs.addresses`. A part that is left out is the whole.
+            ``metric @ part / system``; see `runs.addresses`. Without a part, the whole is used.
         slice_name, system : str, optional
-            What the address does not say. The slice may also be the name of a part.
+            Slice and system, if the address does not contain them. The slice may also be the name
+            of a part.
 
         Returns
         -------
@@ -362,7 +363,7 @@ class Results(Tabled):
         return Address.parse(address)
 
     def cell_at(self, metric: str, slice_name: str, part: str, system: str) -> ResultCell | None:
-        """Return a cell by the names of its place; None where there is none."""
+        """Return a cell by the names of its location, or None."""
         block = self.block_or_none(slice_name, system, part)
         if block is None:
             return None
@@ -374,12 +375,12 @@ class Results(Tabled):
         return list(scorers) if isinstance(scorers, Mapping) else []
 
     def places_of(self, part: Mapping[str, str] | str | None) -> list[tuple[str, str]]:
-        """Return the (slice, part) pairs that a part of an address may mean.
+        """Return the (slice, part) pairs that match a part of an address.
 
         Parameters
         ----------
         part : mapping, str or None
-            What `parse_part` returned, or the text; None and "all" are the whole.
+            Part as returned by `parse_part`, or as text; None and "all" are the whole.
 
         Returns
         -------
@@ -405,7 +406,7 @@ class Results(Tabled):
         return found or [(name, WHOLE) for name in self._by_slice if _same(name, pairs)]
 
     def named(self, name: str) -> list[tuple[str, str]]:
-        """Return the (slice, part) pairs that a name may mean: of a slice, a part, or its value."""
+        """Return the (slice, part) pairs that match the name of a slice, a part, or its value."""
         if name in self._by_slice:
             return [(name, WHOLE)]
         values = {place: parse_part(place[1]) for place in self.places if place[1] != WHOLE}
@@ -417,7 +418,7 @@ class Results(Tabled):
     def _nothing(
         self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
-        """Return the error that says which of the names is not there, and what is near it."""
+        """Return an error that names the missing name and similar ones."""
         if not places and slice_name is not None:
             have = [*self.slices, *(part for _, part in self.places if part != WHOLE)]
             return MissingColumnError(
@@ -465,7 +466,7 @@ def _named(known: Mapping[str, Any], name: str, what: str, where: str) -> Mappin
 
 
 def _hint(name: str, have: Sequence[str]) -> str:
-    """Return the nearest of the names, and the names."""
+    """Return the nearest valid name, and all valid names."""
     near = difflib.get_close_matches(name, have, n=1)
     listed = ", ".join(map(repr, have[:_SHOWN])) + (" …" if len(have) > _SHOWN else "")
     there = f"there is {listed or 'none'}"

@@ -1,4 +1,4 @@
-"""Whether a folder's run is the one that is asked for: resumed, kept, or refused by name."""
+"""Comparison of a stored run with the requested one: resume, keep or refuse."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ __all__ = ["holds", "refuse_changed", "shown_setting"]
 def holds(
     run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]
 ) -> bool:
-    """Return whether a finished run is there and has these very results and records."""
+    """Return whether a finished run has exactly these results and records."""
     if run is None or list(records) != run.subjects:
         return False
     content = run_content(results, None, records, None)
@@ -35,7 +35,7 @@ def holds(
 def refuse_changed(
     folder: Path, there: Mapping[str, Any], config: Mapping[str, Any], names: Iterable[str]
 ) -> None:
-    """Raise if a part of the configuration of the run in a folder differs."""
+    """Raise if a part of the stored configuration differs."""
     for name in names:
         path = _difference(there.get(name), config[name], name)
         if path is not None:
@@ -47,7 +47,7 @@ def refuse_changed(
 
 
 def _difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
-    """Return the first place where two settings differ, with both values."""
+    """Return the first difference of two settings, with both values."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in [*new, *(name for name in old if name not in new)]:
             found = _difference(old.get(name), new.get(name), f"{place}.{name}")
@@ -58,6 +58,6 @@ def _difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
 
 
 def shown_setting(value: Any) -> str:
-    """Return a setting as a message shows it: JSON, and not too long."""
+    """Return a setting as short JSON text for messages."""
     text = canonical_json(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

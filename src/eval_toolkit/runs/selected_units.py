@@ -1,4 +1,4 @@
-"""Single units of a stored run: what was asked about them, answered and measured, a few at a time."""
+"""Single units of a stored run with requests, answers and scores, read on demand."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ _Rows = dict[tuple[str, int], list[dict[str, Any]]]
 
 
 class Tables(Protocol):
-    """Whoever reads Parquet files: of a viewer, within limits of its own."""
+    """Reader of Parquet files, possibly within limits."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return rows; the first question mark stands for the file."""
+        """Return rows; the first question mark denotes the file."""
         ...
 
 
@@ -53,7 +53,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One record of a run: a unit and an attempt at it, of a scorer on a slice."""
+    """A record of a run: a unit and an attempt, of a scorer on a slice."""
 
     slice: str
     scorer: str
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """One request about a unit, and what came of it."""
+    """A request about a unit, and its result."""
 
     step: str
     outcome: JobResult | None = None
@@ -78,13 +78,13 @@ class StoredRequest:
 
     @property
     def judge(self) -> str | None:
-        """The judge that was asked; None where the system was."""
+        """Name of the judge; None if the system was queried."""
         return judge_of(self.step)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredUnit:
-    """A unit of a stored run, as `Kind.show` is given it: everything is read when it is asked for.
+    """A unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class StoredUnit:
 
     @property
     def id(self) -> str:
-        """The unit's id."""
+        """Id of the unit."""
         return self.place.unit_id
 
     @property
@@ -129,37 +129,37 @@ class StoredUnit:
 
     @property
     def input(self) -> str | None:
-        """What the unit says, or None where the run was stored without."""
+        """Input of the unit, or None if it was not stored."""
         return self.batch.texts("input").get((self.place.slice, self.id))
 
     @property
     def reference(self) -> str | None:
-        """What would be right, or None where the run was stored without."""
+        """Reference of the unit, or None if it was not stored."""
         return self.batch.texts("reference").get((self.place.slice, self.id))
 
     @property
     def requests(self) -> list[StoredRequest]:
-        """What was asked about this attempt, in order; of very many the first."""
+        """Requests of this attempt in order; truncated if there are very many."""
         return self.batch.requests.get(self._key, [])
 
     @property
     def n_requests(self) -> int:
-        """How many requests there are, also those that are not among `requests`."""
+        """Number of requests, including those not in `requests`."""
         return self.batch.n_requests.get(self._key, 0)
 
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], limit: int) -> Any:
-        """Return the first rows of a further table about this attempt, and how many there are.
+        """Return the first rows of another table about this attempt, and their number.
 
         Parameters
         ----------
         table : str
-            A file of the run with the columns ``unit_id`` and ``attempt``.
+            File with the columns ``unit_id`` and ``attempt``.
         columns : sequence of str
-            What is read of it.
+            Columns to read.
         texts : sequence of str
-            Columns of which the beginning is enough where a cell is very long.
+            Columns in which long cells are truncated.
         limit : int
-            Rows at most.
+            Maximum number of rows.
 
         Returns
         -------
@@ -175,12 +175,12 @@ class StoredUnit:
         return found.get(self._key, []), counts.get(self._key, 0)
 
     def of_all(self, reader: Callable[[Run, Sequence[str]], Mapping[str, _T]]) -> _T | None:
-        """Return what a reader knows about this unit; it is asked once for all that are shown.
+        """Return a reader's result for this unit; the reader is called once for all units.
 
         Parameters
         ----------
         reader : callable
-            Takes the run and ids of units, and returns a mapping from id.
+            Function from the run and unit ids to a mapping by id.
 
         Returns
         -------
@@ -197,18 +197,18 @@ class StoredUnit:
 def selected_units(
     run: Run, places: Iterable[Place], *, whole: bool = True, tables: Tables | None = None
 ) -> list[StoredUnit]:
-    """Return units of a stored run, to be read together.
+    """Return units of a stored run, read together.
 
     Parameters
     ----------
     run : Run
         Run of any kind.
     places : iterable of Place
-        Which units, in the order wanted.
+        Units to read, in order.
     whole : bool, default True
-        Whether all of a unit is shown, or what fits on a card among others.
+        Whether to read all of a unit, or only what fits on a card.
     tables : Tables, optional
-        Who reads the files.
+        Reader of the files.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def units_at(
 
 
 class _Batch:
-    """Units that are read together: one question to a table for all of them."""
+    """Units that are read together with one query per table."""
 
     def __init__(self, run: Run, places: Sequence[Place], tables: Tables) -> None:
         self.run = run
@@ -321,7 +321,7 @@ class _Batch:
         numbers: Sequence[int],
         at_most: int,
     ) -> list[dict[str, Any]]:
-        """Return some rows; of texts that are too long to be read the beginning."""
+        """Return some rows; long texts are truncated."""
         if not numbers:
             return []
         long = [f"coalesce(strlen({quoted(name)}) > {at_most}, false)" for name in texts]
@@ -394,7 +394,7 @@ class _Batch:
         return StoredRequest(step=step, outcome=outcome)
 
     def _begun(self, row: Mapping[str, Any], step: str, prompt: str) -> StoredRequest:
-        """Return a request of which something is too long to be read as a whole."""
+        """Return a request with long parts truncated."""
         text = "CASE WHEN json_valid(response) THEN json_extract_string(response, '$.text') END"
         ((found,),) = self._tables.read(
             self.run.path / RESPONSES,
@@ -410,6 +410,6 @@ def _marks(values: Sequence[Any]) -> str:
 
 
 def _beginning(text: str) -> str:
-    """Return SQL for the beginning of a text that says how long the whole is."""
+    """Return SQL for the start of a text with its total length."""
     more = f"format('… ({{:,}} characters, the first {_BEGINNING:,} are shown)', length({text}))"
     return f"left({text}, {_BEGINNING}) || if(length({text}) > {_BEGINNING}, {more}, '')"

@@ -1,4 +1,4 @@
-"""What every kind shows of a unit unless it says otherwise: requests, answers, verdicts."""
+"""Default display of a unit: requests, answers, verdicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -44,7 +44,7 @@ class UnknownKind(Shown):
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:
-    """Return input, answers, reference and verdicts of a unit of any kind.
+    """Return the input, answers, reference and verdicts of a unit of any kind.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def asked_of(unit: StoredUnit) -> list[StoredRequest]:
 
 
 def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
-    """Return what a unit says, unless a prompt says it."""
+    """Return the input of a unit unless it is part of a prompt."""
     try:
         text = unit.input
     except ArtifactError as error:  # what was asked and answered is there all the same
@@ -100,7 +100,7 @@ def _sent(unit: StoredUnit) -> list[str]:
 
 
 def prompt_blocks(outcome: JobResult) -> list[Block]:
-    """Return a prompt as it was sent, and as the model was shown it where that differs."""
+    """Return a prompt as sent, and as rendered by the model if that differs."""
     prompt = outcome.job.request.prompt
     shown = getattr(outcome.response, "prompt", "")
     blocks: list[Block]
@@ -119,14 +119,14 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
 
 
 def request_group(request: StoredRequest, title: str = "") -> Group:
-    """Return one request as it was sent and answered.
+    """Return one request and its answer.
 
     Parameters
     ----------
     request : StoredRequest
-        To a model, a judge or a function.
+        Request to a model, a judge or a function.
     title : str
-        By default the request's step.
+        Title; by default the step of the request.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def request_group(request: StoredRequest, title: str = "") -> Group:
 
 
 def verdicts(unit: StoredUnit) -> list[Block]:
-    """Return what judges said about a unit; on a card, what they were shown is folded away."""
+    """Return the verdicts of judges on a unit; their prompts are collapsed."""
     found = []
     for request in unit.requests:
         if request.judge is None:
@@ -169,13 +169,13 @@ def _is_said(block: Block) -> bool:
 
 
 def hidden_requests(unit: StoredUnit) -> list[Block]:
-    """Say how many requests are not shown, where there are any."""
+    """Return a note on the number of hidden requests, if any."""
     n = unit.n_requests - len(unit.requests)
     return [Note(f"{n:,} more requests are in responses.parquet.")] if n > 0 else []
 
 
 def error_of(outcome: JobResult) -> str:
-    """Return why there is no answer; empty where there is one."""
+    """Return why there is no answer; "" if there is one."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is None:
         return "" if outcome.response is not None else "no answer"
@@ -190,7 +190,7 @@ def _errors(outcome: JobResult) -> list[Block]:
 def facts_of(
     outcome: JobResult, extra: Iterable[tuple[str, str]] = (), *, ended: bool = True
 ) -> list[Block]:
-    """Return what an answer took and how it was asked for, as far as that is known."""
+    """Return the known facts of an answer and its request."""
     told: dict[str, Any] = {}
     if outcome.response is not None:
         told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
@@ -216,7 +216,7 @@ def facts_of(
 
 
 def _given(outcome: JobResult) -> list[Block]:
-    """Return what was asked; of a function, the input that it was given."""
+    """Return the request; for a function, its input."""
     prompt = outcome.job.request.prompt
     read = _json(prompt) if isinstance(prompt, str) else None
     if isinstance(read, str):
@@ -225,7 +225,7 @@ def _given(outcome: JobResult) -> list[Block]:
 
 
 def _answer(text: str) -> Block:
-    """Return an answer: a list or table of plain values as a table, anything else as a text."""
+    """Return an answer: lists and tables of plain values as a table, others as text."""
     read = _json(text)
     if isinstance(read, str):
         return Text(read, "Answer", "answer")

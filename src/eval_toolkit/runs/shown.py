@@ -1,4 +1,4 @@
-"""How a kind of evaluation is shown, and which kind a stored run is of.
+"""Display of kinds of evaluation, and the kind of a stored run.
 
 Reports, the viewer, comparisons and exports ask the class of a kind: there is no task, no model and
 no data left when a stored run is looked at.
@@ -64,7 +64,7 @@ BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What the things of a kind are called.
+    """Names of the things of a kind.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Words:
 
 
 class Shown(Protocol):
-    """The part of a kind that stored runs need; every method has a useful default."""
+    """Display methods of a kind, with defaults."""
 
     words: Words = Words()
     """What things are called."""
@@ -110,7 +110,7 @@ class Shown(Protocol):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return what to show of a stored unit; measured columns are shown beside it.
+        """Return the blocks of a stored unit.
 
         By default what it says, what was asked and answered, and what judges said.
         """
@@ -118,24 +118,24 @@ class Shown(Protocol):
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes | None:
-        """Return what came of each attempt; None: right or wrong, by the main metric."""
+        """Return the outcome of each attempt; None: right or wrong by the main metric."""
         return None
 
     @classmethod
     def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what was evaluated, in words; by default system and slice are named."""
+        """Return a description of what was evaluated; by default system and slice."""
         return ()
 
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return settings to name in the headline."""
+        """Return settings to mention in the headline."""
         return ()
 
     @classmethod
     def metric_groups(
         cls, config: Mapping[str, Any], names: Sequence[str]
     ) -> Sequence[tuple[str, Sequence[str]]]:
-        """Return metrics in titled groups, the main ones first; empty: as they are stored."""
+        """Return metrics in titled groups, main ones first; by default in stored order."""
         return ()
 
     @classmethod
@@ -159,18 +159,18 @@ class Shown(Protocol):
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return the metrics that two runs are compared by; None: all that both have."""
+        """Return the metrics to compare two runs by; None: all common ones."""
         return None
 
     @classmethod
     def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-        """Return the page of two runs with what this kind adds to it."""
+        """Return the comparison page of two runs with additions of this kind."""
         return page
 
 
 @functools.lru_cache(maxsize=64)
 def kind_named(name: str) -> type[Shown]:
-    """Return the class of the kind that a stored run names.
+    """Return the class of the kind of a stored run.
 
     The name is read from a file, so it stands for what comes with the package or what an installed
     package offers as an entry point of the group ``eval_toolkit.kinds``.
@@ -178,7 +178,7 @@ def kind_named(name: str) -> type[Shown]:
     Parameters
     ----------
     name : str
-        As `Run.kind` has it.
+        Name as in `Run.kind`.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def common_kind(runs: Sequence[Run]) -> type[Shown]:
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:
-    """Return what a unit's kind shows of it; a kind that fails is told, and hides nothing.
+    """Return the blocks of a unit; errors of its kind are shown, not raised.
 
     Parameters
     ----------

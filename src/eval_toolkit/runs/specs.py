@@ -1,4 +1,4 @@
-"""Options that travel together: how models are asked, how they decode, how records are summarised."""
+"""Groups of options: requests, decoding, summaries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ON_ERROR = ("exclude", "as_zero", "fail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSpec:
-    """How models are asked. None of it changes a result.
+    """Settings of the requests to models; they do not change results.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class AskSpec:
         batching of a local model does: its numbers may then move in the fifth digit. The manifest
         holds both under ``engine``.
     cache : ResponseCache or path, optional
-        Answers kept between runs.
+        Cache of answers, shared between runs.
     replay : path, optional
-        A run, a journal or a cache to answer from instead of a model.
+        Run, journal or cache to replay instead of querying a model.
     budget : Budget, optional
         Calls and tokens that may be used; judges are outside of it. What it does not allow is
         skipped and counted.
@@ -97,7 +97,7 @@ class AskSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSpec:
-    """How a model decodes its answers.
+    """Decoding parameters of a model.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class DecodingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarySpec:
-    """How records become cells.
+    """Settings of the summary of records.
 
     Parameters
     ----------
@@ -154,13 +154,13 @@ class SummarySpec:
     confidence : float, default 0.95
         Confidence level of the intervals.
     seed : int, default 42
-        Seed of the resamples.
+        Random seed of the resamples.
     n_resamples : int, default 1000
         Bootstrap resamples, where an interval is made of them; 0 makes no interval at all.
     method : str, optional
         Method of the intervals, as in `summarise`.
     executor : Executor, optional
-        Where resamples are drawn; no number depends on it.
+        Executor of the resamples; does not change results.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class SummarySpec:
         return cls(**_own(cls, options))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a configuration says about it."""
+        """Return the entries for the configuration."""
         return {"on_error": self.on_error, "confidence": self.confidence}
 
 
@@ -229,18 +229,18 @@ SUMMARY_DEFAULTS = _defaults(SummarySpec, SummaryOptions)
 
 
 def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:
-    """Return the k of pass@k and its kin, each once.
+    """Return the values of k without duplicates.
 
     Parameters
     ----------
     given : sequence of int
-        The numbers of attempts to look at together.
+        Numbers of attempts.
     name : str
-        The argument's name.
+        Name of the argument.
     most : int
-        Attempts that each unit has.
+        Number of attempts of each unit.
     of : str
-        What the units and attempts are called, as in "each sample has {} attempts".
+        Description of units and attempts, as in "each sample has {} attempts".
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The units of a stored run, looked up a few at a time or read as a whole."""
+"""Units of a stored run, read individually or as a whole."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True, eq=False)
 class StoredUnits:
-    """The units of a run; `Run.units` has them.
+    """Units of a run, returned by `Run.units`.
 
     A unit is known by its slice and id. The columns are ``slice``, ``unit_id``, ``content_hash``,
     ``group`` (None for a unit that is its own), one for each part, and, where the run stores them,
@@ -45,17 +45,17 @@ class StoredUnits:
     Parameters
     ----------
     sql : str
-        What stands behind FROM.
+        SQL after FROM.
     files : tuple of Path
-        The files that its question marks stand for.
+        Files for its question marks.
     columns : tuple of str
         Names of its columns.
     parts : mapping of str to str
         Names of parts and of their columns.
     whole : str, optional
-        The slice that every slice without units of its own is a part of.
+        Slice that contains all slices without units of their own.
     records : StoredUnits, optional
-        What records know of the units, of a run whose tables of units do not say it.
+        Units from the records, for runs whose unit tables lack information.
 
     Examples
     --------
@@ -77,17 +77,17 @@ class StoredUnits:
     records: "StoredUnits | None" = None
 
     def slice_with(self, column: str, slice_name: str) -> str | None:
-        """Return the slice under which a column of a slice's units is stored; None without one."""
+        """Return the slice under which a column of a slice's units is stored, or None."""
         place = slice_name if slice_name in self.counts(column) else self.whole
         return place if place in self.counts(column) else None
 
     def counts(self, column: str) -> dict[str, int]:
-        """Return the slices in which units have a value in a column, and how many rows each has.
+        """Return the slices whose units have a value in a column, with numbers of rows.
 
         Parameters
         ----------
         column : str
-            For example "input".
+            Column, for example "input".
 
         Returns
         -------
@@ -119,18 +119,18 @@ class StoredUnits:
         slice_name: str | None = None,
         by: str = "unit_id",
     ) -> dict[Any, Any]:
-        """Return the values of some units in a column; reads these units, not the table.
+        """Return the values of some units in a column, without reading the whole table.
 
         Parameters
         ----------
         column : str
-            For example "input".
+            Column, for example "input".
         keys : iterable
-            Ids of units, or what else they are known by.
+            Ids of units, or values of another key column.
         slice_name : str, optional
-            The units' slice; by default any.
+            Slice of the units; by default any.
         by : str, default "unit_id"
-            The column of the keys.
+            Name of the key column.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class StoredUnits:
         slice_name: str | None = None,
         by: str = "unit_id",
     ) -> dict[Any, tuple[Any, ...]]:
-        """Return several columns of some units, as `values` does with one.
+        """Return several columns of some units; see `values`.
 
         Returns
         -------
@@ -182,12 +182,12 @@ class StoredUnits:
         return {key: found[key] for key in wanted if key in found}
 
     def read(self, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Return columns of all units, by slice and place in the data.
+        """Return columns of all units, by slice and position.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            By default all.
+            Columns to read; by default all.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class StoredUnits:
         return {name: without_mask(found[f"c{at}"]) for at, name in enumerate(names)}
 
     def _with_records(self, columns: Sequence[str] | None) -> "StoredUnits":
-        """Return the units with what records know of them, where that is asked for."""
+        """Return the units completed with information from the records, if requested."""
         known = self.records
         if known is None or (columns is not None and {*columns} <= {*self.columns}):
             return self
@@ -236,7 +236,7 @@ class StoredUnits:
 
 
 def unit_files(there: Collection[str]) -> tuple[str, ...]:
-    """Return the files among those of a run that hold its units, in the edition it was written by.
+    """Return the files of a run with its units, for any edition.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def stored_units(
     columns_of: Callable[[Path], Collection[str]] = tables.column_names,
     records: StoredUnits | None = None,
 ) -> StoredUnits | None:
-    """Return the units of a run of any edition, None where none are stored.
+    """Return the units of a run of any edition, or None.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def stored_units(
 
 
 def units_of_records(file: Path, layout: Layout, slices: Iterable[str]) -> StoredUnits:
-    """Return what the records of some slices know of their units."""
+    """Return the information on units in the records of some slices."""
     parts = dict(layout.parts)
     same = (
         f"CASE WHEN min({column}) = max({column}) THEN min({column}) END AS {column}"

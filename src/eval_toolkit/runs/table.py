@@ -1,4 +1,4 @@
-"""Records of all subjects as one table, and back."""
+"""Conversion of the records of all subjects to one table and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ PART = "part:"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which subjects a table of records holds, and under which names its columns are stored."""
+    """Subjects of a table of records, and the stored names of their columns."""
 
     subjects: list[dict[str, Any]]
     columns: dict[str, str]
@@ -41,7 +41,7 @@ class Layout:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
-        """Return the layout that a manifest stores, or raise a line that names the place."""
+        """Return the layout stored in a manifest; raise a one-line error if it is invalid."""
         subjects, columns, parts = map(stored.get, ("subjects", "columns", "parts"))
         texts = stored.get("text_columns", [])
         names_fit = all(
@@ -97,7 +97,7 @@ def _are_names(given: Any, known: Mapping[str, str]) -> bool:
 def to_table(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, NDArray[Any]], Layout]:
-    """Return the records of every (slice, scorer) below each other, and how to read them."""
+    """Return the concatenated records of all (slice, scorer) pairs, with the layout."""
     for key in records:
         if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, str) for k in key)):
             raise InvalidTypeError(f"`records` has the key {key!r}; it must be (slice, scorer)")
@@ -135,14 +135,14 @@ def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _values(side: Records, column: str) -> NDArray[Any]:
-    """Return the numbers, with NaN (null on disk) where there is none."""
+    """Return the numbers, with NaN (null on disk) for missing values."""
     if column not in side.columns:
         return np.full(len(side), np.nan)
     return np.where(side.status[column] == "ok", side.columns[column], np.nan)
 
 
 def _text_values(side: Records, column: str) -> NDArray[Any]:
-    """Return the texts, with None where there is none."""
+    """Return the texts, with None for missing values."""
     measured = column in side.columns and (side.status[column] == "ok").any()
     if measured and not is_text(side.columns[column]):
         raise InvalidInputError(
@@ -188,7 +188,7 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
 def stored_names(
     names: Iterable[str], prefix: str, suffixes: tuple[str, ...], taken: set[str]
 ) -> dict[str, str]:
-    """Return a name in the table for each column; tables do not tell names apart by case.
+    """Return a unique name for each column, since tables ignore case.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def from_table(
 
 
 def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers of attempts; what was stored may be none."""
+    """Return the numbers of attempts; raise for invalid ones."""
     numbers = column.astype(np.float64)
     odd = ~(np.abs(numbers) < 2**53) | (np.trunc(numbers) != numbers)
     if odd.any():
@@ -259,7 +259,7 @@ def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of texts with None where a row has no value."""
+    """Return a column of texts with None for missing values."""
     texts: NDArray[Any] = column.astype(object)
     texts[status != "ok"] = None
     if any(not isinstance(text, str) for text in texts[status == "ok"]):
@@ -268,7 +268,7 @@ def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any
 
 
 def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a column with 0 where a row has no value; values are as `Records` wants them."""
+    """Return a column of numbers with 0 for missing values."""
     numbers = np.where(status == "ok", column, 0.0).astype(np.float64)
     odd = ~(np.abs(numbers) <= LARGEST_VALUE)
     if odd.any():
@@ -280,14 +280,14 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
 
 
 def units_of(records: Records, part: str) -> NDArray[np.bool_]:
-    """Return which records belong to a part.
+    """Return the mask of the records of a part.
 
     Parameters
     ----------
     records : Records
-        That name their parts.
+        Records with parts.
     part : str
-        For example ``language=de``; "all" are all of them.
+        Part such as ``language=de``; "all" selects all records.
 
     Returns
     -------
@@ -317,7 +317,7 @@ def units_of(records: Records, part: str) -> NDArray[np.bool_]:
 
 
 def part_mask(records: Records, pairs: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which records have these values; none where they do not name such a part.
+    """Return the mask of the records with these values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Units as runs stored them before ``units.parquet``: in up to three tables, read as one.
+"""Units of runs without ``units.parquet``, read from up to three tables.
 
 Nothing outside this module knows these tables:
 
@@ -40,11 +40,11 @@ def units_query(
     folder : Path
         The run's.
     there : collection of str
-        Files that it has.
+        Existing files.
     columns_of : callable
         Returns the columns of a table.
     slice_name : str
-        The slice of units whose table names none.
+        Slice of units whose table does not have one.
 
     Returns
     -------

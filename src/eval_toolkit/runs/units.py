@@ -1,4 +1,4 @@
-"""Units: the items that an evaluation asks about, and the one table that stores them."""
+"""Units of an evaluation, and the table that stores them."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,28 +33,28 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One item: a row, a sample of a benchmark, a seed prompt, a query.
+    """One item: a row, a benchmark sample, a seed prompt or a query.
 
     Parameters
     ----------
     id : str
-        The data's own key.
+        Unique id.
     content_hash : str, optional
-        Hash of input and reference; made of them by default.
+        Hash of input and reference; by default computed from them.
     group : str, optional
-        Units of one group are resampled together; by default each is a group of its own.
+        Group of the unit; units of a group are resampled together. By default the unit itself.
     parts : mapping of str to str, optional
-        Names and values of the parts that it belongs to, such as ``{"language": "de"}``.
+        Parts of the unit by name, such as ``{"language": "de"}``.
     input : object, optional
-        What is asked, in JSON types.
+        Input, as JSON types.
     reference : object, optional
-        What would be right, in JSON types.
+        Reference, as JSON types.
     more : mapping of str to (str, int, float or None), optional
-        Columns of the kind's own in the table of units, stored as they are.
+        Further columns of the kind in the table of units.
     slice : str, optional
-        The slice that it belongs to; by default every slice with a record of it.
+        Slice of the unit; by default every slice with a record of it.
     row : int, optional
-        Its place in the data, from 0; by default its place among the units.
+        Position in the data, from 0; by default the position among the units.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Unit:
 def units_table(
     records: Mapping[tuple[str, str], Records] | None, units: Iterable[Unit] = ()
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the columns of ``units.parquet``, and what the manifest says about them.
+    """Return the columns of ``units.parquet``, and their entry in the manifest.
 
     Records say which units there are, with hash, group and parts; units say what is asked about
     them. So the table holds what was evaluated, however early a run was stopped.
@@ -89,11 +89,11 @@ def units_table(
     Parameters
     ----------
     records : mapping of (slice, system) to Records
-        The run's.
+        Records of the run.
     units : iterable of Unit
-        Secrets in inputs and references are redacted, and of a longer text the first `MAX_CHARS`
-        characters are kept. A unit without a record is left out unless it names its slice, as rows
-        do that leakage was looked for in.
+        Units to store. Secrets in inputs and references are redacted, and texts are truncated to
+        `MAX_CHARS` characters. Units without a record are left out unless they have a slice, such
+        as rows used for leakage checks.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def units_table(
 def _of_records(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return what records know of their units, each once, and the stored names of parts."""
+    """Return the information on units in records, and the stored names of parts."""
     found: dict[str, list[Array]] = {name: [] for name in WHO}
     sides: list[tuple[str, dict[str, Array]]] = []
     for slice_name, scorer in sorted(records):
@@ -199,7 +199,7 @@ def _first_of_each(records: Records) -> dict[str, Array]:
 def _matched(
     who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
 ) -> tuple[dict[str, Array], list[Unit | None]]:
-    """Return what is known of each line, and the unit that was given for it, in order."""
+    """Return the stored information and the given unit of each row, in order."""
     columns = {name: column.tolist() for name, column in who.items()}
     left = {
         key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
@@ -231,7 +231,7 @@ def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
 
 
 def _typed(values: Sequence[Any]) -> Array:
-    """Return a column: of whole numbers, of numbers, or of texts with None where there is none."""
+    """Return a column of integers, floats, or texts with None for missing values."""
     if all(type(value) is int for value in values):
         return np.array(values, dtype=np.int64)
     if all(value is None or type(value) in (int, float) for value in values):
@@ -240,12 +240,12 @@ def _typed(values: Sequence[Any]) -> Array:
 
 
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
-    """Return an input as people read it: a text as it is, several features as "name: value".
+    """Return an input for display: text unchanged, several features as "name: value".
 
     Parameters
     ----------
     value : object
-        A text, a number, or a list of features; anything else as JSON.
+        Text, number, or list of features; others become JSON.
     names : sequence of str
         Names of the features.
 
@@ -270,7 +270,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
 
 
 def kept_text(text: str) -> str:
-    """Return a text as it is stored: it can be written down, has no secrets and is not too long.
+    """Return a text for storage: encodable, without secrets, truncated.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def kept_text(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash of a text without what tools change about it: white space, Unicode form."""
+    """Return the hash of a text, ignoring white space and Unicode form."""
     return sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
 
 

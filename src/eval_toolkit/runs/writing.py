@@ -1,4 +1,4 @@
-"""Writing a run so that a reader sees the old one, the new one, or one that says it is unfinished.
+"""Atomic writing of runs: readers see the old run, the new one, or an unfinished one.
 
 Everything is written and synced in a folder of its own inside the run's. Then come renames alone:
 the manifest that says "running", the files, the manifest that says "complete".
@@ -46,7 +46,7 @@ def write_run(
     tables: Mapping[str, Columns] | None = None,
     overwrite: bool = False,
 ) -> Run:
-    """Write a run's folder: manifest, results and records, all of it or none.
+    """Write a run folder with manifest, results and records, atomically.
 
     Equal results and records give equal bytes of ``results.json`` and ``records.parquet``.
     Secrets are redacted (see `redact_secrets`): everything that looks like one or follows the name
@@ -56,20 +56,20 @@ def write_run(
     Parameters
     ----------
     run_dir : path
-        Created if need be. Files of other names in it are left alone.
+        Folder; created if needed. Other files in it are kept.
     results : mapping
-        Payload of ``results.json``.
+        Content of ``results.json``.
     manifest : mapping or RunManifest
-        Provenance; status, artifacts and hashes are added here.
+        Provenance; status, artifacts and hashes are added.
     results_full : mapping, optional
-        Payload of ``results_full.json``.
+        Content of ``results_full.json``.
     records : mapping of (slice, scorer) to Records, optional
-        What ``records.parquet`` holds.
+        Content of ``records.parquet``.
     tables : mapping of file name to columns, optional
-        Further Parquet files, as `Run.table` reads them: ``responses.parquet`` and the like.
+        Further Parquet files by name, such as ``responses.parquet``; see `Run.table`.
     overwrite : bool, default False
-        Replace a run that is there. Killed at any moment, this leaves the old run, the new one,
-        or a run that `run_state` names as incomplete.
+        Whether to replace an existing run. An interruption leaves the old run, the new one, or a
+        run that `run_state` reports as incomplete.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Content:
-    """What a run consists of beside its manifest."""
+    """Content of a run besides its manifest."""
 
     files: Mapping[str, bytes]
     tables: Mapping[str, tuple[Columns, Mapping[str, Any]]]
@@ -129,7 +129,7 @@ def run_content(
     records: Mapping[tuple[str, str], Records] | None,
     tables: Mapping[str, Columns] | None,
 ) -> Content:
-    """Return the files of a run, checked before anything is written."""
+    """Return the files of a run after validation."""
     files = {RESULTS: _results_bytes(results, "results")}
     if results_full is not None:
         files[RESULTS_FULL] = _results_bytes(results_full, "results_full", indent=None)
@@ -158,7 +158,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
 
 
 def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the manifest as it was given, with the least that every manifest has."""
+    """Return the manifest completed with the required fields."""
     payload = sanitize_for_json(manifest)
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`manifest` must be a mapping, got {type(manifest).__name__}")
@@ -180,7 +180,7 @@ def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> di
 
 
 def _refuse(folder: Path, overwrite: bool) -> None:
-    """Raise if something is in the folder that must not be replaced."""
+    """Raise if the folder contains something that must not be replaced."""
     if overwrite or not folder.exists():
         return
     if not folder.is_dir():
@@ -197,7 +197,7 @@ def _refuse(folder: Path, overwrite: bool) -> None:
 
 
 def _status(folder: Path) -> str | None:
-    """Return what the manifest says of itself, None if there is none to ask."""
+    """Return the status in the manifest, or None."""
     try:
         manifest = read_json(folder / MANIFEST)
     except ArtifactError:
@@ -212,7 +212,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 class Writing:
-    """One run being written, under its lock."""
+    """A run that is being written, under its lock."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -249,7 +249,7 @@ class Writing:
         return json_bytes(seal_manifest({**self.head, "status": status, **more}))
 
     def _stage(self, content: Content) -> dict[str, dict[str, Any]]:
-        """Write every file, synced, out of sight; return their hashes."""
+        """Write every file to temporary names and sync them; return their hashes."""
         private_folder(self.staging)
         artifacts: dict[str, dict[str, Any]] = {}
         for name, data in content.files.items():
@@ -268,7 +268,7 @@ class Writing:
         return artifacts
 
     def _commit(self, artifacts: Mapping[str, Any], stale: set[str]) -> None:
-        """Rename, and nothing else: from the first line to the last the run says "running".
+        """Rename all files; meanwhile the status of the run is "running".
 
         Renames that a power cut puts out of order leave files that do not match their hashes.
         """
@@ -281,7 +281,7 @@ class Writing:
         sync_folder(self.folder)
 
     def _stale(self) -> set[str]:
-        """Return the files of the run that is replaced; never one outside the folder."""
+        """Return the files of the replaced run inside the folder."""
         listed: Any = {}
         if self.replaces:
             try:

@@ -1,4 +1,4 @@
-"""Splitters: cut a slice into folds of ``{"train": EvalSlice, "test": EvalSlice}``.
+"""Splitters: divide a slice into folds of ``{"train": EvalSlice, "test": EvalSlice}``.
 
 Every fold keeps the parent's kind of frame and all its column roles. Which splitter?
 

@@ -1,4 +1,4 @@
-"""What all splitters share: folds out of row numbers, groups, and the checks of both."""
+"""Common parts of splitters: folds from row numbers, groups, and validation."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ Fold = dict[str, EvalSlice]
 
 
 def checked_slice(slice_: Any) -> EvalSlice:
-    """Return the slice if it is one with rows."""
+    """Return the slice; raise if it is not one or has no rows."""
     if not isinstance(slice_, EvalSlice):
         raise InvalidTypeError(f"`slice_` is a {type(slice_).__name__}; it must be an EvalSlice")
     if not slice_.n:
@@ -36,12 +36,12 @@ def checked_slice(slice_: Any) -> EvalSlice:
 
 
 def fold_of(slice_: EvalSlice, train: ArrayLike, test: ArrayLike) -> Fold:
-    """Return the two parts of a fold, rows in the order given."""
+    """Return the two parts of a fold, with rows in the given order."""
     return {"train": slice_.take(train, name="train"), "test": slice_.take(test, name="test")}
 
 
 def column_of(slice_: EvalSlice, column: str) -> NDArray[Any]:
-    """Return a column of the slice's frame; say which slice when it is not there."""
+    """Return a column of the slice's frame; raise with the slice's name if it is missing."""
     try:
         return frames.column(slice_.df, column)
     except MissingColumnError as error:
@@ -69,7 +69,7 @@ def group_codes(
 def refuse_groups(
     slice_: EvalSlice, groups: ArrayLike | None, ignore: bool, splitter: str, instead: str
 ) -> None:
-    """Raise when a splitter would tear apart groups that are passed, or that the slice has."""
+    """Raise if a splitter would ignore groups that are passed or defined by the slice."""
     if ignore or (groups is None and slice_.group_col is None):
         return
     given = (
@@ -84,7 +84,7 @@ def refuse_groups(
 
 
 def enough_per_class(slice_: EvalSlice, k: int) -> None:
-    """Raise unless each label that occurs has a row for every fold."""
+    """Raise unless each label has at least one row per fold."""
     counts = np.bincount(slice_.y_true, minlength=2)
     for label, count in enumerate(counts.tolist()):
         if 0 < count < k:
@@ -96,7 +96,7 @@ def enough_per_class(slice_: EvalSlice, k: int) -> None:
 
 
 def enough_groups(slice_: EvalSlice, n_groups: int, k: int) -> None:
-    """Raise unless every fold can have a group of its own."""
+    """Raise unless there are at least as many groups as folds."""
     if n_groups < k:
         fix = f"use k <= {n_groups}" if n_groups > 1 else "one group cannot be split"
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Splitters that keep rows together which are not independent."""
+"""Splitters that keep groups of rows together."""
 
 import warnings
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ __all__ = ["GroupKFoldSplitter", "SourceDisjointKFoldSplitter", "StratifiedGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupKFoldSplitter:
-    """K folds of about equal size; a group is never on both sides of a fold.
+    """K folds of about equal size; groups are never split between train and test.
 
     The folds are those of scikit-learn's ``GroupKFold``. Which groups share a fold depends on the
     groups and their sizes alone, not on the order of the rows.
@@ -39,8 +39,8 @@ class GroupKFoldSplitter:
     k : int, default 5
         Number of folds, at least 2.
     group_col : str, optional
-        Column of the group ids; by default the slice's own ``group_col``. The ``groups`` argument
-        of `iter_folds` goes before both.
+        Column of the group ids; by default the slice's ``group_col``. The ``groups`` argument of
+        `iter_folds` overrides both.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class GroupKFoldSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedGroupKFoldSplitter:
-    """K folds with whole groups and, as far as the groups allow, equal shares of positives.
+    """K folds with whole groups and approximately equal shares of positives.
 
     The folds are those of scikit-learn's ``StratifiedGroupKFold`` for the same seed.
 
@@ -91,12 +91,12 @@ class StratifiedGroupKFoldSplitter:
     k : int, default 5
         Number of folds, at least 2.
     group_col : str, optional
-        Column of the group ids; by default the slice's own ``group_col``. The ``groups`` argument
-        of `iter_folds` goes before both.
+        Column of the group ids; by default the slice's ``group_col``. The ``groups`` argument of
+        `iter_folds` overrides both.
     shuffle : bool, default True
-        Shuffle groups with equal class counts.
+        Whether to shuffle groups with equal class counts.
     seed : int, default 42
-        Decides the shuffle.
+        Random seed of the shuffle.
 
     Raises
     ------
@@ -154,7 +154,7 @@ class StratifiedGroupKFoldSplitter:
 
 @dataclass(frozen=True, slots=True)
 class SourceDisjointKFoldSplitter:
-    """Each fold tests sources that its training part has never seen.
+    """Folds whose test sources do not occur in the training part.
 
     The distinct sources are sorted, shuffled by the seed and dealt in turn, so that the folds do
     not depend on the order of the rows.
@@ -162,11 +162,11 @@ class SourceDisjointKFoldSplitter:
     Parameters
     ----------
     source_col : str
-        Column that says where a row comes from.
+        Column of the row's source.
     k : int, default 3
         Number of folds, at least 2; with fewer sources there are as many folds as sources.
     seed : int, default 42
-        Decides the shuffle.
+        Random seed of the shuffle.
 
     Raises
     ------
@@ -233,7 +233,7 @@ class SourceDisjointKFoldSplitter:
         return codes, n_sources
 
     def get_n_splits(self, slice_: EvalSlice) -> int:
-        """Return ``k``, or the number of sources where that is smaller."""
+        """Return ``k``, or the number of sources if it is smaller."""
         return min(self.k, self._sources(checked_slice(slice_))[1])
 
     def reseeded(self, seed: int) -> "SourceDisjointKFoldSplitter":

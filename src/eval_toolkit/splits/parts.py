@@ -1,4 +1,4 @@
-"""`split_slice`: named parts of a slice, cut once, by identity and not by place."""
+"""`split_slice`: divide a slice into named parts, independent of row order."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def split_slice(
     stable: bool = False,
     seed: SeedLike = 42,
 ) -> dict[str, EvalSlice]:
-    """Cut a slice into named parts: train, val and test.
+    """Divide a slice into named parts: train, val and test.
 
     A row is known by its id, or without an ``id_col`` by its content (`EvalSlice.unit_ids`), and
     the seed decides from that: the order of the rows plays no part.
@@ -37,22 +37,22 @@ def split_slice(
     Parameters
     ----------
     slice_ : EvalSlice
-        The rows.
+        Slice to divide.
     sizes : mapping of str to float, default {"train": 0.8, "val": 0.1, "test": 0.1}
         Share of each part; they must sum to 1.
     stratify : bool, default True
-        Give every part its share of positives, to within one row.
+        Whether parts have equal shares of positives, up to one row.
     group : str or array-like, optional
-        A column, or one value per row: rows of one group stay together, sizes and classes as
-        close as that allows. By default the slice's own ``group_col``.
+        Column, or one value per row: rows of one group stay together; sizes and classes are
+        approximate. By default the slice's ``group_col``.
     keep_together : array-like, optional
-        One code per row; rows with equal codes stay together too (clusters of duplicates).
+        One code per row; rows with equal codes also stay together (clusters of duplicates).
     stable : bool, default False
-        False makes the sizes exact. True looks at nothing but the identity of the row, or of its
-        group, so that rows added later never move the old ones; sizes and classes then hold on
-        average only, and equal rows without ids fall together.
+        False makes the sizes exact. True uses only the identity of the row or its group, so that
+        added rows never move existing ones; sizes and classes are then approximate, and equal rows
+        without ids stay together.
     seed : int, default 42
-        Another seed gives another split.
+        Random seed of the split.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def assign_parts(
     blocks: IntArray | None,
     seed: int,
 ) -> IntArray:
-    """Return the number of each row's part; the rows of a block get the same."""
+    """Return the part number of each row; rows of a block get the same number."""
     classes = slice_.y_true if stratify else np.zeros(slice_.n, dtype=np.int64)
     targets = _targets(np.bincount(classes, minlength=2), list(shares.values()))
     part = np.empty(slice_.n, dtype=np.int64)
@@ -126,7 +126,7 @@ def _none_empty(part: IntArray, shares: Mapping[str, float], what: str, instead:
 
 
 def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
-    """Deal blocks to parts, the largest first, so that the small ones even out the sizes.
+    """Assign blocks to parts, largest first, so that small ones even out the sizes.
 
     A block goes to one of the parts it fits into, by chance in proportion to what the part still
     needs: large blocks are as likely to be tested as their share says.
@@ -151,7 +151,7 @@ def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> 
 
 
 def _targets(class_counts: IntArray, shares: list[float]) -> IntArray:
-    """Return rows per (part, class): each within one of its share, and so are the totals.
+    """Return target numbers of rows per (part, class), rounded consistently.
 
     What rounding took from a part in one class it is first to get back in the next.
     """
@@ -195,7 +195,7 @@ def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
 
 
 def _contents(slice_: EvalSlice) -> list[str]:
-    """Return what each row is known by whatever other rows there are: equal rows by one key."""
+    """Return the identity of each row, independent of other rows."""
     return slice_.content_hashes if slice_.ids is None else list(slice_.ids)
 
 
@@ -209,7 +209,7 @@ def _group_values(slice_: EvalSlice, group: str | ArrayLike | None) -> NDArray[A
 def _blocks(
     n: int, groups: NDArray[Any] | None, keep_together: ArrayLike | None
 ) -> IntArray | None:
-    """Return the code of each row's block: rows linked by a group or a code, directly or not."""
+    """Return the block of each row: rows connected by groups or codes."""
     given = {"group": groups, "keep_together": keep_together}
     links = [
         validation.group_codes(values, n, name)[0]

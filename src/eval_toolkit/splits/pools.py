@@ -1,4 +1,4 @@
-"""Folds whose training rows a pool builder divides further."""
+"""Folds whose training rows are divided further by a pool builder."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,16 +18,16 @@ def iter_folds_with_pool(
     pool_builder: PoolBuilder,
     groups: ArrayLike | None = None,
 ) -> Iterator[dict[str, EvalSlice]]:
-    """Yield folds whose train and validation parts a pool builder makes of the training rows.
+    """Yield folds whose train and validation parts are built from the training rows.
 
     Parameters
     ----------
     splitter : Splitter
-        Makes the folds; its test part is passed on untouched.
+        Splitter of the folds; the test part is not changed.
     slice_ : EvalSlice
-        The rows.
+        Slice to divide.
     pool_builder : PoolBuilder
-        ``build(train, fold_idx=i)`` returns at least ``train`` and ``val``; it never sees test
+        ``build(train, fold_idx=i)`` returns at least ``train`` and ``val``; it never receives test
         rows.
     groups : array-like, optional
         Passed to the splitter.

@@ -27,7 +27,7 @@ __all__ = ["HoldoutSplitter", "StratifiedKFoldSplitter"]
 
 @dataclass(frozen=True, slots=True)
 class HoldoutSplitter:
-    """One cut into train and test.
+    """A single split into train and test.
 
     Rows fall as scikit-learn's ``train_test_split`` deals them for the same seed, in the parent's
     order. When the slice has a ``group_col``, or ``groups`` are passed, whole groups fall, sizes
@@ -41,7 +41,7 @@ class HoldoutSplitter:
     stratify : bool, default True
         Keep the share of positives in both parts.
     seed : int, default 42
-        Decides which rows are held out.
+        Random seed of the split.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class HoldoutSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedKFoldSplitter:
-    """K folds with the same share of positives; each row is tested once.
+    """K folds with equal shares of positives; each row is tested once.
 
     The folds are those of scikit-learn's ``StratifiedKFold`` for the same seed.
 
@@ -126,11 +126,11 @@ class StratifiedKFoldSplitter:
     k : int, default 5
         Number of folds, at least 2.
     shuffle : bool, default True
-        False deals the rows of each class in blocks, in the parent's order.
+        Whether to shuffle; False assigns the rows of each class in blocks, in order.
     seed : int, default 42
-        Decides the shuffle.
+        Random seed of the shuffle.
     ignore_groups : bool, default False
-        Split a slice that has groups as if its rows were independent.
+        Whether to ignore the groups of a slice.
 
     Raises
     ------

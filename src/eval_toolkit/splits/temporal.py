@@ -1,4 +1,4 @@
-"""Splitters that respect time: the past trains, the future tests."""
+"""Splitters in time order: training rows precede test rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _DEFAULT_TIME_COL = "timestamp"
 
 @dataclass(frozen=True, slots=True)
 class TimeSeriesSplitter:
-    """K folds with a growing past: each fold trains on all rows before those it tests.
+    """K folds with an expanding window: each fold trains on all earlier rows.
 
     Rows are sorted by time (rows of equal time stay in the parent's order); the test blocks are
     those of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order. A
@@ -34,10 +34,10 @@ class TimeSeriesSplitter:
     k : int, default 5
         Number of folds, at least 2. The rows are cut into k + 1 blocks.
     time_col : str, optional
-        Numbers, dates, or ISO 8601 text. By default the slice's own ``time_col``; if it has none
-        either, the rows are taken to be in time order already.
+        Column of numbers, dates, or ISO 8601 text. By default the slice's ``time_col``; without
+        one, rows are assumed to be in time order.
     ignore_groups : bool, default False
-        Split a slice that has groups as if its rows were independent.
+        Whether to ignore the groups of a slice.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class TimeSeriesSplitter:
 
 @dataclass(frozen=True, slots=True)
 class PurgedKFoldSplitter:
-    """K blocks in time, each tested once, with the training rows next to it left out.
+    """K blocks in time, each tested once; adjacent training rows are dropped.
 
     For labels that look ahead (did the price rise within a week?): a training row close in time
     to a test row knows part of its label. Rows are sorted by time and cut into equal blocks; each
@@ -110,13 +110,14 @@ class PurgedKFoldSplitter:
     n_splits : int, default 5
         Number of folds, at least 2.
     purge_gap : int, default 0
-        Rows left out on either side of the test block.
+        Number of rows dropped on either side of the test block.
     embargo_pct : float, default 0.0
-        Share of all rows left out after the gap that follows the test block; in [0, 1).
+        Share of all rows dropped after the gap that follows the test block; in [0, 1).
     time_col : str, default "timestamp"
-        Numbers, dates, or ISO 8601 text. The slice's own ``time_col`` goes before the default.
+        Column of numbers, dates, or ISO 8601 text. The slice's ``time_col`` takes precedence over
+        the default.
     ignore_groups : bool, default False
-        Split a slice that has groups as if its rows were independent.
+        Whether to ignore the groups of a slice.
 
     Raises
     ------
@@ -193,14 +194,14 @@ class PurgedKFoldSplitter:
 
 
 def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -> BoolArray:
-    """Say which training rows' labels look into the time of which test rows.
+    """Return which training labels overlap in time with which test rows.
 
     Parameters
     ----------
     t_train, t_test : array-like of shape (n_train,) and (n_test,)
-        Times: numbers, or dates.
+        Times as numbers or dates.
     horizon : float or timedelta
-        How far a label looks ahead, in the unit of the times; not negative.
+        Look-ahead of a label, in the unit of the times; not negative.
 
     Returns
     -------
@@ -220,8 +221,8 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
     given = read_times(np.asarray(t_train), "t_train"), read_times(np.asarray(t_test), "t_test")
     if given[0].kind != given[1].kind:
         raise InvalidInputError(
-            f"`t_train` holds {given[0].kind}s and `t_test` {given[1].kind}s; they must be of one "
-            "kind"
+            f"`t_train` holds {given[0].kind}s and `t_test` {given[1].kind}s; they must have the "
+            "same type"
         )
     train, test = (times.complete() for times in given)
     dated = train.dtype.kind == "M"
@@ -244,5 +245,5 @@ def _times(slice_: EvalSlice, column: str) -> NDArray[Any]:
     try:
         values = column_of(slice_, column)
     except MissingColumnError as error:
-        raise MissingColumnError(f"{error}; name the column of times with time_col=…") from None
+        raise MissingColumnError(f"{error}; specify the column of times with time_col=…") from None
     return read_times(values, column).complete()

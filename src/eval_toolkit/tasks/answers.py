@@ -1,4 +1,4 @@
-"""Choices as data sets write them, and which of them an answer means."""
+"""Choices in the formats of datasets, and the choice denoted by an answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Texts of the choices, their labels where they have any, and the right ones where it is said."""
+    """Choices with optional labels and the right ones."""
 
     texts: list[str]
     labels: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ def answer_key_to_index(key: str) -> int:
 
 
 def read_choices(value: Any, place: str) -> Choices:
-    """Return the choices that a field holds, in any of the shapes data sets use."""
+    """Return the choices in a field, in any of the common formats."""
     what = f"{place}: a choice"
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         labels = value.get("label") or []
@@ -92,7 +92,7 @@ def read_choices(value: Any, place: str) -> Choices:
 
 def _checked(found: Choices, place: str) -> Choices:
     if not found.texts:
-        raise InvalidInputError(f"{place}: there are no choices")
+        raise InvalidInputError(f"{place}: no choices")
     if "" in found.texts:
         raise InvalidInputError(f"{place}: choice {found.texts.index('') + 1} is empty")
     if found.labels and len(found.labels) != len(found.texts):
@@ -105,7 +105,7 @@ def _checked(found: Choices, place: str) -> Choices:
 def right_choices(
     answer: Any, found: Choices, kind: str, mapped: Mapping[str, str | int], place: str
 ) -> int:
-    """Return the place of the choice that an answer means, counted from 0."""
+    """Return the index of the choice denoted by an answer, from 0."""
     if mapped:
         key = text_of(answer, f"{place}: the answer")
         if key not in mapped:
@@ -126,7 +126,7 @@ def right_choices(
 
 
 def _kind(answer: Any, found: Choices, place: str) -> str:
-    """Return the one way in which an answer can be read."""
+    """Return the only way to interpret an answer."""
     if found.labels:
         return "label"
     if not isinstance(answer, str):
@@ -135,8 +135,8 @@ def _kind(answer: Any, found: Choices, place: str) -> str:
         if len(answer) == 1 and answer.isalpha():
             return "letter"
         raise InvalidInputError(
-            f"{place}: the answer {answer!r} is none of the choices; say how to read it with "
-            "answer_is (index, number, letter)"
+            f"{place}: the answer {answer!r} is not one of the choices; set answer_is (index, "
+            "number, letter)"
         )
     other = -1
     if answer.isdecimal():
@@ -146,7 +146,7 @@ def _kind(answer: Any, found: Choices, place: str) -> str:
     if 0 <= other < len(found.texts) and other != found.texts.index(answer):
         raise InvalidInputError(
             f"{place}: the answer {answer!r} may be the text of a choice or the place of another; "
-            "say which with answer_is (text, index, letter)"
+            "choose one with answer_is (text, index, letter)"
         )
     return "text"
 

@@ -1,4 +1,4 @@
-"""`BaseTask`: a benchmark as a class with hooks, every one of them with a default."""
+"""`BaseTask`: base class of benchmarks with overridable hooks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,29 +28,29 @@ _FINGERPRINTED = 8
 
 
 class BaseTask(TaskPrompts[SubjectT]):
-    """A benchmark: data, prompt and graders. Subclass it, set three names, fill in two hooks.
+    """A benchmark with data, prompts and graders. Subclasses set three names and define two hooks.
 
     Parameters
     ----------
     num_fewshot : int, default 0
-        Worked examples before each question.
+        Number of few-shot examples.
     rows : mapping of split to rows, or sequence of rows, optional
-        The data themselves; a plain sequence is the sample split.
+        Rows of the data by split; a plain sequence is the sample split.
     data : path or mapping of split to path, optional
-        Where the data are instead of ``DATASET_PATH``: a file, a folder with a file per split, a
+        Location of the data instead of ``DATASET_PATH``: a file, a folder with a file per split, a
         pattern with ``{split}`` or ``{subject}``, or a dataset of the hub. Cells of CSV and TSV
-        files are text, so a row with numbers in it is another item there than in JSON or Parquet.
+        files are text, so rows with numbers have other ids than in JSON or Parquet.
     seed : int, default 42
-        Seed of every random choice: order, examples, order of choices. Each is drawn for the item
-        alone, so limits, subjects and neighbours change nothing.
+        Random seed of the order, the examples and the order of choices. Each is drawn per item,
+        independent of limits, subjects and other items.
     subjects : sequence, optional
-        Keep these subjects; parts of tuple subjects may be "*".
+        Subjects to keep; parts of tuple subjects may be "*".
     revision : str, optional
-        Revision of a dataset of the hub; beats ``REVISION`` and the lock file.
+        Revision of a dataset of the hub; overrides ``REVISION`` and the lock file.
     user_prompt_suffix : str, optional
-        Appended to the question itself, never to examples; completion tasks only.
+        Text appended to the question but not to examples; completion tasks only.
     shuffle_choices : bool, default False
-        Ask with the choices in an order drawn for the item.
+        Whether to shuffle the choices of each item.
 
     Raises
     ------
@@ -152,16 +152,16 @@ class BaseTask(TaskPrompts[SubjectT]):
         seed: int = DEFAULT_SEED,
         **options: Any,
     ) -> "BaseTask[SubjectT]":
-        """Return the task with other subjects and another revision, by the published names.
+        """Return the task with other subjects and another revision, in the published interface.
 
         Parameters
         ----------
         num_fewshot, user_prompt_suffix, seed
-            As the class takes them.
+            See the class.
         custom_subjects, custom_hf_revision
-            ``subjects`` and ``revision`` of the class.
+            Same as ``subjects`` and ``revision`` of the class.
         **options
-            Whatever else the class takes.
+            Further options of the class.
 
         Returns
         -------
@@ -178,14 +178,14 @@ class BaseTask(TaskPrompts[SubjectT]):
         )
 
     def samples(self, limit: int | None = None, *, order: str = "shuffled") -> list[Sample]:
-        """Return what is asked: the samples of every subject.
+        """Return the samples of every subject.
 
         Parameters
         ----------
         limit : int, optional
-            Items per subject; a smaller limit takes the first of a larger one.
+            Maximum number of items per subject; smaller limits take a prefix.
         order : {"shuffled", "file"}
-            Whether a limit takes items at random or from the beginning.
+            Whether a limit takes random items or the first ones.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class BaseTask(TaskPrompts[SubjectT]):
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"
     ) -> Iterator[Sample]:
-        """Yield the samples one by one; as `samples` returns them."""
+        """Yield the samples one by one."""
         validation.choice(order, "order", ("shuffled", "file"))
         if num_samples is not None:
             validation.integer(num_samples, "limit", low=1)
@@ -233,7 +233,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         ]
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
-        """Return the samples of an item; override to ask several things about one."""
+        """Return the samples of an item; override to make several samples per item."""
         messages = tuple(self.construct_prompt(item))
         choices: Any = self._get_possible_completions(item)
         truth: Any = self._get_ground_truth(item)
@@ -252,13 +252,13 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [sample]
 
     def _known(self, item: dict[str, Any], index: int, subject: str) -> dict[str, Any]:
-        """Return what a sample of an item is known by."""
+        """Return the identity of a sample."""
         if isinstance(item, Item):
             return {**_identity(item), "group": item.group}
         return {"id": str(index), "subject": subject, "index": index}
 
     def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
-        """Return the question once per choice, and the text that is scored after each of them.
+        """Return the question for each choice, and the text scored after it.
 
         None, the default, scores the choices themselves after one question.
         """
@@ -267,14 +267,14 @@ class BaseTask(TaskPrompts[SubjectT]):
     def _parts(
         self, item: dict[str, Any], messages: tuple[Message, ...], n_choices: int
     ) -> tuple[Part, ...]:
-        """Return a request per choice where each choice has a question of its own."""
+        """Return a request per choice if each choice has its own question."""
         found = self._get_contexts(item)
         if found is None:
             return ()
         questions, ending = found
         if len(questions) != n_choices:
             raise InvalidInputError(
-                f"{place_of(item)}: there are {len(questions)} questions for {n_choices} choices; "
+                f"{place_of(item)}: got {len(questions)} questions for {n_choices} choices; "
                 "_get_contexts must give one per choice"
             )
         if self.shuffle_choices:
@@ -288,14 +288,16 @@ class BaseTask(TaskPrompts[SubjectT]):
     def _scored(
         self, item: dict[str, Any], choices: Any, truth: Any, prompt_end: str
     ) -> tuple[list[str], Any]:
-        """Return choices and reference as they continue the prompt, in the order of this item."""
+        """Return the scored choices and the reference, in the order of this item."""
         if not choices:
             raise InvalidInputError(
                 f"{place_of(item)}: a log-likelihood task needs choices; define "
                 "_get_possible_completions"
             )
         if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
-            raise InvalidTypeError(f"{place_of(item)}: the choices are {choices!r}; give texts")
+            raise InvalidTypeError(
+                f"{place_of(item)}: the choices are {choices!r}; they must be texts"
+            )
         scored = [joined_choice(prompt_end, choice) for choice in choices]
         if self.shuffle_choices and self.TASK_STYLER is None:
             scored = [scored[at] for at in self._choice_order(item, len(scored))]
@@ -305,12 +307,13 @@ class BaseTask(TaskPrompts[SubjectT]):
         right = [joined_choice(prompt_end, text) for text in (truth if several else [truth])]
         if not set(right) & set(scored):
             raise InvalidInputError(
-                f"{place_of(item)}: the reference {truth!r} is none of the choices {list(choices)!r}"
+                f"{place_of(item)}: the reference {truth!r} is not one of the choices "
+                f"{list(choices)!r}"
             )
         return scored, right if several else right[0]
 
     def graders(self) -> list[Grader]:
-        """Return the graders: those of ``METRICS``, of the styler, or of the response type."""
+        """Return the graders: from ``METRICS``, the styler, or the response type."""
         from eval_toolkit.graders.loading import default_graders, named_grader
 
         given = self.METRICS
@@ -322,7 +325,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [named_grader(one, {}, origin=self._named_in) for one in made]
 
     def prompt_fingerprint(self) -> str:
-        """Return a sha256 of the number of examples and of what the first units are asked.
+        """Return a sha256 of the number of examples and the first prompts.
 
         It covers the messages, choices and references of the 8 items whose ids come first, whatever
         the limit, and is there to show that a prompt was changed. A change that touches other items
@@ -347,7 +350,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return sha256_text(canonical_json([self.num_fewshot, shown]))
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the task, in JSON types; reads the data."""
+        """Return the description of the task for the manifest; reads the data."""
         names = [subject_name(subject) for subject in self.subjects]
         fingerprint = self.prompt_fingerprint()
         counts: dict[str, int] = {}
@@ -376,7 +379,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         }
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return the task's metadata by the published names; reads no data."""
+        """Return the task's metadata in the published interface, without reading data."""
         style = {} if self.TASK_STYLER is None else self.TASK_STYLER.get_extra_metadata()
         primary = {} if self.PRIMARY_METRICS is None else {"primary_metrics": self.PRIMARY_METRICS}
         return {
@@ -391,7 +394,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         }
 
     def markdown_doc(self, formatters: Sequence[Formatter] = ("plain",)) -> str:
-        """Return a page about the task: its metadata, and its first prompt in each format."""
+        """Return a documentation page of the task: its metadata, and a prompt in each format."""
         sample = next(self.iterate_samples(1, order="file"))
         lines = [f"# {self.NAME}", ""]
         lines += [f"- {name}: {value}" for name, value in self.get_metadata().items()]
@@ -404,14 +407,14 @@ class BaseTask(TaskPrompts[SubjectT]):
 
 
 def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
-    """Return a copy of a task in which a class comes before the task's own; its data are shared.
+    """Return a copy of a task with a class that overrides its own; the data are shared.
 
     Parameters
     ----------
     task : BaseTask
-        Stays as it is.
+        Task to copy; it does not change.
     kind : type
-        What is done differently.
+        Class with the overrides.
     **state
         Attributes of the copy.
 
@@ -440,7 +443,7 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:
-    """Return what the n-th sample of an item is known by."""
+    """Return the identity of the n-th sample of an item."""
     return {
         "id": item.unit_id if n == 1 else f"{item.unit_id}#{n}",
         "subject": item.subject,

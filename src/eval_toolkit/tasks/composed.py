@@ -1,4 +1,4 @@
-"""A task put together from parts: where the data are, the prompt, what is asked for, graders."""
+"""`Task`: a task composed of data, prompt, response and graders."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,27 +36,27 @@ class _SamplingOptions(TypedDict, total=False):
 
 
 class Task(BaseTask[str]):
-    """A task made of parts instead of hooks.
+    """A task composed of parts instead of hooks.
 
     Parameters
     ----------
     name : str
-        What tables call it.
+        Name of the task.
     prompt : Prompt
-        The texts.
+        Templates of the prompt.
     response : CompletionSpec or ChoicesSpec
-        What the model is asked for, and what is right.
+        Type of the response, and the reference.
     data : DataSpec, path, or mapping of split to path, optional
-        Where the rows are.
+        Location of the rows.
     rows : mapping of split to rows, or sequence of rows, optional
-        The rows themselves.
+        Rows of the data.
     graders : sequence, optional
-        Graders or their names; by default those of the style or of the response.
+        Graders or their names; by default those of the style or the response type.
     version : str
-        Changes when its numbers may.
+        Version; changes when results may change.
     corrected : bool, default False
-        Ask also the items that the data mark as wrong, where they give exactly one right choice
-        instead; needs ``flag_field`` and ``correction_field`` of `DataSpec`.
+        Whether to include items marked as wrong that have exactly one corrected choice; requires
+        ``flag_field`` and ``correction_field`` of `DataSpec`.
     num_fewshot, seed, subjects, revision, user_prompt_suffix, shuffle_choices
         As in `BaseTask`.
 
@@ -127,7 +127,7 @@ class Task(BaseTask[str]):
             (spec.pattern_field, compiled(spec.pattern, "pattern")) if spec.pattern else None
         )
         if styler is not None and isinstance(response, ChoicesSpec) and response.blank:
-            raise InvalidInputError(f"task {name!r}: choices in a blank take no style")
+            raise InvalidInputError(f"task {name!r}: choices in a blank do not support a style")
         self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
         super().__init__(
             sampling["num_fewshot"],
@@ -157,11 +157,11 @@ class Task(BaseTask[str]):
 
     @property
     def data_notes(self) -> list[str]:
-        """What a reader should know about the data that were read so far; empty if nothing."""
+        """Notes on the data read so far."""
         return [*super().data_notes, *([] if self._flags is None else self._flags.notes)]
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the task, in JSON types; reads the data."""
+        """Return the description of the task for the manifest; reads the data."""
         description = super().describe()
         if self._flags is not None:
             description["dataset"]["flags"] = self._flags.describe()
@@ -175,7 +175,7 @@ class Task(BaseTask[str]):
         yield from super().iterate_samples(num_samples, order=order)
 
     def _check_context_fields(self) -> None:
-        """Raise if graders are to read a field that no row has."""
+        """Raise if no row has a field needed by graders."""
         missing = dict.fromkeys(self._context_fields)
         fields: dict[str, None] = {}
         for subject in self.subjects:
@@ -300,7 +300,7 @@ class Task(BaseTask[str]):
 
 
 def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | None]:
-    """Return what a task's pattern reads from a field of an item."""
+    """Return the groups of a task's pattern in a field of an item."""
     try:
         found = groups_in(str(item[name]), pattern)
     except Overrun as error:

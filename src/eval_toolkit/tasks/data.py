@@ -1,4 +1,4 @@
-"""Where a task's rows come from: memory, files, or a dataset of the ``datasets`` library."""
+"""Sources of a task's rows: memory, files, or the ``datasets`` library."""
 
 import glob
 import os
@@ -27,28 +27,28 @@ _SUBJECT, _SPLIT = "{subject}", "{split}"
 
 
 class Source(Protocol):
-    """Rows by split, and by subject where the source tells subjects apart."""
+    """Rows by split, and by subject if the source distinguishes subjects."""
 
     @property
     def by_subject(self) -> bool:
-        """Whether `rows` takes a subject; else rows of all subjects come together."""
+        """Whether `rows` takes a subject; otherwise rows of all subjects are returned."""
         ...
 
     def subjects(self) -> list[str]:
-        """Return the subjects that are there, sorted; empty where that is not known."""
+        """Return the available subjects, sorted; empty if unknown."""
         ...
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split, or raise `InvalidInputError` saying which there are."""
+        """Return the rows of a split; raise `InvalidInputError` with the existing splits."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return path, revision, sha256 and the hashed files, in JSON types."""
+        """Return the path, the revision, the hash and the files, as JSON types."""
         ...
 
 
 class MemorySource:
-    """Rows given as they are: a list (the sample split) or a list per split."""
+    """Rows in memory: a list (the sample split) or a list per split."""
 
     by_subject = False
 
@@ -60,7 +60,7 @@ class MemorySource:
         }
 
     def subjects(self) -> list[str]:
-        """Return nothing: rows of all subjects lie together."""
+        """Return no subjects: rows of all subjects are together."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -78,7 +78,7 @@ class MemorySource:
 
 
 def rows_hash(splits: Mapping[str, Sequence[Row]]) -> str:
-    """Return one sha256 over the content of every row of every split."""
+    """Return a sha256 of all rows of all splits."""
     parts = (
         f"{split}\n" + "\n".join(content_hash(row, None) for row in splits[split])
         for split in sorted(splits)
@@ -92,13 +92,14 @@ class FileSource:
     Parameters
     ----------
     given : path, or mapping from split to path
-        A file holds the sample split, a folder one file per split (``test.jsonl``,
-        ``test-00000-of-00002.parquet``, ``arc_test.json``), also in sub-folders by subject.
+        File with the sample split, folder with one file per split (``test.jsonl``,
+        ``test-00000-of-00002.parquet``, ``arc_test.json``), possibly in subfolders by subject, or a
+        path per split.
     sample_split : str
-        The split that a single file holds.
+        Split of a single file.
     labels : sequence of str
-        Patterns of a file beside each file of rows, with one label per line; "{stem}" is the name
-        of the file of rows. The first that exists is used; the label becomes the field "label".
+        Patterns of label files next to the files of rows, with one label per line; "{stem}" is the
+        name of the file of rows. The first existing one is used for the field "label".
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class FileSource:
         self.by_subject = any(_SUBJECT in str(pattern) for pattern in patterns)
 
     def subjects(self) -> list[str]:
-        """Return what stands for {subject} in the names of the files of the sample split."""
+        """Return the values of {subject} in the file names of the sample split."""
         if not self.by_subject:
             return []
         pattern = self._pattern(self._sample_split) or ""
@@ -178,7 +179,7 @@ class FileSource:
         return self._given.replace(_SPLIT, split)
 
     def _paths(self, split: str, subject: str | None) -> list[tuple[Path, bool]]:
-        """Return the files of a split, and of each whether it must name the split itself."""
+        """Return the files of a split, and whether each must name the split itself."""
         pattern = self._pattern(split)
         if pattern is None:
             raise InvalidInputError(
@@ -204,7 +205,7 @@ class FileSource:
         return [(path, False)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the files that were read, with their hashes; names alone, so that data may move."""
+        """Return the names and hashes of the files that were read."""
         names = _names_apart(list(self._files))
         files = dict(sorted(zip(names, self._files.values(), strict=True)))
         one = next(iter(files.values())) if len(files) == 1 else None
@@ -220,7 +221,7 @@ class FileSource:
 
 
 def _names_apart(paths: Sequence[Path]) -> list[str]:
-    """Return the names of files, with as many of their folders as it takes to tell them apart."""
+    """Return the shortest unique paths of files."""
     if not paths:
         return []
     common = os.path.commonpath([path.absolute().parent for path in paths])
@@ -232,12 +233,12 @@ def _names_apart(paths: Sequence[Path]) -> list[str]:
 
 
 def _files_of_split(folder: Path, split: str) -> list[Path]:
-    """Return the files of rows in a folder whose name says that they are of the split."""
+    """Return the files of a folder whose names match the split."""
     named = re.compile(rf"(.*[-_.])?{re.escape(split)}([-_.].*)?")
     below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(below) > _MOST_FILES:
         raise InvalidInputError(
-            f"{folder}: holds more than {_MOST_FILES} files; name the folder of the data itself"
+            f"{folder}: holds more than {_MOST_FILES} files; pass the folder of the data itself"
         )
     files = [file for file in sorted(below) if _is_table(file)]
     found = [
@@ -270,7 +271,7 @@ _BUILDERS = (
 
 
 class HubSource:
-    """A dataset that the ``datasets`` library loads: of the hub, or a folder it saved."""
+    """A dataset of the ``datasets`` library: from the hub, or a folder saved by it."""
 
     by_subject = True
 
@@ -282,7 +283,7 @@ class HubSource:
         self._hashes: dict[str, str] = {}
 
     def subjects(self) -> list[str]:
-        """Return nothing: the configurations of a dataset are named by the task."""
+        """Return no subjects: the task names the configurations of a dataset."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -311,7 +312,7 @@ class HubSource:
 
 
 def _packaged(datasets: Any) -> Iterable[str]:
-    """Return the readers that come with the library; by name they read whatever lies in the folder."""
+    """Return the names of the library's file readers, which are not datasets."""
     modules = getattr(datasets, "packaged_modules", None)
     return getattr(modules, "_PACKAGED_DATASETS_MODULES", ())
 
@@ -347,7 +348,7 @@ def open_source(
     revision: str | None,
     load: Callable[..., Any],
 ) -> Source:
-    """Return the source that a path means: files where they are there, else a dataset's name."""
+    """Return the source of a path: existing files, else a dataset name."""
     for one in given.values() if isinstance(given, Mapping) else [given]:
         if not isinstance(one, (str, Path)):
             raise InvalidInputError(f"`data` is {one!r:.60}; it must be a path")

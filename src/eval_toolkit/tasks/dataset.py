@@ -1,4 +1,4 @@
-"""The data of a task: which rows there are, of which subject, and which item is which."""
+"""Data of a task: rows, subjects and item identities."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ SubjectT = TypeVar("SubjectT")
 
 
 class TaskData(Generic[SubjectT]):
-    """The part of `BaseTask` that reads rows and knows items."""
+    """Data methods of `BaseTask`."""
 
     NAME: str = ""
     DATASET_PATH: str = ""
@@ -53,7 +53,7 @@ class TaskData(Generic[SubjectT]):
         self._odd_keys: list[str] = []
 
     def _pinned_revision(self, rows: Any, data: Any) -> str | None:
-        """Return the revision of ``DATASET_PATH``; other data need no pin."""
+        """Return the revision of ``DATASET_PATH``; other data are not pinned."""
         file = self.REVISION_LOCKFILE
         if file is None or rows is not None or data not in (None, self.DATASET_PATH):
             return self.REVISION
@@ -121,7 +121,7 @@ class TaskData(Generic[SubjectT]):
 
     @property
     def subjects(self) -> list[Any]:
-        """The subjects that are asked about, in order."""
+        """Subjects of the task, in order."""
         if self._subjects is None:
             self._subjects = self._found_subjects()
         return self._subjects
@@ -149,14 +149,14 @@ class TaskData(Generic[SubjectT]):
 
     @property
     def data_notes(self) -> list[str]:
-        """What a reader should know about the data that were read so far; empty if nothing."""
+        """Notes on the data read so far."""
         if not self._odd_keys:
             return []
         first, more = self._odd_keys[0], len(self._odd_keys) - 1
         return [f"{first} (and in {more} more places)" if more else first]
 
     def _items(self, subject: Any, split: str) -> list[Item]:
-        """Return the items of one subject's split, read once."""
+        """Return the items of one subject's split (cached)."""
         name = subject_name(subject)
         if name not in self._splits:
             loaded = self._load_dataset(subject)

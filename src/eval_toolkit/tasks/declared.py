@@ -55,7 +55,7 @@ _FIELD_KEYS = {"field": _TEXT, "after": _TEXT, "split": _TEXT, "parse": _BOOL}
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declared task, read and checked but not made: no data are touched."""
+    """A validated task declaration, without data."""
 
     path: Path
     task: Mapping[str, Any]
@@ -65,12 +65,12 @@ class Declaration:
 
     @property
     def name(self) -> str:
-        """What tables call the task."""
+        """Name of the task."""
         return str(self.task["name"])
 
     @property
     def data(self) -> str | None:
-        """The task's own data: a path beside the file where there is one, else a hub dataset."""
+        """Data of the task: a path next to the file if it exists, else a hub dataset."""
         local = self.task.get("data")
         if local is None:
             hub = self.task.get("hub")
@@ -97,9 +97,9 @@ class Declaration:
         Parameters
         ----------
         allow_code : bool, default False
-            Let the names of graders be ``package.module:object``.
+            Whether graders may be named as ``package.module:object``.
         **options
-            ``data`` or ``rows`` instead of the task's own, and what else `Task` takes.
+            ``data`` or ``rows`` instead of the task's own, and further options of `Task`.
 
         Returns
         -------
@@ -198,14 +198,14 @@ def _field(given: str | Mapping[str, Any]) -> FieldSpec:
 
 
 def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any) -> Task:
-    """Return the task that a TOML or YAML file declares.
+    """Return the task declared in a TOML or YAML file.
 
     Parameters
     ----------
     path : path
-        A file with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
+        File with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
     allow_code : bool, default False
-        Import the Python objects that the file names as ``package.module:object``.
+        Whether to import Python objects named by the file as ``package.module:object``.
     **options
         ``data`` (a path) or ``rows`` instead of the task's own, ``num_fewshot``, ``seed``,
         ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``,
@@ -246,7 +246,7 @@ def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any
 
 
 def read_declaration(path: str | Path) -> Declaration:
-    """Return a declared task, checked; as `read_task_file`, without making it."""
+    """Return a validated declaration; see `read_task_file`."""
     file = Path(path)
     payload = read_tables(file)
     _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
@@ -267,7 +267,7 @@ def read_declaration(path: str | Path) -> Declaration:
 
 
 def read_tables(file: Path) -> Mapping[str, Any]:
-    """Return what a TOML or YAML file holds, or raise a line that names the file."""
+    """Return the content of a TOML or YAML file; errors name the file."""
     if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     payload = read_document(file)
@@ -301,7 +301,7 @@ def _table(table: Any, name: str, file: Path) -> Mapping[str, Any]:
 
 
 def _check(value: Any, rule: str, place: str) -> None:
-    """Raise unless a value is what its key asks for."""
+    """Raise unless a value has the type its key requires."""
     if rule in (_FIELD, _CHOICES) and isinstance(value, dict):
         _refuse_unknown(value, _FIELD_KEYS, place)
         for key, inner in value.items():

@@ -1,4 +1,4 @@
-"""The units of a run in the order they are drawn, and what is known of a mean from the first few."""
+"""Random order of units, and sequential bounds of means."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ Known: TypeAlias = Mapping[str, tuple[float, float]]
 
 
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
-    """Return samples in an order drawn for each group by itself, its samples together.
+    """Return samples in random order by group, with the samples of a group together.
 
     Parameters
     ----------
     samples : iterable of Sample
         Samples of any subjects.
     seed : int
-        The task's.
+        Random seed of the task.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def _draw_of(sample: Sample) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """Units as they are drawn: each alone, or with the others of its group.
+    """Units in drawn order, individually or by group.
 
     The mean over all units is the mean over draws of ``middle + Σ share × (value − middle)``, where
     the shares of a draw say how many units it stands for. So groups of any sizes, and subjects that
@@ -100,11 +100,11 @@ class Drawn:
         return len(self.starts)
 
     def n_units(self, n_draws: int) -> int:
-        """Return how many units the first draws hold."""
+        """Return the number of units in the first draws."""
         return int(self.starts[n_draws]) if n_draws < len(self) else len(self.ids)
 
     def n_whole(self, known: Known) -> int:
-        """Return how many draws from the first on are known whole."""
+        """Return the number of leading draws that are completely known."""
         missing = (n for n, unit in enumerate(self.ids) if unit not in known)
         first = next(missing, None)
         if first is None:
@@ -112,7 +112,7 @@ class Drawn:
         return int(np.searchsorted(self.starts, first, side="right")) - 1
 
     def bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
-        """Return the least and the most that a draw can be."""
+        """Return the bounds of a draw."""
         low, high = bounds
         reach = float(np.add.reduceat(self.shares, self.starts).max()) * (high - low) / 2.0
         return (low + high) / 2.0 - reach, (low + high) / 2.0 + reach
@@ -126,14 +126,14 @@ class Drawn:
 
 
 def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, float]]:
-    """Return the least and the most that each unit's value can be.
+    """Return the bounds of each unit's value.
 
     Parameters
     ----------
     records : Records
-        Whole units: all attempts of each.
+        Records with all attempts of each unit.
     spec : ColumnSpec
-        With bounds.
+        Metric with bounds.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
-    """The interval after each draw that is known whole, from the first on."""
+    """Interval after each completely known draw."""
 
     low: FloatArray
     high: FloatArray
@@ -191,7 +191,7 @@ class Looks:
         return len(self.low)
 
     def at(self, n_draws: int) -> BootstrapCI:
-        """Return the interval after so many draws."""
+        """Return the interval after a number of draws."""
         return BootstrapCI(
             float(self.means[n_draws - 1]),
             float(self.low[n_draws - 1]),
@@ -213,21 +213,21 @@ def looks(
     confidence: float,
     whole: bool,
 ) -> Looks:
-    """Return what is known of a mean after each draw.
+    """Return the bounds of a mean after each draw.
 
     Parameters
     ----------
     drawn : Drawn
-        All that may be drawn, in order.
+        All possible draws, in order.
     known : mapping of str to (float, float)
-        What units may be; draws after one that is not known whole do not count.
+        Bounds of the units' values; draws after one that is not completely known are ignored.
     bounds : tuple of float
-        Bounds of a unit.
+        Bounds of a single value.
     confidence : float
-        Chance that the mean is inside all the way.
+        Simultaneous confidence level.
     whole : bool
-        Whether the mean is that of all units that may be drawn, else the one to be expected of
-        others like them, in groups and subjects of the same sizes.
+        Whether the mean is that of all planned units, or the expectation for similar units in
+        groups and subjects of equal sizes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How a run ended that a rule watched: which samples count, and what its cells say."""
+"""End of a run with a stopping rule: counted samples and cells."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[JobResult]], Recor
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A rule's watch and what it decided."""
+    """A stopping rule with its decision."""
 
     watch: Watch = field(repr=False)
     decision: Decision
@@ -33,11 +33,11 @@ class Ended:
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """Those that count."""
+        """Counted samples."""
         return self.watch.counted(self.decision)
 
     def card(self, card: Scorecard, records: Records, metrics: Sequence[MetricSpec]) -> Scorecard:
-        """Return cells whose intervals allow for the stopping."""
+        """Return cells with intervals that account for the stopping."""
         return stopped_card(card, records, metrics, self.watch, self.decision)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Ended:
         seed: int,
         confidence: float,
     ) -> "Ended":
-        """Return how a stored run ended, for its answers to be measured again.
+        """Return how a stored run ended, to grade its answers again.
 
         ``told`` and ``rule`` are what the run says about it, ``counted`` the units it counts.
 
@@ -90,7 +90,7 @@ class Ended:
 
 
 def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
-    """Raise if a group is counted in part: its draws are not those of the stored run."""
+    """Raise if a group is counted only partially, since the draws then differ."""
     cut = {one.group for one in used if one.group} & {one.group for one in left}
     if cut:
         raise ArtifactError(
@@ -102,7 +102,7 @@ def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The rule of a run that is over: nothing is left to decide."""
+    """The rule of a finished run."""
 
     scope: str
 

@@ -1,4 +1,4 @@
-"""Items that a data set marks as wrong: leave them out, or grade them by its corrections."""
+"""Items marked as wrong by a dataset: excluded, or graded with corrections."""
 
 import dataclasses
 from collections import Counter
@@ -16,17 +16,17 @@ _NO_FLAG = "no mark"
 
 @dataclasses.dataclass(slots=True)
 class Flags:
-    """The marks of a data set on its own errors, and the items they leave out or correct.
+    """Error marks of a dataset, and the excluded or corrected items.
 
     Parameters
     ----------
     field : str
         Field with the mark.
     ok : sequence of str
-        Marks of items without an error; case, ``_`` and ``-`` do not matter.
+        Marks of items without errors; case, ``_`` and ``-`` are ignored.
     correction : str, optional
-        Field with the answer that the data set gives instead. Items that have exactly one are asked
-        by it; without this field every marked item is left out.
+        Field with the corrected answer. Items with exactly one correction are kept; without this
+        field all marked items are excluded.
 
     Examples
     --------
@@ -50,22 +50,22 @@ class Flags:
     """Items of the sample split that are asked by a correction."""
 
     def mark(self, item: Item) -> str:
-        """Return the mark of an item, as marks are compared."""
+        """Return the normalised mark of an item."""
         return _plain(item.get(self.field)) or _NO_FLAG
 
     def kept(
         self, items: Sequence[Item], choices: Callable[[Item], Choices], *, counted: bool
     ) -> list[Item]:
-        """Return the items of one split and subject that can be asked.
+        """Return the usable items of one split and subject.
 
         Parameters
         ----------
         items : sequence of Item
-            As they were read.
+            Items as read.
         choices : callable
             Returns the choices of an item; called for marked items with a correction.
         counted : bool
-            Whether they are of the sample split, which `describe` and `notes` are about.
+            Whether the items belong to the sample split, and count in `describe` and `notes`.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Flags:
         return True
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the marks, in JSON types."""
+        """Return the entry for the manifest, as JSON types."""
         return {
             "field": self.field,
             "asked": list(self.ok),
@@ -129,7 +129,7 @@ class Flags:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know about the items that are asked."""
+        """Return notes on excluded and corrected items."""
         notes = []
         if self.n_without:
             notes.append(

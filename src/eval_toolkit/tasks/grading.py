@@ -1,4 +1,4 @@
-"""Grading the answers of a task: records, cells and counts."""
+"""Grading of a task's answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """How answers become results."""
+    """Settings of grading and summaries."""
 
     graders: tuple[Grader, ...]
     columns: Mapping[str, ColumnInfo]
@@ -91,7 +91,7 @@ class Measuring:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a configuration says about it."""
+        """Return the entries for the configuration."""
         judges = {judge.name: dict(judge.describe()) for judge in self.judges}
         return {
             "graders": _versions(self.graders),
@@ -104,7 +104,7 @@ class Measuring:
         }
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
-        """Return the metrics; records may have columns that were not announced."""
+        """Return the metrics; records may have unannounced columns."""
         known = dict(self.columns)
         if records is not None:
             other = {True: TEXT, False: ColumnInfo()}
@@ -121,7 +121,7 @@ class Measuring:
         )
 
     def records_of(self, task: BaseTask[Any]) -> Callable[..., Records]:
-        """Return what makes records of some samples and their outcomes."""
+        """Return a function from samples and outcomes to records."""
         return partial(measure, task, graders=self.graders)
 
     def graded(
@@ -132,7 +132,7 @@ class Measuring:
         config: Mapping[str, Any],
         ended: Ended | None = None,
     ) -> Graded:
-        """Return records and cells; of a run that a rule ended, those of the samples that count."""
+        """Return records and cells; with a stopping rule only those of the counted samples."""
         samples = samples if ended is None else ended.samples
         records = measure(task, samples, outcomes, graders=self.graders)
         metrics = self.metrics(records)
@@ -160,7 +160,7 @@ class Measuring:
 
 
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
-    """Raise if a grader cannot grade what the task asks for."""
+    """Raise if a grader does not support the response type of the task."""
     if getattr(grader, "of_pairs", False):
         raise InvalidInputError(
             f"the judge {grader.name!r} compares the answers of two runs; use judge_pairs"
@@ -180,7 +180,7 @@ def _plural(kind: ResponseType | str) -> str:
 
 
 def _versions(graders: Sequence[Grader]) -> dict[str, str]:
-    """Return the version of each grader by its name; by its columns too where several share it."""
+    """Return the version of each grader by name, and by columns if the name is shared."""
     names = [grader.name for grader in graders]
     return {
         name if names.count(name) == 1 else f"{name}({', '.join(columns_of(grader))})": str(
@@ -191,7 +191,7 @@ def _versions(graders: Sequence[Grader]) -> dict[str, str]:
 
 
 def n_failed(records: Records) -> int:
-    """Return how many lines lack a grade in any column because something failed."""
+    """Return the number of rows with a missing grade because of a failure."""
     failed = None
     for status in records.status.values():
         bad = status == "error"

@@ -1,4 +1,4 @@
-"""The prompts of a task: hooks that say what is asked, and the conversation made of them."""
+"""Prompt hooks of tasks, and the construction of conversations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["TaskPrompts", "place_of"]
 
 
 def place_of(item: Mapping[str, Any]) -> str:
-    """Return what error messages call an item."""
+    """Return the name of an item for messages."""
     return item.place if isinstance(item, Item) else "item"
 
 
 class TaskPrompts(TaskData[SubjectT]):
-    """The part of `BaseTask` that turns an item into a conversation."""
+    """Prompt methods of `BaseTask`."""
 
     TASK_STYLER: TaskStyler | None = None
 
@@ -40,7 +40,7 @@ class TaskPrompts(TaskData[SubjectT]):
         self._shots: dict[int, tuple[Item, tuple[Message, ...]]] = {}
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
-        """Return the question that the styler dresses; required with a ``TASK_STYLER``."""
+        """Return the raw question for the styler; required with a ``TASK_STYLER``."""
         raise NotImplementedError(f"{type(self).__name__}._get_raw_question")
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
@@ -48,7 +48,7 @@ class TaskPrompts(TaskData[SubjectT]):
         raise NotImplementedError(f"{type(self).__name__}._get_choices")
 
     def _get_correct_index(self, item: dict[str, Any]) -> int:
-        """Return which choice is right; required with a ``TASK_STYLER``."""
+        """Return the index of the right choice; required with a ``TASK_STYLER``."""
         raise NotImplementedError(f"{type(self).__name__}._get_correct_index")
 
     def _styled(self, item: dict[str, Any]) -> tuple[TaskStyler, list[str], int]:
@@ -73,7 +73,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return list(permutation(derive_seed(self.seed, "choices", unit_id), n))
 
     def _get_instruction_text(self, item: dict[str, Any]) -> str:
-        """Return the question as it is asked."""
+        """Return the text of the question."""
         styler, choices, _ = self._styled(item)
         return styler.get_instruction_text(self._get_raw_question(item), choices)
 
@@ -83,18 +83,18 @@ class TaskPrompts(TaskData[SubjectT]):
         return styler.get_ground_truth(choices, right)
 
     def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
-        """Return what a log-likelihood task scores."""
+        """Return the scored texts of a log-likelihood task."""
         if self.TASK_STYLER is None:
             return None
         styler, choices, right = self._styled(item)
         return styler.get_possible_completions(choices, right)
 
     def _get_cue_text(self, item: dict[str, Any]) -> str:
-        """Return what the answer begins with; "" for nothing."""
+        """Return the start of the answer; "" for none."""
         return "" if self.TASK_STYLER is None else self.TASK_STYLER.get_cue_text()
 
     def _get_fewshot_target_text(self, item: dict[str, Any]) -> str:
-        """Return the answer of an example: cue, a space where none is, and the reference."""
+        """Return the answer of an example: cue, space if needed, and reference."""
         if self.TASK_STYLER is not None:
             styler, choices, right = self._styled(item)
             return styler.get_fewshot_target_text(choices, right)
@@ -110,7 +110,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return cue + joined_choice(cue, truth)
 
     def _get_initial_prompt_text(self, item: dict[str, Any]) -> str:
-        """Return what stands before the first message, followed by a blank line; "" for nothing."""
+        """Return the text before the first message, followed by a blank line; "" for none."""
         return ""
 
     def _get_system_prompt_text(self, item: dict[str, Any]) -> str | None:
@@ -118,27 +118,27 @@ class TaskPrompts(TaskData[SubjectT]):
         return None
 
     def _get_context(self, item: dict[str, Any]) -> Any:
-        """Return what else the graders need."""
+        """Return further context for the graders."""
         return None
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
-        """Return the question as messages; override for items of several turns."""
+        """Return the question as messages; override for items with several turns."""
         text = self._get_instruction_text(item)
         if not isinstance(text, str) or not text:
             raise InvalidInputError(f"{place_of(item)}: the text of the question is {text!r}")
         return [Message(Role.USER, text)]
 
     def post_process_generated_completion(self, text: str, sample: Sample | None = None) -> str:
-        """Return the part of a generated text that is graded; all of it by default."""
+        """Return the graded part of a generated text; by default all of it."""
         return text
 
     def construct_prompt(self, item: dict[str, Any]) -> list[Message]:
-        """Return the whole conversation that asks about one item.
+        """Return the whole conversation for one item.
 
         Parameters
         ----------
         item : dict
-            A row of the data, or one like it.
+            Row of the data, or a similar one.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return [message for example in examples for message in self._shot(example)]
 
     def _shot(self, example: dict[str, Any]) -> tuple[Message, ...]:
-        """Return an example's messages, rendered once for each item of the data."""
+        """Return an example's messages (cached)."""
         if isinstance(example, Item) and id(example) in self._shots:
             return self._shots[id(example)][1]
         target = self._get_fewshot_target_text(example)
@@ -196,7 +196,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return shot
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return ``num_fewshot`` other items, drawn for this item alone; never a duplicate of it."""
+        """Return ``num_fewshot`` other items, drawn per item; duplicates of it are excluded."""
         if not self.num_fewshot:
             return []
         unit_id, digest = identity_of(item, self.ID_FIELD)
@@ -222,7 +222,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return super()._draws_examples() and not own
 
     def _pool(self, item: Mapping[str, Any]) -> list[Item]:
-        """Return the items that examples are drawn from, in an order that no file decides."""
+        """Return the pool of examples, in an order independent of files."""
         name = item.subject if isinstance(item, Item) else subject_name(item.get("subject", ""))
         if name not in self._pools:
             if not self.FEWSHOT_SPLIT:

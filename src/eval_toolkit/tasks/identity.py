@@ -1,4 +1,4 @@
-"""Which item is which: keys, content hashes and orders that no neighbour can change."""
+"""Identities of items: keys, content hashes and stable random orders."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _LONGEST_GROUP = 64
 
 
 def question_of(item: Mapping[str, Any]) -> str | None:
-    r"""Return what an item asks, as the data has it; None where no field is known to hold it.
+    r"""Return the question of an item in the data; None if no known field contains it.
 
     Examples
     --------
@@ -68,26 +68,25 @@ def make_items(
     group_field: str | None,
     notes: list[str],
 ) -> list[Item]:
-    """Return the rows of one split and subject as items that know what they are.
+    """Return the rows of one split and subject as items with identities.
 
     Parameters
     ----------
     rows : sequence of mapping
-        As they were read.
+        Rows as read.
     subject : str
-        Name of their subject.
+        Name of the subject.
     prefix : str
-        Before every key: "subject/" in a task with subjects.
+        Prefix of every key: "subject/" in a task with subjects.
     place : str
-        What error messages call the split.
+        Name of the split for messages.
     id_field : str, optional
-        Field with the key: a promise. Where none is named `ID_FIELD` is used if every row has it
-        and no two rows share it.
+        Field with unique keys. By default `ID_FIELD` if every row has a unique value.
     group_field : str, optional
-        Field whose equal values say that items are not independent, of whatever subjects: a
-        translation is in the group of its original.
+        Field with groups of items that are not independent, across subjects: a translation has the
+        group of its original.
     notes : list of str
-        Told why `ID_FIELD` is not used, where rows have it.
+        List for a note if `ID_FIELD` exists but is not used.
     """
     field, keys = id_field or ID_FIELD, None
     try:
@@ -154,7 +153,7 @@ def _group(item: Item, field: str) -> str:
 
 
 def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str]:
-    """Return unit and content hash of an item, also of one that is not part of the data."""
+    """Return the unit id and content hash of an item, which may not be part of the data."""
     if isinstance(item, Item):
         return item.unit_id, item.content_hash
     field = id_field or ID_FIELD
@@ -163,13 +162,13 @@ def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str
 
 
 def in_order(items: Sequence[Item], seed: int) -> list[Item]:
-    """Return items in an order drawn for each by itself: more items never reorder the others."""
+    """Return items in a random order in which additional items never reorder others."""
     keyed = [(derive_seed(seed, "order", item.unit_id), item.unit_id) for item in items]
     return [items[at] for at in sorted(range(len(items)), key=keyed.__getitem__)]
 
 
 def permutation(seed: int, n: int) -> Iterator[int]:
-    """Yield 0 … n-1 in random order, at the cost of those that are taken."""
+    """Yield 0 … n-1 in random order, at a cost proportional to the consumed part."""
     # Of the generator only `random` is promised to stay the same in later versions of Python.
     draw = random.Random(seed).random  # noqa: S311
     moved: dict[int, int] = {}

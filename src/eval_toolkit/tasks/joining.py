@@ -1,4 +1,4 @@
-"""One answer per attempt, from however many requests it took."""
+"""Combination of several requests to one answer per attempt."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,9 +18,9 @@ def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
     Parameters
     ----------
     outcomes : iterable of JobResult
-        In any order. Those with a step ``part:<number>`` are put together: their numbers one after
-        the other, or the error of the first that failed. Those with any other step answer an
-        attempt in no way.
+        Outcomes in any order. Those with a step ``part:<number>`` are combined: their numbers
+        concatenated, or the error of the first failed part. Outcomes with any other step are
+        ignored.
 
     Returns
     -------

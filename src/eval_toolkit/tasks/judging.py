@@ -1,4 +1,4 @@
-"""Whether the verdicts that a stored run holds are those that its judges would give now."""
+"""Check that the stored verdicts of a run match its judges."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,18 +21,18 @@ def refuse_unjudged(
     outcomes: Iterable[JobResult],
     judges: Iterable[AskingGrader],
 ) -> None:
-    """Raise if a run lacks a verdict that its judges would be asked for now.
+    """Raise if a run lacks a verdict of its judges.
 
     Parameters
     ----------
     run : Run
-        Whose answers are measured again.
+        Run whose answers are graded again.
     task, samples
-        What was asked.
+        Task and samples of the run.
     outcomes : iterable of JobResult
-        The stored answers and verdicts.
+        Stored answers and verdicts.
     judges : iterable of AskingGrader
-        Whose verdicts are wanted.
+        Judges whose verdicts are required.
 
     Raises
     ------

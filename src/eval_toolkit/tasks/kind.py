@@ -1,4 +1,4 @@
-"""The kind of evaluation that a task is: samples are asked about, answers are graded."""
+"""Kind of evaluation for tasks."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _SMALLEST_PART = 8
 
 
 def at_once(model: Any, concurrency: int | None) -> int:
-    """Return how many requests a model gets at once."""
+    """Return the number of concurrent requests of a model."""
     return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The raw attempts of a task: answers, verdicts on them, and how the run ended."""
+    """Raw attempts of a task: answers, verdicts, and how the run ended."""
 
     outcomes: Sequence[JobResult]
     ended: Ended | None = None
@@ -67,7 +67,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class TaskKind(Kind[Answers]):
-    """A task put to a model."""
+    """A task evaluated with a model."""
 
     task: BaseTask[Any]
     measuring: Measuring
@@ -99,19 +99,19 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return how many examples a prompt had."""
+        """Return the number of few-shot examples."""
         task = config.get("task")
         shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
         return [f"{shots} examples in the prompt"] if shots else []
 
     @property
     def summary(self) -> SummarySpec:  # type: ignore[override]
-        """How records become cells."""
+        """Settings of the summary."""
         return self.measuring.summary
 
     @property
     def reasoning_tags(self) -> Tags:
-        """What the task says reasoning stands between."""
+        """Reasoning tags of the task."""
         return self.task.reasoning_tags
 
     def config(self) -> Mapping[str, Any]:
@@ -161,11 +161,11 @@ class TaskKind(Kind[Answers]):
         ]
 
     def advice(self) -> str:
-        """Return what to ask for."""
+        """Return advice on the settings that keep all answers."""
         return "ask for as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
-        """Ask the model, then judges: everything, or until the stopping rule holds."""
+        """Query the model and then judges, for all samples or until the stopping rule is met."""
         if self.model is None:
             raise ArtifactError("a task without a model has stored answers alone")
         if self.watch is None:
@@ -184,7 +184,7 @@ class TaskKind(Kind[Answers]):
         return Answers(outcomes, ended)
 
     def _part(self, context: Context, jobs: Sequence[Job]) -> list[JobResult]:
-        """Ask some jobs, and judges about the answers."""
+        """Run some jobs, and query judges about the answers."""
         assert self.model is not None  # noqa: S101 - `produce` has looked
         answers = [one for one in context.ask(self.model, jobs) if one is not None]
         judges = self.measuring.judges
@@ -211,7 +211,7 @@ class TaskKind(Kind[Answers]):
         )
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what decides the verdicts of each judge."""
+        """Return the settings of each judge."""
         return {judge.name: dict(judge.describe()) for judge in self.measuring.judges}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -230,7 +230,7 @@ class TaskKind(Kind[Answers]):
         }
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise if data or prompts have changed since the run there was asked."""
+        """Raise if data or prompts have changed since the stored run."""
         asked, task = (begun.get("config") or {}).get("task"), config["task"]
         if not isinstance(asked, Mapping):
             raise ArtifactError(f"{folder}: the run there names no task; choose another folder")
@@ -247,7 +247,7 @@ def _described(model: Model) -> dict[str, Any]:
 
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:
-    """Raise unless a task asks about the very units that a run asked about."""
+    """Raise unless a task has the same units as a run."""
     (subject,) = run.subjects
     records = run.records(*subject)
     there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
@@ -265,7 +265,7 @@ def same_units(run: Run, samples: Iterable[Sample]) -> None:
 
 
 def same_settings(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task, by its description, is set up as the one that a run asked."""
+    """Raise unless a task has the same settings as that of a run."""
     there = run.manifest["config"]["task"]
     for name in _SETTINGS:
         if there.get(name) != task.get(name):
@@ -276,7 +276,7 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task, by its description, has the prompts, references and data of a run's."""
+    """Raise unless a task has the same prompts, references and data as that of a run."""
     changed = _changed(run.manifest["config"]["task"], task)
     if changed is not None:
         raise ArtifactError(
@@ -285,7 +285,7 @@ def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return in words whether data or prompts differ between two tasks, by their descriptions."""
+    """Return a description of the differences between two tasks' data and prompts."""
     was, now = old.get("dataset") or {}, new.get("dataset") or {}
     if was.get("sha256") != now.get("sha256"):
         counts = [(data.get("n_rows") or {}).get(new["sample_split"]) for data in (was, now)]

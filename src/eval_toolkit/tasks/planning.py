@@ -80,7 +80,7 @@ def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
     Parameters
     ----------
     task : BaseTask
-        What is asked.
+        Task to run.
     model : Model, optional
         Who is asked; one that says ``speaks_chat = False`` gets texts.
 
@@ -176,7 +176,7 @@ def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     Parameters
     ----------
     task : BaseTask
-        What is asked.
+        Task to run.
     attempts : int, optional
         As asked for.
 

@@ -87,7 +87,7 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
     run : Run
         Run of a task.
     unit_ids : iterable of str
-        As in the records.
+        Unit ids, as in the records.
 
     Returns
     -------

@@ -120,7 +120,7 @@ def run_rotations(
     task : BaseTask
         As `rotated` takes it.
     model : Model, optional
-        Who is asked.
+        Model to query.
     out : path, optional
         A folder for the runs: ``rotation-0``, ``rotation-1`` …
     graders : sequence, optional

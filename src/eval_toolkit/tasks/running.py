@@ -90,7 +90,7 @@ def run_task(
     Parameters
     ----------
     task : BaseTask
-        What is asked.
+        Task to run.
     model : Model, optional
         Who is asked; not needed with ``replay``.
     out : path, optional

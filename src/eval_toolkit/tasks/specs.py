@@ -241,7 +241,7 @@ class ChoicesSpec:
         Parameters
         ----------
         row : mapping
-            An item.
+            Row of the data.
 
         Returns
         -------

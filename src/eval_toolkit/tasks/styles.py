@@ -57,7 +57,7 @@ def format_mc_prompt(
     Parameters
     ----------
     question : str
-        As it is to stand.
+        Text of the question.
     choices : sequence of str
         Texts of the options.
     space_prefixed_labels : bool
@@ -106,7 +106,7 @@ class TaskStyler(Protocol):
         ...
 
     def get_cue_text(self) -> str:
-        """Return what the answer begins with."""
+        """Return the start of the answer (cue)."""
         ...
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
@@ -158,7 +158,7 @@ class _Style:
         return f"{self.question_prefix}{raw_question}"
 
     def get_cue_text(self) -> str:
-        """Return what the answer begins with."""
+        """Return the start of the answer (cue)."""
         return self.cue_text
 
     def get_extra_metadata(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Template:
         Parameters
         ----------
         row : mapping
-            An item.
+            Row of the data.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class FieldSpec:
         Parameters
         ----------
         row : mapping
-            An item.
+            Row of the data.
 
         Returns
         -------

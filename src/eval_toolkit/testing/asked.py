@@ -1,4 +1,4 @@
-"""The contracts of what language models are asked and graded by: graders and tasks."""
+"""Contracts of graders and tasks."""
 
 import math
 from collections.abc import Mapping, Sequence

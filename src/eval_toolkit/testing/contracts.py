@@ -1,4 +1,4 @@
-"""Every contract by the name of its kind, and its rules one by one."""
+"""All contracts by kind, and their rules."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -54,7 +54,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     kind : str
         A key of `CONTRACTS`: "scorer", "grader", "loader" …; or one of `PLUGIN_KINDS`: "checks".
     **given
-        What the object is tried on, as the function ``check_<kind>`` takes it.
+        Inputs for the object, as in the function ``check_<kind>``.
 
     Returns
     -------

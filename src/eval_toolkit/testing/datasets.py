@@ -1,4 +1,4 @@
-"""The contracts of what handles data: loaders, leakage checks, splitters, pools, readers."""
+"""Contracts of loaders, leakage checks, splitters, pools and readers."""
 
 import copy
 from collections import Counter

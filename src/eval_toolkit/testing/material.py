@@ -1,4 +1,4 @@
-"""What objects are tried on where their author gives nothing better."""
+"""Default inputs of contract tests."""
 
 from collections.abc import Mapping
 from typing import Any

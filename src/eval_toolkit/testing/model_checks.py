@@ -1,4 +1,4 @@
-"""Run the contract of what handles answers and conversations: one function per kind."""
+"""Contract tests of models, graders, tasks, scorers and attacks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,18 +34,17 @@ def check_model(
     Parameters
     ----------
     model : Model
-        An object with the members of `protocols.Model`, made.
+        Object with the members of `protocols.Model`.
     prompts : sequence of str, optional
-        What it is asked to continue; two short ones by default. Each rule asks a few
-        times.
+        Prompts to continue; by default two short ones. Each rule sends a few requests.
     continuations : sequence of str, optional
-        What it scores after a prompt.
+        Continuations to score after a prompt.
     max_tokens : int, default 8
         Length of its answers.
     odd_texts : sequence of str, optional
         Strange prompts; five by default.
     tolerance : float, default 1e-4
-        By how much a log-likelihood may change with the requests beside it, in nats.
+        Largest change of a log-likelihood due to concurrent requests, in nats.
 
     Returns
     -------
@@ -86,10 +85,10 @@ def check_grader(
     Parameters
     ----------
     grader : Grader
-        An object with the members of `protocols.Grader`, made.
+        Object with the members of `protocols.Grader`.
     responses : sequence of Completion or Loglikelihood, optional
-        What it grades; by default some of each of its ``response_types``. Give your own
-        where samples must hold something, such as a context.
+        Responses to grade; by default some of each of its ``response_types``. Required if samples
+        need further content, such as a context.
 
     Returns
     -------
@@ -119,9 +118,9 @@ def check_task(
     Parameters
     ----------
     task : BaseTask
-        A task, made.
+        Task instance.
     limit : int, default 5
-        Items per subject to look at.
+        Maximum number of items per subject.
 
     Returns
     -------
@@ -193,9 +192,9 @@ def check_text_scorer(
     Parameters
     ----------
     scorer : TextScorer
-        An object with the members of `protocols.TextScorer`, made.
+        Object with the members of `protocols.TextScorer`.
     texts : sequence of str, optional
-        What it scores; six texts by default.
+        Texts to score; by default six.
     tolerance : float, default 1e-6
         As in `check_scorer`.
 
@@ -229,9 +228,9 @@ def check_attack(
     Parameters
     ----------
     attack : Attack
-        An object with the members of `protocols.Attack`, made.
+        Object with the members of `protocols.Attack`.
     goal : str, optional
-        What it is after.
+        Goal of the attack.
     seeds : sequence of int, default (0, 7)
         Each must give the same probe again.
 
@@ -263,9 +262,9 @@ def check_text_transform(
     Parameters
     ----------
     transform : TextTransform
-        An object with the members of `protocols.TextTransform`, made.
+        Object with the members of `protocols.TextTransform`.
     texts : sequence of str, optional
-        What it changes; six texts by default.
+        Texts to transform; by default six.
 
     Returns
     -------

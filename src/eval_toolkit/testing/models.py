@@ -1,4 +1,4 @@
-"""The contract of a language model."""
+"""Contract of language models."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""The contracts of what turns rows into numbers: scorers, selectors, metrics, slices."""
+"""Contracts of scorers, selectors, metrics and slices."""
 
 import copy
 import pickle

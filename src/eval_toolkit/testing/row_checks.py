@@ -1,4 +1,4 @@
-"""Run the contract of what handles rows: one function per kind."""
+"""Contract tests of row scorers, metrics, selectors, loaders, checks and splitters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,15 +41,15 @@ def check_scorer(
     Parameters
     ----------
     scorer : Scorer
-        An object with the members of `protocols.Scorer`, made.
+        Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
         Inputs of its kind, passed on as they are; six texts by default. Give at least two that
         differ. Of a slice its features, as `evaluate` passes them.
     labels : sequence of int, optional
-        Labels of the examples: where the scorer has a ``fit``, it is fitted before each rule.
-        Without them it is taken as fitted, and ``fit`` is tried with every third positive.
+        Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
+        scorer is treated as fitted, and ``fit`` is tested with every third label positive.
     tolerance : float, default 1e-6
-        By how much a number may change with the order and the number of inputs.
+        Largest change of a score with the order and number of inputs.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def check_metric_spec(
     Parameters
     ----------
     spec : MetricSpec
-        An object with the members of `protocols.MetricSpec`, made.
+        Object with the members of `protocols.MetricSpec`.
     y_true : array-like of 0 and 1, optional
         Labels; 40 rows of both classes by default.
     y_score : array-like, optional
@@ -120,7 +120,7 @@ def check_selector(
     Parameters
     ----------
     selector : ThresholdSelector
-        An object with the members of `protocols.ThresholdSelector`, made.
+        Object with the members of `protocols.ThresholdSelector`.
     y_true : array-like of 0 and 1, optional
         Labels; 40 rows of both classes by default.
     y_score : array-like, optional
@@ -154,7 +154,7 @@ def check_similarity(
     Parameters
     ----------
     strategy : SimilarityStrategy
-        An object with the members of `protocols.SimilarityStrategy`, made.
+        Object with the members of `protocols.SimilarityStrategy`.
     texts : sequence of str, optional
         Different texts to compare; six by default.
 
@@ -185,7 +185,7 @@ def check_slice(
     Parameters
     ----------
     slice_ : EvalSliceLike
-        An object with the members of `protocols.EvalSliceLike`, made.
+        Object with the members of `protocols.EvalSliceLike`.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def check_loader(
     Parameters
     ----------
     loader : DatasetLoader
-        An object with the members of `protocols.DatasetLoader`, made.
+        Object with the members of `protocols.DatasetLoader`.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def check_leakage_check(
     Parameters
     ----------
     check : LeakageCheck
-        An object with the members of `protocols.LeakageCheck`, made.
+        Object with the members of `protocols.LeakageCheck`.
     splits : mapping of str to EvalSlice, optional
         By default ``train`` and ``test`` with copies, near copies and conflicts, with the
         columns text, label, author, time, id and answer.
@@ -279,7 +279,7 @@ def check_splitter(
     Parameters
     ----------
     splitter : Splitter
-        An object with the members of `protocols.Splitter`, made.
+        Object with the members of `protocols.Splitter`.
     slice_ : EvalSlice, optional
         The rows to cut; by default 48 with strata, groups, ids and times.
     groups : array-like, optional
@@ -313,7 +313,7 @@ def check_pool_builder(
     Parameters
     ----------
     builder : PoolBuilder
-        An object with the members of `protocols.PoolBuilder`, made.
+        Object with the members of `protocols.PoolBuilder`.
     slice_ : EvalSlice, optional
         The training rows; as in `check_splitter`.
 
@@ -350,11 +350,11 @@ def check_prediction_reader(
     Parameters
     ----------
     reader : PredictionReader
-        An object with the members of `protocols.PredictionReader`, made.
+        Object with the members of `protocols.PredictionReader`.
     uri : str
         A file that it can read.
     expected : mapping of str to sequence
-        What is in it, by the names of its columns.
+        Expected content by column.
     columns : mapping of str to str, optional
         Column by meaning; ``label``, ``score`` and ``id`` by default.
 

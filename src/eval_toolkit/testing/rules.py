@@ -1,4 +1,4 @@
-"""What a contract is: named rules about one kind of object, and the error that names a broken one."""
+"""Contracts as named rules, and the error for violations."""
 
 import copy
 import json
@@ -67,7 +67,7 @@ def expect(holds: object, given: object, got: object) -> None:
 
 @dataclass(frozen=True)
 class Suite:
-    """The contract of one kind of objects.
+    """Contract of one kind of object.
 
     Examples
     --------

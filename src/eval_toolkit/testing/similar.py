@@ -1,4 +1,4 @@
-"""The contract of what finds similar texts."""
+"""Contract of similarity strategies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of what plugins are given: texts, labels, records, slices, messages."""
+"""Hypothesis strategies for texts, labels, records, slices and messages."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def labelled_scores(
     min_size, max_size : int
         Rows.
     both_classes : bool, default True
-        Whether there are always rows of both, and so two at least.
+        Whether both classes always occur, and hence at least two rows.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def records(
     Parameters
     ----------
     columns : tuple of str, default ("correct",)
-        What was measured, each 0 or 1 or missing.
+        Names of binary columns, possibly with missing values.
     min_size, max_size : int
         Records.
 

@@ -1,4 +1,4 @@
-"""The contracts of what takes part in rollouts and changes texts: scorers of texts, attacks."""
+"""Contracts of text scorers, attacks and text transforms."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Near-duplicate texts: five similarity strategies, complete clusters, verified pairs."""
+"""Near-duplicate detection with five similarity strategies and verified pairs."""
 
 from typing import TYPE_CHECKING
 

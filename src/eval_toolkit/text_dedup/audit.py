@@ -1,4 +1,4 @@
-"""Which near-duplicates cross a source or contradict a label."""
+"""Audit of near-duplicates by source and label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["SimilarityAuditReport", "SimilarityFinding", "audit_source_label_sim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityFinding(Displayed):
-    """Two similar rows, and how their sources and labels relate."""
+    """Two similar rows, with the relation of their sources and labels."""
 
     left_index: int
     right_index: int
@@ -31,7 +31,7 @@ class SimilarityFinding(Displayed):
     right_label: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types; sources and labels as they were given."""
+        """Return JSON types; sources and labels are unchanged."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -78,7 +78,7 @@ def audit_source_label_similarity(
     include_same_label: bool = True,
     include_cross_label: bool = True,
 ) -> SimilarityAuditReport:
-    """List the near-duplicates by whether they share their source and their label.
+    """List near-duplicates by whether they share their source and their label.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ def audit_source_label_similarity(
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        `TfidfCosineStrategy` by default.
+        Similarity strategy; by default `TfidfCosineStrategy`.
     include_within_source, include_cross_source : bool, default True
-        Which pairs to list, where sources are given.
+        Which pairs to list, if sources are given.
     include_same_label, include_cross_label : bool, default True
-        Which pairs to list, where labels are given.
+        Which pairs to list, if labels are given.
 
     Returns
     -------

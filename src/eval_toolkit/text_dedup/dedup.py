@@ -1,4 +1,4 @@
-"""Remove near-duplicates: within a list, and between an evaluation list and a training list."""
+"""Removal of near-duplicates, within a list or between evaluation and training."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +38,7 @@ DEFAULT_DEDUP_THRESHOLD = 0.9
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DedupReport(Displayed):
-    """Which rows stay, and why the others go."""
+    """Kept rows, and dropped rows with their near-duplicates."""
 
     kept_indices: list[int]
     dropped_pairs: list[tuple[int, int, float]]
@@ -48,12 +48,12 @@ class DedupReport(Displayed):
 
     @property
     def n_kept(self) -> int:
-        """Number of rows that stay."""
+        """Number of kept rows."""
         return len(self.kept_indices)
 
     @property
     def n_dropped(self) -> int:
-        """Number of rows that go."""
+        """Number of dropped rows."""
         return len(self.dropped_pairs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class DedupReport(Displayed):
 
 
 def checked_strategy(strategy: SimilarityStrategy | None) -> SimilarityStrategy:
-    """Return the strategy, TF-IDF by default."""
+    """Return the strategy; by default TF-IDF."""
     if strategy is None:
         return TfidfCosineStrategy()
     if not isinstance(strategy, SimilarityStrategy):
@@ -86,7 +86,7 @@ def near_dedup(
     *,
     strategy: SimilarityStrategy | None = None,
 ) -> DedupReport:
-    """Keep the first of each set of near-duplicates.
+    """Keep the first row of each set of near-duplicates.
 
     Rows are visited in order: a row that is as similar as the threshold to an earlier row that was
     kept goes, any other row stays. Nothing is cut off at ``k_neighbors``: of 50 equal rows, one
@@ -97,13 +97,14 @@ def near_dedup(
     texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
-        of n-grams, whose similarities are not rounded.
+        Minimum similarity of near-duplicates, in (0, 1); 1 is also allowed for strategies with
+        exact similarities (equal texts or n-grams).
     k_neighbors : int, default 20
-        How many neighbours a strategy without ``pairs_above`` is asked for at first; the number
-        is doubled until no neighbour can be missing. The built-in strategies do not need it.
+        Initial number of neighbours requested from a strategy without ``pairs_above``, doubled
+        until no neighbour can be missing. Built-in strategies do not use it.
     strategy : SimilarityStrategy, optional
-        `TfidfCosineStrategy` by default; `MinHashLSHStrategy` for very many rows.
+        Similarity strategy; by default `TfidfCosineStrategy`. Use `MinHashLSHStrategy` for very
+        many rows.
 
     Returns
     -------
@@ -202,12 +203,12 @@ def cross_dedup(
     train_texts, eval_texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
-        of n-grams, whose similarities are not rounded.
+        Minimum similarity of near-duplicates, in (0, 1); 1 is also allowed for strategies with
+        exact similarities (equal texts or n-grams).
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        `TfidfCosineStrategy` by default.
+        Similarity strategy; by default `TfidfCosineStrategy`.
 
     Returns
     -------
@@ -242,19 +243,19 @@ def cross_dedup_pairs(
     *,
     strategy: SimilarityStrategy | None = None,
 ) -> list[tuple[int, int, float]]:
-    """Return the evaluation rows that resemble training rows, each with every one of them.
+    """Return the pairs of similar evaluation and training rows.
 
     Parameters
     ----------
     train_texts, eval_texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
-        of n-grams, whose similarities are not rounded.
+        Minimum similarity of near-duplicates, in (0, 1); 1 is also allowed for strategies with
+        exact similarities (equal texts or n-grams).
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        `TfidfCosineStrategy` by default.
+        Similarity strategy; by default `TfidfCosineStrategy`.
 
     Returns
     -------
@@ -299,7 +300,7 @@ def duplicate_clusters(
     *,
     strategy: SimilarityStrategy | None = None,
 ) -> list[list[int]]:
-    """Return the rows connected by similar pairs, as clusters of two and more.
+    """Return clusters of at least two rows connected by similar pairs.
 
     Unlike `near_dedup`, which compares with the rows it keeps, a chain of similar pairs makes one
     cluster here: what must not be torn apart by a split.
@@ -309,12 +310,12 @@ def duplicate_clusters(
     texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
-        of n-grams, whose similarities are not rounded.
+        Minimum similarity of near-duplicates, in (0, 1); 1 is also allowed for strategies with
+        exact similarities (equal texts or n-grams).
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
-        `TfidfCosineStrategy` by default.
+        Similarity strategy; by default `TfidfCosineStrategy`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""N-grams of many texts at once, numbered exactly: no hashing, so no collisions."""
+"""N-grams of many texts, numbered exactly without hash collisions."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def character_units(texts: Sequence[str]) -> Units:
 
 
 def word_units(texts: Sequence[str]) -> Units:
-    """Return numbers of the texts' words; a text without any has its characters instead."""
+    """Return the word numbers of the texts; texts without words use their characters."""
     numbers: dict[str, int] = {}
     words = [_WORD.findall(text) or list("".join(text.split())) for text in texts]
     lengths = np.fromiter(map(len, words), np.int64, len(texts))
@@ -34,7 +34,7 @@ def word_units(texts: Sequence[str]) -> Units:
 
 
 def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Count the grams of ``low`` to ``high`` units of each text.
+    """Count the n-grams of ``low`` to ``high`` units of each text.
 
     A text of fewer than ``low`` units, but not an empty one, is a gram by itself.
 
@@ -57,7 +57,7 @@ def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, 
 
 
 def _windows(units: Units, low: int, high: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the text and the code of every window of low, …, high units."""
+    """Yield the text and the code of every window of ``low`` to ``high`` units."""
     numbers, lengths = units
     row = np.repeat(np.arange(len(lengths)), lengths)
     remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(numbers))

@@ -1,4 +1,4 @@
-"""MinHash-LSH: near-duplicates among millions of texts, every pair verified."""
+"""MinHash LSH: near-duplicates among millions of texts, with verified pairs."""
 
 import math
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _TASKS: dict[Wanted, int] = {
 
 
 def _bands_for(threshold: float) -> tuple[int, int]:
-    """Return bands and rows per band that find pairs at the threshold with few hashes.
+    """Return numbers of bands and of rows per band that find pairs at the threshold.
 
     A pair of similarity s shares none of b bands of r rows with probability (1 − sʳ)ᵇ.
     """
@@ -59,7 +59,7 @@ def _bands_for(threshold: float) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class MinHashLSHStrategy(JoinStrategy):
-    """Jaccard coefficient of character n-grams, for the pairs that MinHash finds.
+    """Jaccard similarity of character n-grams, for candidate pairs from MinHash.
 
     Locality-sensitive hashing chooses the pairs to look at; each is then compared exactly, so no
     pair is reported that is not similar (grams are compared by 32-bit hashes: two different grams
@@ -77,15 +77,16 @@ class MinHashLSHStrategy(JoinStrategy):
     Parameters
     ----------
     n : int, default 3
-        Code points per gram; a shorter text is a gram by itself.
+        Length of the n-grams in code points; a shorter text is one n-gram.
     num_perm : int, default 128
         Number of hash functions, at least 8 and divisible by ``bands``.
     bands : int, default 16
-        A pair of similarity s is found with probability 1 − (1 − sʳ)ᵇ, r = num_perm / bands.
+        Number of bands. A pair with similarity s is found with probability 1 − (1 − sʳ)ᵇ, r =
+        num_perm / bands.
     seed : int, default 42
-        Chooses the hash functions.
+        Random seed of the hash functions.
     normalize : bool, default True
-        Compare the forms of `normalize_text_for_dedup`.
+        Whether to compare texts normalised by `normalize_text_for_dedup`.
 
     Raises
     ------
@@ -185,7 +186,7 @@ class MinHashLSHStrategy(JoinStrategy):
 def _ranked(
     left: IntArray, right: IntArray, similarity: FloatArray, n: int
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield the others of each left, most similar first."""
+    """Yield the neighbours of each left row, most similar first."""
     order = np.lexsort((right, -similarity, left))
     bounds = np.searchsorted(left[order], np.arange(n + 1))
     for begin, end in pairwise(bounds.tolist()):

@@ -1,4 +1,4 @@
-"""Equal texts: normalisation, hashes, and groups of rows that share a key."""
+"""Text normalisation, hashes, and groups of equal rows."""
 
 import itertools
 import unicodedata
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def normalize_text_for_dedup(text: str) -> str:
-    r"""Return a text in Unicode form NFC, lower case, with single spaces and none at the ends.
+    r"""Return a text in Unicode NFC and lower case, with white space collapsed and stripped.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def sha256_text(text: str, *, normalize: bool = True) -> str:
     text : str
         Any text.
     normalize : bool, default True
-        Hash the form of `normalize_text_for_dedup` instead of the text as it is.
+        Whether to hash the text normalised by `normalize_text_for_dedup`.
 
     Returns
     -------
@@ -92,14 +92,14 @@ def sha256_text(text: str, *, normalize: bool = True) -> str:
 def exact_duplicate_groups(
     texts: Sequence[Any], *, key: Callable[[Any], Hashable] = normalize_text_for_dedup
 ) -> list[list[int]]:
-    """Return the rows that share a key, as groups of two and more, in one pass.
+    """Return groups of at least two rows that share a key.
 
     Parameters
     ----------
     texts : sequence
         One item per row.
     key : callable, optional
-        What must be equal; `normalize_text_for_dedup` unless told otherwise.
+        Function from an item to its key; by default `normalize_text_for_dedup`.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def exact_duplicate_groups(
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct keys of some rows, numbered by first occurrence."""
+    """Distinct keys of some rows, numbered by first occurrence."""
 
     keys: list[Any]
     codes: IntArray
@@ -138,7 +138,7 @@ class Distinct:
 
     @property
     def sizes(self) -> IntArray:
-        """How many rows have each key."""
+        """Number of rows of each key."""
         return np.bincount(self.codes, minlength=len(self.keys))
 
     def groups(self) -> list[IntArray]:
@@ -147,7 +147,7 @@ class Distinct:
         return np.split(rows, begins[1:])
 
     def members(self) -> tuple[IntArray, IntArray]:
-        """Return the rows ordered by key, and where each key's rows begin."""
+        """Return the rows ordered by key, and the offset of each key."""
         sizes = self.sizes
         return np.argsort(self.codes, kind="stable"), np.cumsum(sizes) - sizes
 
@@ -162,7 +162,7 @@ def distinct(keys: Iterable[Hashable]) -> Distinct:
 
 
 def checked_texts(texts: list[str], name: str) -> list[str]:
-    """Return the list, if it is one and holds nothing but str."""
+    """Return the list; raise unless it contains only str."""
     if not isinstance(texts, list):
         raise InvalidTypeError(
             f"`{name}` must be a list of str, got {type(texts).__name__}; pass list({name})"

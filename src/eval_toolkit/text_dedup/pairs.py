@@ -1,4 +1,4 @@
-"""Pairs of similar rows: the result type, copies put back, and foreign strategies made complete."""
+"""Pairs of similar rows, and the completion of neighbour-based strategies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -72,7 +72,7 @@ NO_PAIRS = SimilarPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0
 
 
 def joined(blocks: Iterable[SimilarPairs]) -> SimilarPairs:
-    """Put blocks of pairs one after the other."""
+    """Concatenate blocks of pairs."""
     parts = [NO_PAIRS, *blocks]
     return SimilarPairs(
         np.concatenate([part.left for part in parts]),
@@ -84,7 +84,7 @@ def joined(blocks: Iterable[SimilarPairs]) -> SimilarPairs:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Similar distinct texts of one list; rows with the same text are duplicates as well."""
+    """Similar distinct texts of one list; rows with equal texts are also duplicates."""
 
     texts: Distinct
     blocks: Iterable[SimilarPairs]
@@ -108,7 +108,7 @@ class Across:
     blocks: Iterable[SimilarPairs]
 
     def all_blocks(self) -> Iterator[SimilarPairs]:
-        """Yield the blocks after the pairs of equal texts, which need no comparison."""
+        """Yield the blocks after the pairs of equal texts."""
         places = {text: place for place, text in enumerate(self.reference.keys)}
         equal = [(q, places[text]) for q, text in enumerate(self.query.keys) if text in places]
         left, right = np.array(equal, np.int64).reshape(-1, 2).T
@@ -153,7 +153,7 @@ def _expand(pairs: SimilarPairs, lefts: Distinct, rights: Distinct) -> SimilarPa
 
 
 def _copies(texts: Distinct) -> SimilarPairs:
-    """Return the pairs of rows that have the same text."""
+    """Return the pairs of rows with equal texts."""
     rows, begins = texts.members()
     sizes = texts.sizes
     blocks = []
@@ -169,7 +169,7 @@ def _copies(texts: Distinct) -> SimilarPairs:
 
 
 class JoinStrategy(ABC):
-    """What the built-in strategies share: complete answers made from distinct texts."""
+    """Base class of the built-in strategies, which compare distinct texts."""
 
     __slots__ = ()
     reaches_one: ClassVar[bool] = False
@@ -177,7 +177,7 @@ class JoinStrategy(ABC):
 
     @abstractmethod
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the similar distinct texts of one list; more pairs than are wanted do no harm."""
+        """Find the similar distinct texts of one list; extra pairs are allowed."""
 
     @abstractmethod
     def across(
@@ -202,14 +202,14 @@ class JoinStrategy(ABC):
     ) -> tuple[Distinct, Distinct, Neighbours]: ...
 
     def pairs_above(self, texts: list[str], threshold: float) -> SimilarPairs:
-        """Return every pair of rows that are at least as similar as the threshold.
+        """Return all pairs of rows with at least the threshold similarity.
 
         Parameters
         ----------
         texts : list of str
             One text per row.
         threshold : float
-            In (0, 1].
+            Minimum similarity, in (0, 1].
 
         Returns
         -------
@@ -226,14 +226,14 @@ class JoinStrategy(ABC):
     def pairs_above_across(
         self, query: list[str], reference: list[str], threshold: float
     ) -> SimilarPairs:
-        """Return every query row and reference row that are at least as similar as the threshold.
+        """Return all pairs of query and reference rows with at least the threshold similarity.
 
         Parameters
         ----------
         query, reference : list of str
             One text per row.
         threshold : float
-            In (0, 1].
+            Minimum similarity, in (0, 1].
 
         Returns
         -------
@@ -320,7 +320,7 @@ def _asked(k_neighbors: int | None, k: int | None) -> int:
 
 
 def checked_threshold(value: float, strategy: Any) -> float:
-    """Return a threshold in (0, 1), or 1 for a strategy that says equal things are that similar."""
+    """Return a threshold in (0, 1); 1 is allowed for strategies with exact similarities."""
     if getattr(strategy, "reaches_one", False):
         return _threshold(value)
     try:
@@ -337,7 +337,7 @@ def _threshold(value: float) -> float:
 def nearest(
     query: Distinct, reference: Distinct, neighbours: Neighbours, k: int, *, self_first: bool
 ) -> tuple[FloatArray, IntArray]:
-    """Turn the nearest distinct texts of each distinct query into the nearest rows of each row.
+    """Convert the nearest distinct texts of each query to the nearest rows of each row.
 
     Rows with the same text come first. Where too few neighbours are known, rows with similarity 0
     fill up the rest.
@@ -369,7 +369,7 @@ def nearest(
 def _rows_of(
     places: IntArray, values: FloatArray, groups: list[IntArray], k: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows of the nearest texts, as many as can be needed."""
+    """Return the rows of the nearest texts, as many as needed."""
     parts = [groups[place][: k + 1] for place in places[: k + 1].tolist()]
     if not parts:
         return np.empty(0, np.int64), np.empty(0)
@@ -379,7 +379,7 @@ def _rows_of(
 def within(
     strategy: Any, texts: list[str], threshold: float, k_neighbors: int, wanted: Wanted = "pairs"
 ) -> Within:
-    """Ask any strategy for the similar distinct texts of one list."""
+    """Find the similar distinct texts of one list with any strategy."""
     if isinstance(strategy, JoinStrategy):
         return strategy.within(texts, threshold, wanted)
     rows = distinct(texts)
@@ -405,7 +405,7 @@ def across(
     k_neighbors: int,
     kinds: IntArray | None = None,
 ) -> Across:
-    """Ask any strategy for the similar distinct texts of two lists."""
+    """Find the similar distinct texts of two lists with any strategy."""
     if isinstance(strategy, JoinStrategy):
         return strategy.across(query, reference, threshold, kinds)
     rows, others = distinct(query), distinct(reference)
@@ -427,7 +427,7 @@ def across(
 def _until_complete(
     ask: Any, shape: tuple[int, int], threshold: float, k: int, strategy: Any
 ) -> tuple[FloatArray, IntArray]:
-    """Double k until every row's last neighbour is below the threshold, or all were returned."""
+    """Double k until every row's last neighbour is below the threshold, or all are returned."""
     n_rows, n_others = shape
     if not n_rows or not n_others:
         return np.empty((n_rows, 0)), np.empty((n_rows, 0), np.int64)

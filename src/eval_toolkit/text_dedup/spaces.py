@@ -1,4 +1,4 @@
-"""Exact joins: all pairs of vectors or sets above a threshold, block by block.
+"""Exact similarity joins of vectors or sets above a threshold, computed in blocks.
 
 Sparse rows are joined by prefix filtering [1]_: with features ordered from rare to frequent, two
 rows can be similar only if they share a feature among their first few. For cosines the prefix ends
@@ -40,7 +40,7 @@ def _cosine(products: FloatArray) -> FloatArray:
 
 
 class Space(ABC):
-    """Rows with a similarity; the rows before a boundary may be queries for those after it."""
+    """Rows with a similarity; rows before an optional boundary are queries for those after it."""
 
     __slots__ = ()
 
@@ -51,14 +51,14 @@ class Space(ABC):
 
     @abstractmethod
     def similarities(self, rows: slice, others: slice) -> FloatArray:
-        """Return the similarity of each of some rows with each of others."""
+        """Return the similarities of some rows with others."""
 
     @abstractmethod
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
         """Yield the pairs at or above a threshold, by ascending right row (left, if across)."""
 
     def neighbours(self, k: int, boundary: int | None) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the k most similar others of each row; ties go to the smaller number."""
+        """Yield the k nearest neighbours of each row; ties go to the smaller index."""
         others = slice(0 if boundary is None else boundary, self.n)
         n_rows, n_others = self.n if boundary is None else boundary, others.stop - others.start
         k = min(k, n_others)
@@ -77,7 +77,7 @@ class Space(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DenseCosine(Space):
-    """Vectors of length 1 (or 0)."""
+    """Unit (or zero) vectors."""
 
     vectors: FloatArray
 
@@ -91,7 +91,7 @@ class DenseCosine(Space):
         return _cosine(self.vectors[rows] @ self.vectors[others].T)
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield pairs from blocks of the matrix of cosines."""
+        """Yield pairs from blocks of the cosine matrix."""
         step = max(1, BLOCK_PRODUCTS // max(self.n, 1))
         stop = self.n if boundary is None else boundary
         for begin in range(0, stop, step):
@@ -109,7 +109,7 @@ class DenseCosine(Space):
 
 
 def rare_first(rows: IntArray, grams: IntArray, values: FloatArray, n_rows: int) -> SparseMatrix:
-    """Return a sparse matrix whose columns are the grams from rare to frequent."""
+    """Return a sparse matrix with columns ordered from rare to frequent n-grams."""
     from scipy import sparse
 
     frequency = np.bincount(grams)
@@ -133,11 +133,11 @@ class _Sparse(Space):
 
     @abstractmethod
     def _in_prefix(self, threshold: float) -> IntArray:
-        """Return 1 for each stored value that belongs to its row's prefix, else 0."""
+        """Return 1 for each stored value in its row's prefix, else 0."""
 
     @abstractmethod
     def _similarity(self, products: FloatArray, left: IntArray, right: IntArray) -> FloatArray:
-        """Turn scalar products into similarities."""
+        """Convert scalar products to similarities."""
 
     def similarities(self, rows: slice, others: slice) -> FloatArray:
         """Return similarities from scalar products."""
@@ -146,7 +146,7 @@ class _Sparse(Space):
         return self._similarity(products, left[:, None], right[None, :])
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield the candidates of the prefix filter that are similar."""
+        """Yield the similar pairs among the candidates of the prefix filter."""
         n_pairs = 0
         for left, right in self._candidates(threshold, boundary):
             offset = boundary or 0
@@ -164,10 +164,10 @@ class _Sparse(Space):
     def _refuse_too_many(self, n_pairs: int) -> None:
         if n_pairs * self.matrix.nnz > MOST_PRODUCTS * max(self.n, 1):
             raise InvalidInputError(
-                f"{n_pairs} pairs of the {self.n} different texts share so much that "
-                "each would have to be compared exactly; pass strategy=MinHashLSHStrategy(n=5) with "
-                "a threshold near 0.7 (the share of 5-character pieces in common), which copes with "
-                "any number of texts from one template"
+                f"{n_pairs} pairs of the {self.n} distinct texts would need an exact comparison; "
+                "pass strategy=MinHashLSHStrategy(n=5) with "
+                "a threshold near 0.7 (share of common 5-grams), which scales to any number of "
+                "texts from one template"
             )
 
     def _candidates(
@@ -204,7 +204,7 @@ class _Sparse(Space):
 
 @dataclass(frozen=True, slots=True)
 class SparseCosine(_Sparse):
-    """Sparse vectors of length 1 (or 0) with non-negative values."""
+    """Sparse unit (or zero) vectors with non-negative values."""
 
     def _in_prefix(self, threshold: float) -> IntArray:
         squares = np.concatenate([[0.0], np.cumsum(self.matrix.data**2)])
@@ -219,7 +219,7 @@ class SparseCosine(_Sparse):
 
 @dataclass(frozen=True, slots=True)
 class SetJaccard(_Sparse):
-    """Rows of ones: sets of grams; two empty sets are equal."""
+    """Sets of n-grams as binary rows; two empty sets are equal."""
 
     @property
     def _sizes(self) -> IntArray:

@@ -1,4 +1,4 @@
-"""Exact strategies: TF-IDF cosine, equal texts, embedding cosine, Jaccard of n-grams."""
+"""Exact similarity strategies: TF-IDF cosine, equal texts, embedding cosine, Jaccard."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -31,13 +31,13 @@ __all__ = [
 
 
 class _SpaceStrategy(JoinStrategy):
-    """A strategy that places every distinct text in a space, queries before references."""
+    """Base class of strategies that represent texts in a space, queries before references."""
 
     __slots__ = ()
 
     @abstractmethod
     def _space(self, texts: list[str], copies: IntArray) -> Space:
-        """Place distinct texts; ``copies`` says how often each occurs."""
+        """Represent distinct texts; ``copies`` is the frequency of each."""
 
     def _distinct(self, texts: list[str]) -> Distinct:
         return distinct(texts)
@@ -86,11 +86,11 @@ class TfidfCosineStrategy(_SpaceStrategy):
     Parameters
     ----------
     ngram_range : tuple of int, default (1, 3)
-        Shortest and longest gram, in words.
+        Shortest and longest n-gram, in words.
     min_df : int or float, default 1
-        Grams in fewer rows are left out: a number of rows, or a share of them.
+        Minimum number or share of rows of an n-gram.
     lowercase : bool, default True
-        Compare in lower case.
+        Whether to compare in lower case.
 
     Raises
     ------
@@ -139,12 +139,12 @@ class TfidfCosineStrategy(_SpaceStrategy):
 
 @dataclass(frozen=True, slots=True)
 class ExactNormalizedHashStrategy(JoinStrategy):
-    """Equal texts alone: similarity 1 or 0, one pass over the rows.
+    """Similarity 1 for equal texts and 0 for others, in one pass.
 
     Parameters
     ----------
     normalize : bool, default True
-        Compare the forms of `normalize_text_for_dedup` instead of the texts as they are.
+        Whether to compare texts normalised by `normalize_text_for_dedup`.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
 
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the distinct texts of one list: none of them are similar."""
+        """Return no pairs: distinct texts are never similar."""
         return Within(self._distinct(texts), ())
 
     def across(
@@ -170,7 +170,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Find the distinct texts of two lists; those in both are paired by the caller."""
+        """Return no pairs: the caller pairs equal texts of both lists."""
         return Across(self._distinct(query), self._distinct(reference), ())
 
     def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
@@ -185,7 +185,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
 
 
 def _no_neighbours(rows: Distinct) -> Neighbours:
-    """Equal texts are found by the caller, and no others are similar."""
+    """Return no neighbours: equal texts are found by the caller."""
     return ((np.empty(0, np.int64), np.empty(0)) for _ in rows.keys)
 
 
@@ -196,7 +196,7 @@ class EmbeddingCosineStrategy(_SpaceStrategy):
     Parameters
     ----------
     embedder : callable
-        Takes a list of distinct texts and returns one vector per text, as a 2-D array.
+        Function from a list of distinct texts to a 2-D array with one vector per text.
 
     Raises
     ------
@@ -241,18 +241,18 @@ class EmbeddingCosineStrategy(_SpaceStrategy):
 
 @dataclass(frozen=True, slots=True)
 class JaccardNgramStrategy(_SpaceStrategy):
-    """Jaccard coefficient of the sets of n-grams, exact and complete.
+    """Jaccard similarity of sets of n-grams, exact and complete.
 
     A text shorter than one gram is a gram by itself; two empty texts have similarity 1.
 
     Parameters
     ----------
     n : int, default 3
-        Units per gram.
+        Length of the n-grams.
     analyzer : {"char", "word"}, default "char"
         Units: code points, or words (runs of letters, digits and underscores).
     normalize : bool, default True
-        Compare the forms of `normalize_text_for_dedup`.
+        Whether to compare texts normalised by `normalize_text_for_dedup`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Operating thresholds: selectors that look at every distinct score, and the rates they promise."""
+"""Operating thresholds: selectors over all distinct scores, and their metrics."""
 
 from typing import TYPE_CHECKING
 

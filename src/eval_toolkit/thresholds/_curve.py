@@ -1,4 +1,4 @@
-"""What every selector reads: the rates at each distinct score, and labels that tell targets apart."""
+"""Rates at each distinct score, and labels of targets, shared by the selectors."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,17 +28,17 @@ def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> Scor
 
 
 def precisions(groups: ScoreGroups) -> FloatArray:
-    """Return TP/(TP+FP) at each threshold; a distinct score flags at least one row."""
+    """Return the precision at each threshold."""
     return groups.tp / (groups.tp + groups.fp)
 
 
 def f1_scores(groups: ScoreGroups) -> FloatArray:
-    """Return 2·TP/(2·TP+FP+FN) at each threshold; equal fractions give equal floats."""
+    """Return F1 at each threshold, with ties represented exactly."""
     return 2.0 * groups.tp / (groups.n_positive + groups.tp + groups.fp)
 
 
 def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
-    """Return which of the allowed thresholds has the most recall, then the least FPR.
+    """Return the allowed threshold with the largest recall, then the smallest FPR.
 
     False positives never fall on the way down the thresholds: the first with the most recall has
     the fewest, and is the highest. A lower one would add false alarms and nothing else.
@@ -58,7 +58,7 @@ def result_at(groups: ScoreGroups, index: int, criterion: str) -> ThresholdResul
 
 
 def number_label(value: float) -> str:
-    """Return a number with two decimals, or as many as it takes to tell it from any other.
+    """Return a number with at least two decimals, as many as it needs to be exact.
 
     Examples
     --------

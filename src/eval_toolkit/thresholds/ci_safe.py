@@ -1,4 +1,4 @@
-"""Thresholds that meet their limits with confidence, not only on average."""
+"""Thresholds whose confidence bounds satisfy given limits."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Every distinct score with its rates, their Wilson bounds, and the limits it breaks."""
+    """All distinct scores with their rates, Wilson bounds and violated limits."""
 
     groups: ScoreGroups
     fpr: FloatArray
@@ -56,7 +56,7 @@ class _Candidates:
         return ~rejected
 
     def records(self, rows: Iterable[int], confidence: float) -> Iterator[dict[str, Any]]:
-        """Yield one dict of JSON types for each of the candidates in ``rows``."""
+        """Yield a dict of JSON types for each candidate in ``rows``."""
         groups, accepted = self.groups, self.accepted
         columns: dict[str, FloatArray] = {
             "threshold": groups.thresholds,
@@ -84,20 +84,20 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class CISafeThresholdSelector:
-    """The most recall among thresholds whose rates, or their Wilson bounds, keep every limit.
+    """Select the largest recall among thresholds whose rates and Wilson bounds satisfy all limits.
 
     Attributes
     ----------
     max_fpr, max_fpr_ci_upper : float in [0, 1], optional
-        Limits on the false positive rate and on the upper end of its interval.
+        Limits of the false-positive rate and of the upper end of its interval.
     min_recall, min_recall_ci_lower : float in [0, 1], optional
-        Limits on recall and on the lower end of its interval.
+        Limits of recall and of the lower end of its interval.
     confidence : float, default 0.95
         Two-sided confidence of the Wilson intervals.
     criterion : str, default "ci_safe"
-        Label; choose your own when several such selectors are used side by side.
+        Label; must be unique if several such selectors are used.
     metadata : mapping
-        Anything to be stored with the selected operating point.
+        Further information, stored with the selected operating point.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class CISafeThresholdSelector:
         return most_recall(candidates.groups, feasible)
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the accepted threshold with the most recall, then least FPR, then highest.
+        """Return the accepted threshold with the largest recall, then smallest FPR, then highest.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class CISafeThresholdSelector:
         seed: SeedLike = None,
         rng: SeedLike = None,
     ) -> dict[str, Any]:
-        """Return the record of the selected threshold, with the policy that selected it.
+        """Return the record of the selected threshold with its policy.
 
         Parameters
         ----------
@@ -213,11 +213,12 @@ class CISafeThresholdSelector:
         y_score : array-like of shape (n,)
             Scores; higher means more positive.
         bootstrap_selected : bool, default False
-            Add bootstrap intervals of recall and FPR at the selected threshold, held fixed.
+            Whether to add bootstrap intervals of recall and FPR at the selected threshold, held
+            fixed.
         n_resamples : int, default 1000
             Number of bootstrap resamples.
         seed, rng : int or other seed, default 42
-            Two spellings of the random seed.
+            Random seed or generator; give only one of the two.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Operating points: thresholds chosen on one slice, applied to others, with their provenance."""
+"""Operating points: thresholds selected on one slice and applied to others."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ def _names(values: str | Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def _selectors(selectors: Iterable[ThresholdSelector]) -> tuple[ThresholdSelector, ...]:
-    """Return selectors, at least one, no two of the same criterion."""
+    """Return at least one selector, with unique criteria."""
     chosen = _items(selectors, "selectors")
     if not chosen:
         raise InvalidInputError("`selectors` is empty; at least one is needed")
@@ -70,20 +70,20 @@ def _selectors(selectors: Iterable[ThresholdSelector]) -> tuple[ThresholdSelecto
 
 @dataclass(frozen=True, slots=True)
 class OperatingPointSpec:
-    """Which thresholds to choose on one slice and carry over to others.
+    """Specification of thresholds to select on one slice and apply to others.
 
     Attributes
     ----------
     fit_slice : str
-        Slice on which thresholds are chosen.
+        Slice on which thresholds are selected.
     apply_slices : sequence of str
-        Slices they are applied to.
+        Slices to which they are applied.
     selectors : sequence of ThresholdSelector
-        How they are chosen; criteria must differ.
+        Selectors with unique criteria.
     name : str, default "transferred"
         Key of the results.
     scorer_names : sequence of str
-        Scorers it concerns; all when empty.
+        Scorers to include; all if empty.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class OperatingPointSpec:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedOperatingPoint(Displayed):
-    """A threshold, the rule that chose it, and the data it was chosen on.
+    """A threshold with its selection rule and data.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def fit_operating_points(
     fitted_on_slice: str = "",
     scorer_name: str = "",
 ) -> dict[str, FittedOperatingPoint]:
-    """Choose a threshold by each selector, and remember where it came from.
+    """Select a threshold by each selector, with provenance.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def fit_operating_points(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     selectors : iterable of ThresholdSelector
-        How to choose; criteria must differ.
+        Selectors with unique criteria.
     fitted_on_slice, scorer_name : str
-        Provenance to be carried along.
+        Provenance to store.
 
     Returns
     -------
@@ -219,20 +219,20 @@ def apply_operating_points(
     applied_to_slice: str = "",
     scorer_name: str = "",
 ) -> dict[str, dict[str, Any]]:
-    """Measure thresholds chosen elsewhere, on these rows.
+    """Compute the metrics of given thresholds on these rows.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; one class alone is fine.
+        Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
-        Scores of the same scorer the thresholds were chosen for.
+        Scores of the scorer for which the thresholds were selected.
     fitted : mapping of str to FittedOperatingPoint
-        What `fit_operating_points` returned.
+        Operating points from `fit_operating_points`.
     applied_to_slice : str
         Name of these rows.
     scorer_name : str
-        Name of the scorer; taken from the fitted points when empty.
+        Name of the scorer; by default that of the fitted points.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def apply_operating_points(
         if scorer_name and point.scorer_name and scorer_name != point.scorer_name:
             raise InvalidInputError(
                 f"the threshold {criterion!r} was fitted for scorer {point.scorer_name!r} and "
-                f"cannot be applied to {scorer_name!r}: their scores are not on one scale"
+                f"cannot be applied to {scorer_name!r}: their scores may have different scales"
             )
         applied[criterion] = measure(labels, scores, point.threshold) | {
             "threshold_provenance": {
@@ -308,7 +308,7 @@ def headline_metrics(
     strata: ArrayLike | None = None,
     assumed_priors: Sequence[float] = DEFAULT_ASSUMED_PRIORS,
 ) -> dict[str, Any]:
-    """Return the figures one looks at first, without intervals, in one dict.
+    """Return headline metrics without intervals as a dict.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def headline_metrics(
     strata : array-like of shape (n,), optional
         Stratum of each row; adds ``per_stratum_recall_at_max_f1``.
     assumed_priors : sequence of float, default (0.001, 0.01, 0.05)
-        Prevalences for which precision is projected, at the max-F1 threshold.
+        Prevalences to which precision is projected, at the max-F1 threshold.
 
     Returns
     -------
@@ -377,7 +377,7 @@ def headline_metrics(
 def _one_class(
     labels: BoolArray, scores: FloatArray, strata: ArrayLike | None, priors: list[float]
 ) -> dict[str, Any]:
-    """Return the part of the headline that one class allows, the rest skipped with a reason."""
+    """Return the headline metrics defined for a single class, and skipped cells for the others."""
     label = int(labels[0])
     note = f"all {len(labels)} rows have label {label}; ranking and thresholds need both classes"
     headline: dict[str, Any] = {

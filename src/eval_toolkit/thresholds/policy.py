@@ -1,4 +1,4 @@
-"""How a threshold came about: choosing by a selector, and the record of the policy."""
+"""Threshold selection, and the record of its policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _OLD_NAMES = {
 def select_threshold(
     y_true: ArrayLike, y_score: ArrayLike, criterion: ThresholdSelector
 ) -> ThresholdResult:
-    """Pick a threshold from labelled scores by a selector object.
+    """Select a threshold from labelled scores with a selector object.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def select_threshold(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     criterion : ThresholdSelector
-        A selector of this module, or any object with ``criterion`` and ``select``.
+        Selector of this module, or any object with ``criterion`` and ``select``.
 
     Returns
     -------
@@ -59,30 +59,30 @@ def select_threshold(
     if isinstance(criterion, type) or not isinstance(criterion, ThresholdSelector):
         mapping = "; ".join(f"{old!r} -> {new}" for old, new in _OLD_NAMES.items())
         raise InvalidTypeError(
-            f"`criterion` must be a selector object, got {criterion!r}. Names became objects: "
-            f"{mapping}"
+            f"`criterion` must be a selector object, got {criterion!r}; pass an object instead of "
+            f"a name: {mapping}"
         )
     return criterion.select(y_true, y_score)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThresholdPolicyMetadata(Displayed):
-    """What a reader must know to trust a threshold: where it was set, on what, and by which rule.
+    """Origin of a threshold: where it was selected, on which scores, and by which rule.
 
     Attributes
     ----------
     calibration_slice : str
-        Slice the threshold was chosen on.
+        Slice on which the threshold was selected.
     score_column : str
-        Column whose scores it cuts.
+        Column of the scores.
     selector : str
-        The selector's ``criterion``.
+        The ``criterion`` of the selector.
     constraints : mapping
-        The limits it had to keep; empty when the rule has none.
+        Limits of the selection; empty if there are none.
     claim_enabled : bool, default False
-        Whether claims may rest on this threshold.
+        Whether claims may use this threshold.
     notes : str
-        Anything else.
+        Further notes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Threshold selectors: frozen values that pick one distinct score of labelled data.
+"""Threshold selectors for labelled scores.
 
 Each looks at every distinct score, so that no other threshold does better by its own rule. Both
 classes must be present. A row is predicted positive when its score is at least the threshold.
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MaxF1Selector:
-    """The threshold with the highest F1; the lowest such threshold on ties.
+    """Select the threshold with the highest F1; the lowest one on ties.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class MaxF1Selector:
     criterion: str = "max_f1"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the chosen threshold and its metrics.
+        """Return the selected threshold and its metrics.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class MaxF1Selector:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecallSelector:
-    """The highest threshold whose recall reaches a target; there always is one.
+    """Select the highest threshold whose recall reaches a target; it always exists.
 
     It has the lowest false positive rate of all that reach the target and flags the fewest rows.
 
@@ -83,11 +83,11 @@ class TargetRecallSelector:
 
     @property
     def criterion(self) -> str:
-        """``recall_`` and the target, with at least two decimals."""
+        """Label: ``recall_`` and the target, with at least two decimals."""
         return f"recall_{number_label(self.recall)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the chosen threshold and its metrics.
+        """Return the selected threshold and its metrics.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class TargetRecallSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetPrecisionSelector:
-    """The most recall among the thresholds whose precision reaches a target.
+    """Select the largest recall among thresholds whose precision reaches a target.
 
     Among equal recall the lowest false positive rate wins, which is the highest precision and the
     highest threshold. Precision is not monotone in the threshold, so every distinct score is
@@ -126,11 +126,11 @@ class TargetPrecisionSelector:
 
     @property
     def criterion(self) -> str:
-        """``precision_`` and the target, with at least two decimals."""
+        """Label: ``precision_`` and the target, with at least two decimals."""
         return f"precision_{number_label(self.precision)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the chosen threshold and its metrics.
+        """Return the selected threshold and its metrics.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class TargetPrecisionSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetFPRSelector:
-    """The most recall among the thresholds whose false positive rate stays within a limit.
+    """Select the largest recall among thresholds whose false-positive rate satisfies a limit.
 
     Among equal recall the lowest false positive rate wins, and with it the highest threshold: a
     lower one would spend the rest of the limit on false alarms that find nothing.
@@ -177,11 +177,11 @@ class TargetFPRSelector:
 
     @property
     def criterion(self) -> str:
-        """``fpr_`` and the limit, with at least two decimals."""
+        """Label: ``fpr_`` and the limit, with at least two decimals."""
         return f"fpr_{number_label(self.fpr)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the chosen threshold and its metrics.
+        """Return the selected threshold and its metrics.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class TargetFPRSelector:
 
 @dataclass(frozen=True, slots=True)
 class YoudenJSelector:
-    """The threshold with the highest TPR − FPR; the highest such threshold on ties.
+    """Select the threshold with the largest TPR − FPR; the highest one on ties.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class YoudenJSelector:
     criterion: str = "youden_j"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the chosen threshold and its metrics.
+        """Return the selected threshold and its metrics.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class YoudenJSelector:
 
 @dataclass(frozen=True, slots=True)
 class CostSensitiveSelector:
-    """The Bayes threshold of a cost matrix; the data only show what it does on them.
+    """Use the Bayes threshold of a cost matrix; the data only determine its metrics.
 
     Examples
     --------
@@ -252,7 +252,7 @@ class CostSensitiveSelector:
 
     @property
     def criterion(self) -> str:
-        """``cost_sensitive`` with every figure the threshold depends on."""
+        """Label ``cost_sensitive`` with all figures that determine the threshold."""
         costs = self.cost_matrix
         label = (
             f"cost_sensitive_prior={float(costs.prior)}"

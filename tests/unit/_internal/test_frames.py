@@ -54,8 +54,8 @@ def test_take_by_mask_and_nothing(frame):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([3], "`rows` names row 3; the frame has rows 0 to 2"),
-        ([0, -1], "`rows` names row -1"),
+        ([3], "`rows` contains row 3; the frame has rows 0 to 2"),
+        ([0, -1], "`rows` contains row -1"),
         ([True], "`rows` is a mask of 1 for a frame of 3 rows"),
         ([0.5], "`rows` holds float64 values; it must hold row numbers"),
         ([[0]], r"`rows` must be 1-D, got shape \(1, 1\)"),
@@ -110,7 +110,7 @@ def test_dicts_with_odd_columns():
     assert frames.column({"a": [1, "x"]}, "a").tolist() == [1, "x"]
     with pytest.raises(InvalidInputError, match=r"different lengths: \{'a': 1, 'b': 2\}"):
         frames.n_rows({"a": [1], "b": [1, 2]})
-    with pytest.raises(InvalidInputError, match="`df` has two columns of one name"):
+    with pytest.raises(InvalidInputError, match="`df` has two columns with the same name"):
         frames.names(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 

@@ -159,7 +159,7 @@ def test_weights():
     [
         ([1, 2], "`sample_weight` has 2 rows but `y_true` has 3"),
         ([1, -2, 1], r"sample_weight\[1\] is -2\.0; weights must not be negative"),
-        ([0, 0, 0], "`sample_weight` is all zero; at least one row must count"),
+        ([0, 0, 0], "`sample_weight` is all zero; at least one weight must be positive"),
         ([1, np.nan, 1], r"sample_weight\[1\] is nan"),
     ],
 )

@@ -409,7 +409,10 @@ def test_bad_arguments(tmp_path):
     for options, message in (
         ({"metrics": []}, "is empty"),
         ({"metrics": ["pr_auc", ms.pr_auc]}, "names 'pr_auc' twice"),
-        ({"metrics": "pr_auc"}, "put it in brackets"),
+        (
+            {"metrics": "pr_auc"},
+            "`metrics` must be a list of names or specs; enclose it in brackets",
+        ),
         ({"metrics": ["pr_acu"]}, "did you mean 'pr_auc'"),
         ({"on_mismatch": "ignore"}, "`on_mismatch`"),
         ({"confidence": 95}, "`confidence`"),
@@ -660,7 +663,10 @@ def test_a_calibration_error_says_why_it_has_no_interval():
     a, b = records(scores(1)), records(scores(2))
     cell = compare_records({"t": a}, {"t": b}, [ms.ece()]).cells[0]
     assert (cell.ci_low, cell.p_value, cell.verdict) == (None, None, "not tested")
-    assert "no interval is shown, as pairing does not narrow" in cell.reason
+    assert (
+        "no interval is shown, since pairing gives none narrower than the two separate intervals (paired_bootstrap_ece_diff)"
+        in cell.reason
+    )
 
 
 def test_the_reason_for_no_interval_is_given_once():

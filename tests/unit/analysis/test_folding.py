@@ -130,8 +130,7 @@ def test_scores_of_several_seeds_are_not_averaged(tmp_path):
     cell = compare_runs(a, b)["test", "m", "brier"]
     assert (cell.status, cell.value_a, cell.delta) == ("skipped", None, None)
     assert cell.reason == (
-        "the runs have different folds, and rows have several out-of-fold scores, which are not "
-        "averaged; make both runs with the same splitter and seeds"
+        "the runs have different folds, and rows have several out-of-fold scores, which cannot be pooled; use the same splitter and seeds for both runs"
     )
 
 

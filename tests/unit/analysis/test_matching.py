@@ -105,7 +105,7 @@ class TestTwoTools:
         )
         result = compare_runs(a, b)
         assert only(result).n_units == 30
-        assert "their input alone" in result.notes[0]
+        assert "input only, since ids or targets are written differently" in result.notes[0]
 
     def test_other_names_of_the_task_and_its_only_metric_are_no_hindrance(
         self, tmp_path: Path
@@ -189,7 +189,7 @@ class TestTwoTools:
         relabelled = ["7 or so", *TARGETS[1:]]
         b = stored(tmp_path, "b", ids=TARGETS, values=GOOD, targets=relabelled)
         notes = compare_runs(a, b, match=MatchSpec(units="input")).notes
-        assert "1 of these 30 have another target in B" in notes[-1]
+        assert "1 of these 30 have a different target in B" in notes[-1]
 
     @pytest.mark.parametrize(
         ("pair", "run"), [({"exact_match": "nope"}, "b"), ({"nope": "exact_match"}, "a")]

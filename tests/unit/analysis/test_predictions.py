@@ -177,7 +177,10 @@ def test_whole_groups_are_drawn_where_the_file_has_them(pair):
         (bootstrap_metric_from_predictions, (a,)),
         (paired_diff_from_prediction_refs, (a, b)),
     ):
-        with pytest.raises(InvalidInputError, match="takes rows as independent"):
+        with pytest.raises(
+            InvalidInputError,
+            match="`method` is 'delong', which assumes independent rows; use a bootstrap method for rows in groups",
+        ):
             function(*refs, metric="roc_auc", method="delong")
 
 
@@ -203,7 +206,9 @@ def test_mistakes_in_calls(walkthrough):
     ref, other = walkthrough
     with pytest.raises(MissingColumnError, match=r"'pr_acu'; did you mean 'pr_auc'\?"):
         bootstrap_metric_from_predictions(ref, metric="pr_acu")
-    with pytest.raises(InvalidInputError, match="'delong', which is for roc_auc"):
+    with pytest.raises(
+        InvalidInputError, match="`method` is 'delong', which applies to roc_auc only"
+    ):
         bootstrap_metric_from_predictions(ref, method="delong")
     with pytest.raises(InvalidInputError, match="`method` is 'BCa'"):
         paired_diff_from_prediction_refs(ref, other, method="BCa")
@@ -379,7 +384,7 @@ def test_every_stored_name_leads_back_to_its_metric():
 
 def test_names_without_a_metric():
     for name, message in (
-        ("op_f1_at_max_f1", "only a threshold that is a number"),
+        ("op_f1_at_max_f1", "the name must contain a numeric threshold, as in op_f1_at_0.5"),
         ("recall_at_fpr_x", "did you mean 'recall_at_fpr_0."),
         ("recall_at_fpr_1.2.3", "did you mean"),
         ("zzz", "there are pr_auc, roc_auc"),

@@ -257,7 +257,7 @@ def test_a_reader_of_ones_own_is_given_the_address():
         ({"y": [None], "s": [0.1]}, "db://t: row 1: 'y' is missing; every row needs a label"),
         ({"y": [0], "s": [float("nan")]}, "db://t: row 1: 's' is nan; scores must be finite"),
         ({"y": [0, 2], "s": [0.1, 0.2]}, "db://t: row 2: 'y' is 2; labels must be 0 or 1"),
-        ({"y": [0]}, "db://t: the reader gave no column 's'"),
+        ({"y": [0]}, "db://t: the reader returned no column 's'"),
         ({"y": [0, 1], "s": [0.1]}, "`labels` has 2 rows but `scores` has 1"),
     ],
 )

@@ -287,7 +287,7 @@ def test_manifests_are_typed(manifest, message):
 
 @pytest.mark.parametrize("payload", [{"schema_version": "v9"}, {}, [1]])
 def test_an_unknown_version_of_a_manifest(payload):
-    with pytest.raises(InvalidInputError, match="manifests are of version 'v1', 'v2' or 'v3'"):
+    with pytest.raises(InvalidInputError, match="it must be 'v1', 'v2' or 'v3'"):
         validate_manifest(payload)
 
 

@@ -415,7 +415,7 @@ def test_units_that_are_new_in_the_run_are_counted(tmp_path):
     claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.2\n")
     outcome = evaluate_gate(more, claim, few).claims[0]
     assert outcome.passed
-    assert outcome.message.endswith(" (20 units are new in this run and not compared)")
+    assert outcome.message.endswith(" (20 units exist only in this run and are not compared)")
 
 
 def test_what_evaluate_gate_takes(tmp_path):

@@ -265,7 +265,7 @@ def test_the_leakage_gate_agrees_with_the_report():
 def test_no_leakage_report_is_no_evidence():
     outcome = no_leakage_errors_gate().evaluate({"config": {}})
     assert not outcome.passed
-    assert outcome.message.startswith("there is no leakage report")
+    assert outcome.message.startswith("no leakage report: no check was run or recorded")
 
 
 def test_source_roles():

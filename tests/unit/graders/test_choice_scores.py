@@ -219,7 +219,7 @@ class TestInARun:
         assert run.card["choice_confidence_ece"].details["higher_is_better"] is False
         assert run.card["choice_confidence_roc_auc"].ci is not None
         assert run.card["choice_confidence_brier"].details["higher_is_better"] is False
-        assert "choice_confidence" not in run.card  # kept, not averaged
+        assert "choice_confidence" not in run.card  # stored, not averaged
         bins = choice_reliability(run.records, n_bins=5)
         right = run.records.columns["choice_confidence_right"]
         assert sum(one["n"] for one in bins) == len(right)

@@ -93,7 +93,7 @@ def test_an_infinite_margin_is_no_number():
 
 
 def test_a_reference_that_is_no_choice_is_named():
-    with pytest.raises(InvalidInputError, match="the reference 'C' is none of the choices"):
+    with pytest.raises(InvalidInputError, match="the reference 'C' is not one of the choices"):
         right_choices(answer([-1.0, -2.0], [" red", " blue"], "C"))
 
 

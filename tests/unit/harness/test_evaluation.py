@@ -612,7 +612,7 @@ class TestThresholds:
         cell = block(result, "val")["op_f1_at_max_f1_fitted_on_val"]
         assert (cell["status"], cell["reason"]) == (
             "skipped",
-            "the threshold was chosen on these rows",
+            "the threshold was selected on these rows",
         )
 
     def test_nor_on_parts_of_them(self) -> None:
@@ -685,7 +685,7 @@ class TestThresholds:
         point = block(result)["transferred_operating_points"]["transferred"]["max_f1"]
         assert (point["status"], point["reason"]) == (
             "skipped",
-            "the threshold was chosen on these rows",
+            "the threshold was selected on these rows",
         )
         assert "f1" not in point
         assert (

@@ -172,9 +172,14 @@ class TestFitting:
         assert SEEN["fit"] == []
 
     def test_bad_fit(self) -> None:
-        with pytest.raises(InvalidTypeError, match="a Fixed without `fit`, and `fit` is True"):
+        with pytest.raises(
+            InvalidTypeError, match="a Fixed without a `fit` method, but `fit` is True"
+        ):
             run(fit=True)
-        with pytest.raises(InvalidInputError, match="makes scorers, and `fit` is False"):
+        with pytest.raises(
+            InvalidInputError,
+            match="] constructs scorers, but `fit` is False; pass a fitted scorer",
+        ):
             run(Fits, fit=False)
         with pytest.raises(InvalidTypeError, match="`fit` is 'yes'"):
             run(fit="yes")

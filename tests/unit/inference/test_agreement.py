@@ -216,7 +216,7 @@ class TestJudgeAgreement:
     def test_without_a_positive_class_there_is_no_sensitivity(self) -> None:
         result = judge_agreement(["a", "b", "c"], ["a", "b", "b"])
         assert result.sensitivity is None
-        assert "name the `positive`" in result.reason
+        assert "no sensitivity: specify the `positive` one of two classes" in result.reason
 
     def test_a_bias_that_agreement_hides(self) -> None:
         human = np.arange(200) < 100
@@ -290,5 +290,5 @@ class TestAgreementMatrix:
         json.dumps(matrix.to_dict(), allow_nan=False)
 
     def test_one_rater_is_not_enough(self) -> None:
-        with pytest.raises(InvalidInputError, match="it takes two to agree"):
+        with pytest.raises(InvalidInputError, match="at least two are needed"):
             agreement_matrix({"x": [1, 0]})

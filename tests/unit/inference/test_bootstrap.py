@@ -268,7 +268,7 @@ def test_specs_partials_and_functions_are_one_metric():
         (
             {"groups": GROUPS, "stratified": True},
             InvalidInputError,
-            "give one of `groups`, `stratified`",
+            "give only one of `groups`, `stratified` and `plan`",
         ),
         ({"groups": GROUPS[1:]}, InvalidInputError, "`groups` has 99 rows but the data has 100"),
         ({"seed": -1}, InvalidInputError, "`seed` is -1"),
@@ -504,7 +504,7 @@ def test_perfect_probabilities():
 
 def test_zero_spread_inside_the_range():
     """Equal scores: the ROC area is ½ on every resample, and none shows what others would do."""
-    message = "every resample of roc_auc has the same value: its spread cannot be seen"
+    message = "every resample of roc_auc has the same value, so its spread is unknown"
     for method in ("BCa", "percentile", "basic", "studentized"):
         with pytest.raises(UndefinedMetricError, match=message):
             bootstrap_ci(Y, np.full(N, 0.3), roc_auc, method=method)
@@ -575,7 +575,7 @@ def test_many_undefined_draws_are_stratified(method):
     y, s = rare(3)
     ci = bootstrap_ci(y, s, distance, method=method, n_resamples=300)
     asked = bootstrap_ci(y, s, distance, method=method, n_resamples=300, stratified=True)
-    note = r"\d+ of 300 draws had no value, so labels are drawn apart"
+    note = r"\d+ of 300 draws had no value, so labels are drawn separately"
     apart = re.match(note, ci.reason)
     assert apart is not None
     assert ci.reason[apart.end() :].removeprefix("; ") == asked.reason
@@ -636,7 +636,7 @@ def test_cluster_interval():
     assert ci.n_undefined == 0
     assert (ci.n_units, ci.n_groups) == (N, 20)  # every group has both labels, and is one group
     assert ci.reason == ""
-    assert cluster(n_resamples=5).reason == "too few resamples to show the tails"
+    assert cluster(n_resamples=5).reason == "too few resamples to estimate the tails"
 
 
 def test_a_caution_about_few_groups_counts_groups():
@@ -681,7 +681,7 @@ def test_groups_that_lose_a_class_are_drawn_by_label():
 
     ci = bootstrap_ci(y, s, needs_four_positives, groups=groups, method="percentile")
     assert ci.method == "percentile, groups by label"
-    assert "labels are drawn apart" in ci.reason
+    assert "draws had no value, so labels are drawn separately" in ci.reason
 
 
 def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
@@ -729,13 +729,16 @@ def test_bounds_stay_in_the_range_of_the_metric(method):
 def test_one_resample_is_not_a_degenerate_metric():
     ci = bootstrap_ci(Y, S, roc_auc, n_resamples=1, method="percentile", return_samples=True)
     assert ci.method == "percentile"
-    assert ci.reason == "too few resamples to show the tails"
+    assert ci.reason == "too few resamples to estimate the tails"
     assert ci.ci_low == ci.samples[0]
 
 
 def test_weights_of_the_rows_as_they_are_are_refused():
     weighted = functools.partial(roc_auc, sample_weight=np.ones(N))
-    with pytest.raises(InvalidInputError, match="the weights would not follow them"):
+    with pytest.raises(
+        InvalidInputError,
+        match="`metric` has a `sample_weight` for the original rows, which resampled rows cannot use",
+    ):
         bootstrap_ci(Y, S, weighted)
 
 
@@ -934,7 +937,9 @@ def test_any_plan_can_be_given():
 
 
 def test_one_plan_of_the_right_size():
-    with pytest.raises(InvalidInputError, match="give one of `groups`, `stratified` and `plan`"):
+    with pytest.raises(
+        InvalidInputError, match="give only one of `groups`, `stratified` and `plan`"
+    ):
         bootstrap_ci(Y, S, roc_auc, groups=GROUPS, plan=groups_plan(GROUPS))
     with pytest.raises(InvalidInputError, match="`plan` is for 99 rows but the data has 100"):
         bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS[1:]))

@@ -139,7 +139,7 @@ class TestCorrectedRate:
         judge, _, truth = study(n=200)
         result = corrected_rate(judge, truth)
         assert result.value == pytest.approx(truth.mean())
-        assert "the judge adds nothing" in result.reason
+        assert "every unit has a human label, so the judge is not used" in result.reason
 
     def test_few_labels_are_named(self) -> None:
         judge, human, _ = study(n_labels=8)
@@ -164,7 +164,10 @@ class TestCorrectedRate:
     def test_an_interval_outside_0_and_1_is_no_certainty(self) -> None:
         """Twelve labels that differ from the rest: the correction is -0.52, its interval below 0."""
         judge, human, _ = study(n=60, n_labels=12, rate=0.02, se=0.7, sp=0.7, seed=6393)
-        with pytest.raises(UndefinedMetricError, match="which is no rate"):
+        with pytest.raises(
+            UndefinedMetricError,
+            match="which is not a rate; the labelled units are too few, or differ from the others",
+        ):
             corrected_rate(judge, human, method="ppi")
 
     def test_order_does_not_matter(self) -> None:

@@ -235,7 +235,10 @@ class TestBayes:
         assert ranking.pairs[0].p_a_better == pytest.approx(stats.beta(10.5, 4.5).sf(0.5), abs=0.01)
 
     def test_is_for_right_or_wrong(self):
-        with pytest.raises(InvalidInputError, match="'bayes', which is for right or wrong"):
+        with pytest.raises(
+            InvalidInputError,
+            match="`method` is 'bayes', which needs binary values of independent units; use 'bootstrap'",
+        ):
             rank_systems([PATTERNS * 0.5], method="bayes")
 
 
@@ -247,7 +250,7 @@ class TestRefusals:
             ([[1, 0]], {}, "units by systems"),
             ([[[1], [0]]], {}, "one system"),
             ([[[1, 0]], [[1, 0, 1]]], {}, "part '1' has 3 systems"),
-            ([[[1, np.nan]]], {}, "leave out units"),
+            ([[[1, np.nan]]], {}, "drop units that are missing for a system"),
             ([[[1, 0]]], {"names": ["a", "a"]}, "2 different names"),
             ([[[1, 0]]], {"groups": [[1, 2]]}, "groups"),
             ([[[1, 0]]], {"method": "magic"}, "method"),
@@ -311,7 +314,7 @@ class TestLeaderboard:
         assert board.ranking.best == ("good",)
         assert board.tasks[0].n_units == 100
         assert board.tasks[0].n_left_out == 1
-        assert board.left_out == ("quiz: 1 units that not every system measured",)
+        assert board.left_out == ("quiz: 1 units not measured by every system",)
         assert board.rows()[0]["quiz"] == pytest.approx(0.8)
         assert board.to_dict()["tasks"][0]["metric"] == "right"
 
@@ -374,7 +377,7 @@ class TestLeaderboard:
             stored(tmp_path, name, [1, 0, 1], task=task, up=task == "quiz")
             for name, task in itertools.product("ab", ("quiz", "bits"))
         ]
-        with pytest.raises(InvalidInputError, match="less is better in bits"):
+        with pytest.raises(InvalidInputError, match="lower is better in bits"):
             leaderboard(runs)
         assert leaderboard(runs, tasks=["bits"], n_draws=100).ranking.higher_is_better is False
 
@@ -416,7 +419,9 @@ class TestLeaderboard:
         assert [task.values[name] for name in "ab"] == pytest.approx(expected.tolist())
         by_task = leaderboard(runs, metrics={"quiz": "right @ slice=quiz&topic=x"}, **options)
         assert by_task.to_dict() == board.to_dict()
-        with pytest.raises(InvalidInputError, match="no run has the part that `metrics` names"):
+        with pytest.raises(
+            InvalidInputError, match="no run has the part in `metrics`; choose from"
+        ):
             leaderboard(runs, metrics="right @ topic=z", **options)
         with pytest.raises(InvalidInputError, match="every system is ranked; leave out / a"):
             leaderboard(runs, metrics="right @ topic=x / a", **options)

@@ -109,7 +109,9 @@ class TestUpdates:
     def test_nothing_is_known_before_the_first_value(self):
         sequence = ConfidenceSequence(bounds=(-1.0, 1.0))
         assert (sequence.low, sequence.high, sequence.n) == (-1.0, 1.0, 0)
-        with pytest.raises(UndefinedMetricError, match="no value yet"):
+        with pytest.raises(
+            UndefinedMetricError, match="the interval is undefined: there are no values yet"
+        ):
             _ = sequence.interval
 
     @pytest.mark.parametrize("method", METHODS)

@@ -154,7 +154,7 @@ class TestDesigns:
             parts.se({"seed": 3})
         with pytest.raises(InvalidInputError, match="at least 1"):
             parts.se({"item": 0})
-        with pytest.raises(InvalidInputError, match="must cost something"):
+        with pytest.raises(InvalidInputError, match="the cost must be positive"):
             parts.next_buys(costs={"request": 0.0})
 
     def test_to_dict_is_json(self) -> None:
@@ -167,7 +167,10 @@ class TestDesigns:
     [
         ({"prompt": [0] * 8}, "has one level"),
         ({"prompt": [0, 0, 0, 0, 1, 1, 1, 1]}, "does not vary within items"),
-        ({"prompt": list("abcdefgh")}, "levels of its own"),
+        (
+            {"prompt": list("abcdefgh")},
+            "has different levels for every item; use the same levels for all",
+        ),
         ({"p": [0, 1] * 4, "q": [1, 0] * 4}, "'p' and 'q' change together"),
         ({"item": [0, 1] * 4}, "cannot be called 'item'"),
     ],
@@ -180,7 +183,7 @@ def test_factors_that_tell_nothing(factors, message) -> None:
 def test_items_tried_once() -> None:
     with pytest.raises(UndefinedMetricError, match="every item has one value"):
         variance_components([1, 2, 3], [0, 1, 2])
-    with pytest.raises(UndefinedMetricError, match="there is one item"):
+    with pytest.raises(UndefinedMetricError, match="there is only one item"):
         variance_components([1, 2, 3], [0, 0, 0])
 
 

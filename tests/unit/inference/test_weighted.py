@@ -263,7 +263,9 @@ def test_strata() -> None:
 
 
 def test_a_metric_without_weights_says_so() -> None:
-    with pytest.raises(InvalidTypeError, match="takes no `sample_weight`"):
+    with pytest.raises(
+        InvalidTypeError, match="does not accept `sample_weight`, so it has no weighted form"
+    ):
         weighted_ci(Y, P, lambda a, b: 0.5, sample_weight=W)
 
 
@@ -278,5 +280,8 @@ def test_a_scorecard_of_weighted_rows() -> None:
         "gaffke, weights",
         "wilson, weights",
     ]
-    with pytest.raises(InvalidInputError, match="goes with neither"):
+    with pytest.raises(
+        InvalidInputError,
+        match="`sample_weight` cannot be combined with `method` or `assumed_prior`",
+    ):
         scorecard(Y, P, metrics=specs, sample_weight=W, assumed_prior=0.1)

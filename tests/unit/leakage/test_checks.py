@@ -112,7 +112,7 @@ class TestCopies:
         assert make(target_splits=["test"]).validate(self.splits).drop_indices == {"test": [2]}
         with pytest.raises(InvalidTypeError, match="`target_splits` is the text 'test'"):
             make(target_splits="test")
-        with pytest.raises(InvalidInputError, match="names something twice"):
+        with pytest.raises(InvalidInputError, match="` contains a name twice"):
             make(target_splits=["test", "test"])
 
     def test_unknown_settings(self, make: Any) -> None:
@@ -282,7 +282,9 @@ class TestTokenization:
         with pytest.raises(InvalidTypeError, match="`tokenizer` is a str; it must be callable"):
             lk.TokenizationLeakageCheck("bert")  # type: ignore[arg-type]
         for tokenizer in (str.split, lambda text: {"ids": []}, lambda text: {"input_ids": None}):
-            with pytest.raises(InvalidTypeError, match="split 'a', row 0: the tokenizer gave a"):
+            with pytest.raises(
+                InvalidTypeError, match="split 'a', row 0: the tokenizer returned a"
+            ):
                 lk.TokenizationLeakageCheck(tokenizer).validate({"a": part(["x"])})
 
 

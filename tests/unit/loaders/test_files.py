@@ -384,10 +384,11 @@ def test_options_are_checked_at_construction(csv, options, message):
 
 def test_sources_are_checked(tmp_path, csv):
     with pytest.raises(
-        InvalidInputError, match="`source` names the splits and so does `split_col`"
+        InvalidInputError,
+        match="`source` and `split_col` both define the splits; give only one of them",
     ):
         FileLoader({"a": csv}, split_col="split")
-    with pytest.raises(InvalidInputError, match="name at least one split"):
+    with pytest.raises(InvalidInputError, match="`source` is empty; give at least one split"):
         FileLoader({})
     with pytest.raises(FileNotFoundError, match=r"none\.csv: no such file"):
         FileLoader(tmp_path / "none.csv").load_splits()

@@ -127,7 +127,7 @@ class TestFactories:
             op.op_f1(float("nan"))
 
     def test_a_selector_needs_a_policy(self) -> None:
-        with pytest.raises(InvalidInputError, match="`ci_policy` must be said for a selector"):
+        with pytest.raises(InvalidInputError, match="`ci_policy` is required for a selector"):
             op.op_recall(MaxF1Selector())
 
     def test_a_given_threshold_cannot_be_refitted(self) -> None:

@@ -51,7 +51,7 @@ class TestTurns:
         ("messages", "reason"),
         [
             ([], "`messages` is empty; there is nothing to send"),
-            ([SYSTEM], "holds a system message alone"),
+            ([SYSTEM], "contains only a system message; a user message is needed"),
             ([CUE], r"messages\[0\] is the assistant's where the user speaks next"),
             ([ASK, ASK], r"messages\[1\] is the user's where the assistant speaks next"),
             ([ASK, SYSTEM], r"messages\[1\] is the system's where the assistant"),

@@ -86,7 +86,7 @@ def test_numbers_by_place_by_name_and_as_a_whole():
     ("answers", "message"),
     [
         (lambda request: "Rome", "'Rome' are no log-likelihoods"),
-        (lambda request: [-1, -2], r"\[-1, -2\] are no log-likelihoods: .*there are 3 choices"),
+        (lambda request: [-1, -2], r"\[-1, -2\] are not log-likelihoods: .*there are 3 choices"),
         (lambda request: [0.5, -1, -1], r".*: loglikelihoods\[0\] is 0.5; it must be a log-prob"),
         (lambda request: [True, -1, -1], r".*: loglikelihoods\[0\] is True; it must be a number"),
         (lambda request: {" Rome": -1}, "the continuation ' Madrid' has no number"),

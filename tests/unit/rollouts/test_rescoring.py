@@ -97,7 +97,7 @@ class TestRescoring:
         run(tmp_path / "a")
         rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b")
         scorer, model = judge()
-        with pytest.raises(ArtifactError, match="b: holds a run already; choose another folder"):
+        with pytest.raises(ArtifactError, match="b: already contains a run; choose another folder"):
             rescore_rollouts(tmp_path / "a", scorer, tmp_path / "b")
         assert model.n_calls == 0
 

@@ -169,7 +169,7 @@ class TestStored:
 
         with pytest.raises(ModelError, match="key"):
             run_rollouts(system(Dying()), SEEDS, tmp_path / "r", concurrency=1)
-        with pytest.raises(ArtifactError, match="answers that this one does not ask for"):
+        with pytest.raises(ArtifactError, match="answers that this run does not request"):
             run_rollouts(system(), SEEDS[:2], tmp_path / "r")
         target = Target()
         run_rollouts(system(target), SEEDS, tmp_path / "r")
@@ -405,7 +405,7 @@ class TestJudges:
         assert stored["rubric"] == "harmfulness"
         assert run_rollouts(system(), SEEDS, depth=1).judges == {}
         notes = rollout_page(done).notes
-        assert any(n.startswith("judge harmfulness (judge): 24 requests asked") for n in notes)
+        assert any(n.startswith("judge harmfulness (judge): 24 requests sent") for n in notes)
 
     @pytest.mark.parametrize("folder", [False, True])
     def test_a_garbled_verdict_is_the_same_with_a_folder_and_without(self, tmp_path, folder):

@@ -109,7 +109,7 @@ class TestLists:
     @each(
         ("given", "error", "words"),
         [
-            ([], InvalidInputError, "there are no seed prompts"),
+            ([], InvalidInputError, "no seed prompts; at least one is needed"),
             ("Hi", InvalidTypeError, "must be a list"),
             ({"prompt": "Hi"}, InvalidTypeError, "must be a list"),
             (5, InvalidTypeError, "must be a list"),

@@ -150,7 +150,9 @@ def test_a_cache_of_several_models_needs_a_name(tmp_path):
         for name in ("one", "two"):
             run_jobs(JOBS[:1], CachedModel(ScriptedModel(f"I am {name}", name=name), cache))
     path = tmp_path / "cache.sqlite"
-    with pytest.raises(InvalidInputError, match="holds answers of one, two; say which by `name`"):
+    with pytest.raises(
+        InvalidInputError, match="holds answers of one, two; choose one with `name`"
+    ):
         ReplayModel(path)
     with pytest.raises(InvalidInputError, match="no answers of 'three'; there are of one, two"):
         ReplayModel(path, name="three")
@@ -177,9 +179,7 @@ def test_the_manifest_may_list_models_in_several_ways(tmp_path, as_mapping):
 
 
 def test_nothing_to_replay_is_said(tmp_path):
-    with pytest.raises(
-        MissingFileError, match="no such file or folder; there is nothing to replay"
-    ):
+    with pytest.raises(MissingFileError, match="no such file or folder; nothing to replay"):
         ReplayModel(tmp_path / "nowhere")
     with pytest.raises(ArtifactError, match="not a run"):
         ReplayModel(tmp_path)

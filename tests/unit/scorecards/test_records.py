@@ -176,7 +176,7 @@ class TestRefusals:
             (
                 {"x": [1, 2, 3]},
                 {"unit_id": ["a", "b", "a"], "attempt": [1, 1, 1]},
-                r"unit_id\[2\] is 'a' with attempt 1 again; a unit and attempt may occur once",
+                r"unit_id\[2\] is 'a' with attempt 1 twice; each unit and attempt may occur once",
             ),
             (
                 {"x": [1, 2]},
@@ -312,7 +312,7 @@ class TestForeignTypes:
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
             ([0.5], "`rows` must hold positions or be a mask"),
-            ([0, 2, -1], r"rows\[2\] is 2 again; a record may be taken once"),
+            ([0, 2, -1], r"rows\[2\] is 2 twice; each record may be taken once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:

@@ -326,7 +326,7 @@ class TestMethods:
     ) -> None:
         cell = mean_cell(as_samples(values, group), method=method)
         assert (cell.status, cell.value, cell.ci) == ("ok", values.mean(), None)
-        assert cell.reason == f"{method} is for 0/1 values of independent units; use BCa or t"
+        assert cell.reason == f"{method} needs 0/1 values of independent units; use BCa or t"
 
     @pytest.mark.parametrize("group", [None, TWENTY], ids=["independent", "grouped"])
     def test_student(self, group: Any) -> None:

@@ -445,9 +445,9 @@ class TestChoices:
         [
             (None, "row 1: a log-likelihood task needs choices"),
             ([], "row 1: a log-likelihood task needs choices"),
-            (["5"], "row 1: the reference '0' is none of the choices"),
-            ([1, 2], "row 1: the choices are .1, 2.; give texts"),
-            ("012", "row 1: the choices are '012'; give texts"),
+            (["5"], "row 1: the reference '0' is not one of the choices"),
+            ([1, 2], "row 1: the choices are .1, 2.; they must be texts"),
+            ("012", "row 1: the choices are '012'; they must be texts"),
         ],
     )
     def test_bad_choices(self, choices: Any, reason: str) -> None:

@@ -114,7 +114,7 @@ class TestChoices:
         [
             (["1", "0"], "1", {}, "may be the text of a choice or the place of another"),
             (["B", "A"], "A", {}, "may be the text of a choice or the place of another"),
-            (["x", "y"], "2", {}, "is none of the choices; say how to read it with answer_is"),
+            (["x", "y"], "2", {}, "is not one of the choices; set answer_is"),
             (["x", "y"], -1, {}, "is none of the 2 choices; the label may be hidden"),
             (["x", "y"], 2, {}, "is none of the 2 choices"),
             (["x", "y"], "C", {}, "is none of the 2 choices"),
@@ -128,7 +128,7 @@ class TestChoices:
             ({"text": ["x"], "label": ["A", "B"]}, "A", {}, "1 choices but 2 labels"),
             ({"x": 0, "y": 5}, None, {}, "an object with 5 in it"),
             ({"x": 0, "y": 0}, None, {}, "nothing says which choice is right"),
-            ([], 0, {}, "there are no choices"),
+            ([], 0, {}, "no choices"),
             (["x", ""], 0, {}, "choice 2 is empty"),
             ("['x']", 0, {}, r"they must be a list \(parse=true"),
             ([["x"]], 0, {}, "a choice holds list"),

@@ -231,7 +231,7 @@ def test_a17_a_reference_that_no_choice_equals_is_found_out():
         def _get_possible_completions(self, item):
             return ["red", "blue"]
 
-    with pytest.raises(InvalidInputError, match="the reference 'C' is none of the choices"):
+    with pytest.raises(InvalidInputError, match="the reference 'C' is not one of the choices"):
         Cloze(rows=[{"q": "?"}]).samples()
 
 

@@ -160,7 +160,7 @@ class TestBlanks:
             DataSpec(pattern_field="q", pattern="(")
 
     def test_a_style_has_no_blank(self) -> None:
-        with pytest.raises(InvalidInputError, match="take no style"):
+        with pytest.raises(InvalidInputError, match="choices in a blank do not support a style"):
             Task(
                 "t",
                 Prompt(instruction="{q}", style="mc"),

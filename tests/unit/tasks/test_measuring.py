@@ -271,7 +271,7 @@ def test_the_chosen_option_is_kept_in_the_records():
     assert records.columns["choice"].tolist() == [1.0]
     assert records.columns["margin"].tolist() == [1.5]
     names = [spec.name for spec in task_metrics(grader_columns([ChoiceAccuracy()]))]
-    assert names == ["accuracy"]  # kept, not averaged
+    assert names == ["accuracy"]  # stored, not averaged
 
 
 # --- cells --------------------------------------------------------------------------------------

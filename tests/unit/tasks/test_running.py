@@ -370,7 +370,7 @@ def test_a_smaller_limit_loses_no_answer(tmp_path):
 def test_answers_of_an_unfinished_run_are_not_thrown_away(tmp_path):
     with pytest.raises(ModelError):
         run_task(sums(), Failing({12}, kind="auth"), tmp_path / "r", concurrency=1)
-    with pytest.raises(ArtifactError, match=r"has \d+ answers that this one does not ask for"):
+    with pytest.raises(ArtifactError, match=r"has \d+ answers that this run does not request"):
         run_task(sums(), Failing(()), tmp_path / "r", limit=1)
 
 

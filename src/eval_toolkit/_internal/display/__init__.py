@@ -1,4 +1,4 @@
-"""Tables of typed cells with one renderer per format, and results as people look at them."""
+"""Tables of typed cells, with one renderer per format, and the display of results."""
 
 from typing import TYPE_CHECKING
 

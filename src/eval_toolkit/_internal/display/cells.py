@@ -1,4 +1,4 @@
-"""The cells of tables: a cell's type says what it holds, and its text is made here alone."""
+"""Cells of tables: the type of a cell defines its text and its values."""
 
 import math
 import numbers
@@ -27,22 +27,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a table holds in one place; `str` of it is its text."""
+    """A table cell; `str` returns its text."""
 
     kind: ClassVar[str] = "missing"
     numeric: ClassVar[bool] = False
-    """Whether it stands in columns of numbers."""
+    """Whether the cell belongs in a numeric column."""
     holds: ClassVar[tuple[str, ...]] = ()
-    """Its fields that programs read."""
+    """Names of the fields for machine-readable formats."""
 
     @property
     def text(self) -> str:
-        """What people read."""
+        """Text of the cell."""
         return ""
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What programs read, every digit of it; the part that is its own value has the name ""."""
+        """Return the machine-readable values at full precision; the main value has the name ""."""
         return {"" if name in _OWN else name: getattr(self, name) for name in self.holds}
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ _OWN = ("value", "word", "words")
 
 @dataclass(frozen=True, slots=True)
 class Missing(Cell):
-    """An empty cell: there is nothing to say, and no reason to give."""
+    """An empty cell without a reason."""
 
     def __bool__(self) -> bool:
         return False
@@ -68,7 +68,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True)
 class Text(Cell):
-    """A name or a sentence, whatever it looks like.
+    """A cell with a name or a sentence.
 
     Examples
     --------
@@ -90,16 +90,17 @@ class Text(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Status(Cell):
-    """How something stands: a word that has a meaning, and why.
+    """A status word with an optional reason.
 
     Parameters
     ----------
     word : str
-        Such as "ok", "skipped", "error", "better", "FAIL"; empty for a remark alone.
+        Status such as "ok", "skipped", "error", "better" or "FAIL"; empty for a remark without a
+        status.
     reason : str
-        Why, in a few words.
+        Short explanation of the status.
     mark : int, optional
-        The number of the note below the table that holds the reason.
+        Number of the footnote that contains the reason.
 
     Examples
     --------
@@ -125,7 +126,7 @@ class Status(Cell):
 
     @property
     def meaning(self) -> str:
-        """One of good, bad, apart, warning, error, skipped, or nothing."""
+        """Category for styling: good, bad, apart, warning, error, skipped, or empty."""
         return _MEANINGS.get(self.word, "")
 
 
@@ -147,16 +148,16 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Number(Cell):
-    """One number; without a value the cell is empty.
+    """A numeric cell; empty if there is no value.
 
     Parameters
     ----------
     value : float or None
-        Every digit of it.
+        Value of the cell.
     spec : str, default ".3f"
-        How it is written, as `_words.formatted` reads it.
+        Format, as read by `_words.formatted`.
     bound : str
-        A sign before it, for what a number is held to.
+        Comparison sign shown before a bound, e.g. "≥".
 
     Examples
     --------
@@ -183,7 +184,7 @@ class Number(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Share(Number):
-    """A part of a whole, in percent.
+    """A cell with a fraction, shown in percent.
 
     Examples
     --------
@@ -197,7 +198,7 @@ class Share(Number):
 
 @dataclass(frozen=True, slots=True)
 class Count(Cell):
-    """How many there are; weighted ones may be no whole number.
+    """A cell with a count; weighted counts may not be integers.
 
     Examples
     --------
@@ -220,16 +221,16 @@ class Count(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Interval(Cell):
-    """From a low to a high end; without one of them the cell is empty.
+    """A cell with an interval; empty if an end is missing.
 
     Parameters
     ----------
     low, high : float or None
-        Both are in it.
+        Ends of the interval, inclusive.
     spec : str, default ".3f"
-        As in `Number`.
+        Format of both ends, as in `Number`.
     plain : bool, default False
-        A range of values and no interval of an estimate: written without brackets.
+        Whether this is a range of values, not a confidence interval; written without brackets.
 
     Examples
     --------
@@ -255,16 +256,16 @@ class Interval(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Cell):
-    """A number with its interval, in the same digits; without an interval it is the number alone.
+    """A cell with a value and its interval, in the same digits; the interval is optional.
 
     Parameters
     ----------
     value : float or None
-        Without one the cell is empty.
+        Value; None for an empty cell.
     low, high : float, optional
-        The ends of the interval.
+        Ends of the interval.
     spec : str, default ""
-        As in `Number`; "" and "+" have the digits that the three numbers need.
+        Format as in `Number`; "" and "+" choose as many digits as the three numbers need.
 
     Examples
     --------
@@ -288,26 +289,26 @@ class Estimate(Cell):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The value and the interval, either may be empty."""
+        """Texts of the value and of the interval; either may be empty."""
         return value_and_ends(self.value, self.low, self.high, self.spec)
 
     def __bool__(self) -> bool:
         return self.value is not None
 
     def split(self) -> tuple[Number, Interval]:
-        """Return the value and the interval as two cells of the same digits."""
+        """Return the value and the interval as two cells with the same digits."""
         ends = self.value, self.low, self.high
         spec = self.spec if self.spec not in ("", "+") else fitting(ends, self.spec)
         return Number(self.value, spec), Interval(self.low, self.high, spec)
 
 
 CellLike: TypeAlias = Cell | str | float | None
-"""What becomes a cell by its type: a text, a whole number, a number, nothing."""
+"""Values that are converted to cells by their type: text, integer, float, None."""
 Rows: TypeAlias = list[list[CellLike]]
 
 
 def cell_of(value: CellLike) -> Cell:
-    """Return a cell: texts stay texts, whole numbers are counts, what is absent is `MISSING`.
+    """Convert a value to a cell: text, count or number; `MISSING` if it is absent.
 
     Examples
     --------
@@ -325,7 +326,7 @@ def cell_of(value: CellLike) -> Cell:
 
 
 def exact(value: Any) -> Any:
-    """Return a part of a cell in a plain type of Python, None for what is no finite number.
+    """Return a part of a cell as a plain Python value; None for numbers that are not finite.
 
     Examples
     --------

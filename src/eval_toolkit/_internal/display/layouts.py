@@ -1,4 +1,4 @@
-"""Tables for a terminal: what columns hold, how wide they are, and how their cells look."""
+"""Layouts of tables in a terminal: column widths, alignment and line breaks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["STYLES", "Draft", "Grid", "Parts", "plain"]
 
 Parts = list[Any]
-"""What is printed one below the other: texts and tables of rich."""
+"""Renderables printed one below the other: texts and tables of rich."""
 # Blue and orange, which people who cannot tell red from green can tell apart, each with as much
 # contrast on black as on white. Weight and words say the same without colour.
 _BLUE, _ORANGE = "color(32)", "color(166)"
@@ -32,7 +32,7 @@ STYLES = {
 
 
 def plain(text: str = "", style: str = "") -> "Text":
-    """Return a text that is shown as it is: no markup, no highlights."""
+    """Return a text without markup or highlighting."""
     from rich.text import Text
 
     return Text(text, style=style)
@@ -40,13 +40,13 @@ def plain(text: str = "", style: str = "") -> "Text":
 
 @dataclass(frozen=True)
 class _Column:
-    """A column whose cells are on one line each."""
+    """A column whose cells take one line each."""
 
     name: str
     kind: str
     cells: Sequence[Cell]
     texts: Sequence[str]
-    """Of the cells, numbers below each other."""
+    """Cells, with numbers aligned."""
 
     @property
     def numeric(self) -> bool:
@@ -54,16 +54,16 @@ class _Column:
 
     @property
     def lines(self) -> list[str]:
-        """The name and the texts."""
+        """Column name and texts of the cells."""
         return [self.name, *self.texts]
 
     @property
     def fixed(self) -> list[bool]:
-        """Which of the lines may not be broken."""
+        """Whether each line must not be broken."""
         return [False, *(cell.numeric for cell in self.cells)]
 
     def is_dull(self, at: int) -> bool:
-        """Return whether a cell is a name or a count: no state, and no result."""
+        """Return whether a cell is a name or a count, not a status or a result."""
         cell = self.cells[at]
         if self.numeric:
             return isinstance(cell, Count)
@@ -72,14 +72,14 @@ class _Column:
 
 @dataclass(frozen=True)
 class Draft:
-    """A table whose cells are on one line each, and what its columns hold."""
+    """A table with one-line cells, before its layout is chosen."""
 
     title: str
     columns: Sequence[_Column]
 
     @classmethod
     def of(cls, table: Table) -> "Draft":
-        """Return the draft of a table; its notes are the caller's to show."""
+        """Return the draft of a table; the caller shows its notes."""
         columns = []
         for at, column in enumerate(table.columns):
             cells = [row[at] for row in table.rows]
@@ -88,15 +88,15 @@ class Draft:
         return cls(one_line(table.title), columns)
 
     def only(self, places: Sequence[int]) -> "Draft":
-        """Return some of the columns."""
+        """Return the selected columns."""
         return replace(self, columns=[self.columns[at] for at in places])
 
     def without(self, places: Sequence[int]) -> "Draft":
-        """Return the other columns."""
+        """Return the table without the given columns."""
         return self.only([at for at in range(len(self.columns)) if at not in places])
 
     def sections(self) -> list[range]:
-        """Return the rows, those that follow each other with the same name together."""
+        """Return the rows in sections: consecutive rows with the same name."""
         names = self.columns[0].texts
         return [
             range(rows[0], rows[-1] + 1)
@@ -105,7 +105,7 @@ class Draft:
         ]
 
     def constants(self, sections: Sequence[range], n_names: int) -> list[int]:
-        """Return the names and counts that are the same in all rows of every section."""
+        """Return the names and counts that are equal in all rows of every section."""
         return [
             at
             for at, column in enumerate(self.columns)
@@ -116,7 +116,7 @@ class Draft:
         ]
 
     def fitted(self, width: int, *, framed: bool = False) -> "Grid | None":
-        """Return the table at a width; None where that would cut something."""
+        """Return the table at a width, or None if text would be truncated."""
         grids = [self._with_gap(width, gap, framed) for gap in ((3,) if framed else (2, 1))]
         return min((grid for grid in grids if grid), key=lambda grid: grid.height, default=None)
 
@@ -136,7 +136,7 @@ class Draft:
         return Grid(self, list(zip(*cells, strict=True)), widths, width, gap, framed)
 
     def spread(self, width: int, *, framed: bool = False) -> "list[Grid] | None":
-        """Return the columns spread over several tables, each with the names of the rows."""
+        """Return the columns split over several tables, each with the row names."""
         numbers = (at for at, column in enumerate(self.columns) if column.numeric)
         n_keys = next(numbers, 0) or 1
         keys, others = list(range(n_keys)), list(range(n_keys, len(self.columns)))
@@ -164,7 +164,7 @@ class Draft:
         return any(isinstance(cell, Interval) for cell in self.columns[at].cells)
 
     def blocks(self, width: int) -> list["Text"]:
-        """Return every row as a name and lines of what is said about it."""
+        """Return each row as its name and a list of lines."""
         from rich.cells import cell_len
 
         name, *others = self.columns
@@ -181,7 +181,7 @@ class Draft:
 
 
 def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterator["Text"]:
-    """Yield a name and what it stands for: side by side, or where that is narrow, below it."""
+    """Yield a name and its value, side by side, or one below the other if space is narrow."""
     from rich.cells import cell_len, set_cell_size
 
     indent, style = 2, _style(cell)
@@ -201,7 +201,7 @@ def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterato
 
 
 def _fits(text: str, width: int) -> bool:
-    """Return whether no word of a cell would have to be broken."""
+    """Return whether every word of a cell fits without a break."""
     from rich.cells import cell_len
 
     return all(cell_len(word) <= width for word in text.split())
@@ -212,7 +212,7 @@ def _flat(text: str) -> str:
 
 
 def _aligned(cells: Sequence[Cell]) -> list[str]:
-    """Return numbers with intervals of one width each, so that they stand below each other."""
+    """Return numbers with intervals padded to equal widths, so that they align."""
     texts = [_flat(cell.text) for cell in cells]
     pairs = [cell.texts if isinstance(cell, Estimate) else ("", "") for cell in cells]
     ends = max((len(interval) for _, interval in pairs), default=0)
@@ -239,11 +239,11 @@ def _style(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table whose columns have their widths."""
+    """A table with fixed column widths."""
 
     draft: Draft
     rows: Sequence[Sequence[Sequence[str]]]
-    """The lines of every cell, of the header first."""
+    """Lines of every cell; the header comes first."""
     widths: Sequence[int]
     width: int
     gap: int
@@ -252,17 +252,17 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """How many lines the header and the rows take."""
+        """Number of lines of the header and the rows."""
         return sum(max(map(len, row)) for row in self.rows)
 
     def parts(self, start: int = 0, stop: int | None = None) -> Parts:
-        """Return the title and the table of rich, or some of its rows; the header is row 0."""
+        """Return the title and the rich table, or some of its rows; row 0 is the header."""
         title = self.draft.title if self.titled else ""
         titles = [plain(line, "bold") for line in wrapped(title, self.width) if line]
         return [*titles, self.table(start, stop)]
 
     def table(self, start: int = 0, stop: int | None = None) -> "RichTable":
-        """Return the table of rich from one row to another."""
+        """Return the rich table for a range of rows."""
         from rich import box
         from rich.table import Table as RichTable
 
@@ -289,7 +289,7 @@ class Grid:
 
 
 def _styled(text: str, style: str) -> "Text":
-    """Return a cell whose words have a style, and not the blanks around them."""
+    """Return a cell with its words styled and the padding unstyled."""
     shown = plain(text)
     if style:
         shown.highlight_regex(r"\S[^\n]*", style)
@@ -297,7 +297,7 @@ def _styled(text: str, style: str) -> "Text":
 
 
 def _set(lines: Sequence[str], width: int, number: bool) -> str:
-    """Return the lines of a cell in their column, numbers to the right."""
+    """Return the lines of a cell padded to the column width; numbers are right-aligned."""
     from rich.cells import cell_len
 
     if not number:

@@ -1,4 +1,4 @@
-"""Results as people look at them: short in a console, a table in a notebook, Markdown and LaTeX."""
+"""Display of results: short reprs, notebook tables, Markdown and LaTeX."""
 
 import dataclasses
 import math
@@ -19,11 +19,11 @@ _MOST_ROWS = 25
 _MOST_COLUMNS = 12
 _MOST_ITEMS = 6
 _MOST_CHARACTERS = 60
-"""Of a text in a `repr`; a table shows more."""
+"""Maximum length of a text in a `repr`."""
 
 
 class Displayed:
-    """A result that a notebook shows as a table; its fields are the rows.
+    """Mixin for results that notebooks show as a table of their fields.
 
     Examples
     --------
@@ -50,36 +50,36 @@ class Displayed:
 
 
 class Tabled(Displayed):
-    """A result that is a table: one `rows`, and every form of it made from them."""
+    """Mixin for results that are tables: all formats are derived from `rows`."""
 
     __slots__ = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per line: the source of every table."""
+        """Return one flat dict per row; all formats are derived from them."""
         raise NotImplementedError
 
     def _as_table(self) -> Table:
-        """Return the table that every format shows, with what is to be said below it."""
+        """Return the table used by all formats, with its notes."""
         rows = self.rows()
         header = list(rows[0]) if rows else []
         return Table(header, [[_cell(value) for value in row.values()] for row in rows])
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame of `rows`; needs the ``dataframe`` extra."""
+        """Return `rows` as a pandas DataFrame; needs the ``dataframe`` extra."""
         feature = f"{type(self).__name__}.to_pandas"
         return require("pandas", feature=feature, extra="dataframe").DataFrame(self.rows())
 
     def to_polars(self) -> Any:
-        """Return a polars frame of `rows`; uses polars when it is installed."""
+        """Return `rows` as a polars DataFrame; needs polars."""
         polars = require("polars", feature=f"{type(self).__name__}.to_polars")
         return polars.DataFrame(self.rows(), infer_schema_length=None)
 
     def to_markdown(self) -> str:
-        """Return a Markdown table, and below it what is to be said about it."""
+        """Return a Markdown table followed by its notes."""
         return markdown_table(self._as_table())
 
     def to_latex(self) -> str:
-        """Return a LaTeX ``tabular`` and what is to be said below it; needs booktabs."""
+        """Return a LaTeX ``tabular`` followed by its notes; needs booktabs."""
         return latex_table(self._as_table())
 
     def _repr_html_(self) -> str:
@@ -87,7 +87,7 @@ class Tabled(Displayed):
 
 
 def _cut(table: Table) -> Table:
-    """Return a table of the first rows, and how many there are more."""
+    """Return a table truncated to its first rows, and the number of omitted rows."""
     more = len(table.rows) - _MOST_ROWS
     if more <= 0:
         return table
@@ -96,7 +96,7 @@ def _cut(table: Table) -> Table:
 
 
 def short_repr(result: Any) -> str:
-    """Return a dataclass on one line, with counts in the place of what is long.
+    """Return a dataclass on one line; long values are replaced by their counts.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _fields(result: Any) -> list[tuple[str, Any]]:
 
 
 def _brief(value: Any) -> str:
-    """Return what stands for a value in a `repr`."""
+    """Return a short representation of a value for a `repr`."""
     if _is_array(value):
         return f"{math.prod(value.shape)} values"
     if isinstance(value, Mapping) and type(value).__repr__ is dict.__repr__:
@@ -145,7 +145,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
-    """Return a result's fields as lines, and a table for each list of results among them."""
+    """Return the fields of a result as lines, and a table for each list of results."""
     facts: list[tuple[str, Cell]] = []
     tables: list[str] = []
     for name, value in _fields(result):
@@ -162,7 +162,7 @@ def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
-    """Return results under their names or numbers, where a field holds several."""
+    """Return the results in a field by name or number if it holds several."""
     if isinstance(value, Mapping):
         found = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple) and not _is_record(value):
@@ -184,7 +184,7 @@ def _record_table(name: str, records: list[tuple[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell; a mapping, a list and an array are their first items."""
+    """Return a value as a cell; mappings, lists and arrays show their first items."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float):
@@ -195,7 +195,7 @@ def _cell(value: Any) -> Cell:
 
 
 def _shown(value: Any) -> str:
-    """Return what stands for several values in a cell; a lone one is a cell."""
+    """Return a short text for several values; a single value becomes a cell."""
     if _is_array(value):
         return _array_shown(value)
     if isinstance(value, Mapping) and not isinstance(value, Displayed):
@@ -207,7 +207,7 @@ def _shown(value: Any) -> str:
 
 
 def _listed(items: list[str], n: int) -> str:
-    return ", ".join(items) + (f", … ({n} in all)" if n > len(items) else "")
+    return ", ".join(items) + (f", … ({n} in total)" if n > len(items) else "")
 
 
 def _array_shown(array: Any) -> str:
@@ -216,4 +216,4 @@ def _array_shown(array: Any) -> str:
         return ", ".join(str(_cell(item)) for item in array.ravel().tolist())
     if array.dtype.kind in "iuf":
         return f"{n} values from {_cell(array.min().item())} to {_cell(array.max().item())}"
-    return f"{n} values, the first {_cell(array.ravel()[0])}"
+    return f"{n} values, first: {_cell(array.ravel()[0])}"

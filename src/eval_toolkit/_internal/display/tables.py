@@ -1,4 +1,4 @@
-"""Tables of typed cells, and pages of them: what there is to say, whoever shows it."""
+"""Tables of typed cells, and pages of tables and notes, independent of the output format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ __all__ = ["Alert", "Column", "Page", "Table"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The name of a column, and what all of its cells are: "number", "status" or "text"."""
+    """A column name and the kind of all its cells: "number", "status" or "text"."""
 
     name: str
     kind: str
 
     @property
     def numeric(self) -> bool:
-        """Whether it holds numbers, apart from cells that say why there is none."""
+        """Whether the column holds numbers, apart from status cells."""
         return self.kind == "number"
 
 
@@ -30,13 +30,13 @@ class Table:
     Parameters
     ----------
     header : sequence of str
-        The names of the columns.
+        Column names.
     rows : iterable of sequences
-        Cells, or what `cell_of` makes cells of.
+        Cells, or values that `cell_of` converts to cells.
     title : str
-        What is said above it.
+        Title above the table.
     notes : sequence of str
-        What is said below it.
+        Notes below the table.
 
     Raises
     ------
@@ -76,7 +76,7 @@ class Table:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """The columns with what they hold."""
+        """Columns with their kinds."""
         return [Column(name, self._kind(at)) for at, name in enumerate(self.header)]
 
     def _kind(self, at: int) -> str:
@@ -87,27 +87,27 @@ class Table:
         return "status" if len(others) == len(cells) else "number"
 
     def texts(self) -> list[list[str]]:
-        """Return the rows as people read them."""
+        """Return the texts of the rows."""
         return [[cell.text for cell in row] for row in self.rows]
 
     def only(self, places: Sequence[int]) -> "Table":
-        """Return some of the columns."""
+        """Return the selected columns."""
         header = [self.header[at] for at in places]
         rows = [[row[at] for at in places] for row in self.rows]
         return replace(self, header=header, rows=rows)
 
     def without_empty(self, first: int = 1) -> "Table":
-        """Return the first columns, and of the others those in which something stands."""
+        """Return the first columns, and those of the others that are not empty."""
         kept = (at for at in range(len(self.header)) if any(row[at] for row in self.rows))
         return self.only(sorted({*range(first), *kept}))
 
     def footnoted(self, longest: int = 0) -> "Table":
-        """Return the table with long reasons as notes below it, each once.
+        """Return the table with long reasons moved to footnotes, each listed once.
 
         Parameters
         ----------
         longest : int, default 0
-            Characters of a reason that may stand in the table.
+            Maximum length of a reason inside the table.
         """
         reasons = (cell.reason for row in self.rows for cell in row if isinstance(cell, Status))
         long = dict.fromkeys(reason for reason in reasons if len(reason) > longest)
@@ -126,18 +126,18 @@ class Table:
 
 
 class Alert(str):
-    """A note about something to look into; other notes are quiet."""
+    """A note that needs attention."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """All that a command has to say, for people and as data."""
+    """The output of a command, for people and as data."""
 
     title: str
     payload: Mapping[str, Any]
-    """What ``--json`` prints."""
+    """Data printed by ``--json``."""
     lead: Sequence[str] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Tables as CSV: every digit of a number, no text that a spreadsheet would run."""
+"""Tables as CSV with full precision, escaped against spreadsheet formulas."""
 
 import csv
 import io
@@ -12,12 +12,12 @@ __all__ = ["csv_table"]
 
 
 def csv_table(table: Table) -> str:
-    r"""Return a table as CSV; cells of several numbers take several columns.
+    r"""Return a table as CSV; cells with several numbers take several columns.
 
     Parameters
     ----------
     table : Table
-        Its title and notes are left out: the file holds nothing but cells.
+        Table to write; its title and notes are left out.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def csv_table(table: Table) -> str:
 
 
 def _parts(table: Table, at: int) -> list[str]:
-    """Return what the cells of a column are made of."""
+    """Return the names of the parts of a column's cells."""
     cells = [row[at] for row in table.rows if row[at]]
     return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
 

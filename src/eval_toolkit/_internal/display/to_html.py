@@ -1,4 +1,4 @@
-"""Tables as HTML: every text is escaped and bounded, and shows what would be hidden in it."""
+"""Tables as HTML: all text is escaped, bounded in length, and shows hidden characters."""
 
 import html
 import re
@@ -12,7 +12,7 @@ __all__ = ["bare_html_table", "html_table", "html_text"]
 
 _MOST_IN_A_NOTEBOOK = 300
 _LONG = 24
-"""Texts beyond this get a column that is wide enough to read."""
+"""Texts longer than this get a wide column."""
 _BETWEEN = re.compile(r"[_/](?=\w)")
 _CLASSES = {
     "good": "better",
@@ -35,7 +35,7 @@ def html_text(text: object, limit: int = 2000) -> str:
 
 
 def bare_html_table(table: Table) -> str:
-    """Return a table without classes and colours: a notebook's own theme has them.
+    """Return a table without classes or colours, for notebooks with their own theme.
 
     Examples
     --------
@@ -57,14 +57,14 @@ def _short(text: object) -> str:
 
 
 def html_table(table: Table, *, sortable: bool = False) -> str:
-    """Return a table in the look of the report, in a box that scrolls where it is too wide.
+    """Return a table in the style of the report, in a scrollable box.
 
     Parameters
     ----------
     table : Table
-        What is shown; its title is the caption.
+        Table to show; its title becomes the caption.
     sortable : bool, default False
-        The report's script lets readers sort it, by every digit of a number.
+        Whether the report's script lets readers sort the table.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def _attributes(kind: str, value: float | None = None) -> str:
 
 
 def _content(cell: Cell) -> str:
-    """Return a cell: its interval is quieter than its value, its state looks like what it is."""
+    """Return the HTML of a cell, with styles for intervals and statuses."""
     if isinstance(cell, Estimate) and all(cell.texts):
         value, ends = map(html_text, cell.texts)
         return f'<span class="value">{value}</span> <span class="ci">{ends}</span>'
@@ -130,6 +130,6 @@ def _content(cell: Cell) -> str:
 
 
 def _breakable(cell: Cell) -> str:
-    """Return a name that a narrow screen breaks between its words."""
+    """Return a name with break opportunities between its words."""
     shown = _content(cell)
     return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown

@@ -1,4 +1,4 @@
-"""Tables in plain JSON types and back: every digit of a number, never NaN or an infinity."""
+"""Tables as plain JSON types and back, at full precision and without NaN or infinities."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -26,12 +26,12 @@ _CELLS: dict[str, type[Cell]] = {
 
 
 def json_table(table: Table) -> dict[str, Any]:
-    """Return a table in the types that JSON knows.
+    """Return a table as plain JSON types.
 
     Parameters
     ----------
     table : Table
-        With any cells.
+        Table with cells of any type.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 
 
 def table_of_json(told: Mapping[str, Any]) -> Table:
-    """Return the table that `json_table` was given; what was no finite number is its text.
+    """Return the table stored by `json_table`; numbers that were not finite become text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Tables as LaTeX: every character that means something to it is escaped."""
+r"""Tables as LaTeX with special characters escaped."""
 
 import re
 
@@ -30,7 +30,7 @@ _LIGATURE = re.compile(r"([-'!?,])(?=[-',])")
 
 
 def latex_text(text: object) -> str:
-    r"""Return a text that LaTeX prints as it is, on one line.
+    r"""Return a text escaped for LaTeX, on one line.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def latex_text(text: object) -> str:
 
 
 def latex_table(table: Table) -> str:
-    r"""Return a LaTeX ``tabular`` with its notes as small print; needs the package booktabs.
+    r"""Return a LaTeX ``tabular`` with its notes in small print; needs the package booktabs.
 
     Examples
     --------

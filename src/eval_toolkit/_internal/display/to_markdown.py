@@ -1,4 +1,4 @@
-"""Tables and pages as Markdown: a name from a file is no link, no image and no markup."""
+"""Tables and pages as Markdown with links, images and markup escaped."""
 
 import html
 import re
@@ -20,7 +20,7 @@ _SIGNS = re.compile(
 
 
 def markdown_text(text: object) -> str:
-    r"""Return a text that Markdown shows as it is: a name from a file is no link and no image.
+    r"""Return a text escaped for Markdown, without links, images or markup.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def markdown_text(text: object) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    r"""Return a Markdown table with numbers to the right, and a list of its notes.
+    r"""Return a Markdown table with right-aligned numbers, and a list of its notes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A page in a terminal: tables as wide as that is, states in words, weight and colour.
+"""Pages in a terminal: tables fitted to its width, with colours if it supports them.
 
 A table that is too wide gives way, in the form that takes the fewest lines: texts are wrapped, reasons
 and columns that say the same everywhere go below, rows of one name below that name, columns are
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["rich_table", "terminal_text"]
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
-"""Terminals that say they are narrower, or have no width, are not believed."""
+"""Minimum assumed width; narrower reports, or none, are ignored."""
 
 
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
-    """Return the page as a terminal shows it, with as much colour as that wants.
+    """Return the page as terminal text, with colours if the terminal supports them.
 
     Parameters
     ----------
     page : Page
-        What there is to say.
+        Page to show.
     console : rich.console.Console, optional
-        Says how wide the terminal is and which colours it has; by default standard output.
+        Console that sets the width and the colours; by default standard output.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def terminal_text(page: Page, console: "Console | None" = None) -> str:
 
 
 def rich_table(table: Table) -> "RichTable":
-    """Return a table for a console of rich, which has its own ways with the width."""
+    """Return a rich table without a fixed width, for rich's own layout."""
     from rich.table import Table as RichTable
 
     made = RichTable()
@@ -91,7 +91,7 @@ def _print_text(console: "Console", text: "Text") -> None:
 
 
 def _laid_out(tables: Sequence[Table], width: int) -> list[Parts]:
-    """Return every table in the same style: framed where all of them fit well, else without."""
+    """Return all tables in one style: with frames if all of them fit well, else without."""
     framed = [_framed(Draft.of(table), width) for table in tables]
     whole = [parts for parts in framed if parts is not None]
     if len(whole) < len(framed):
@@ -106,7 +106,7 @@ def _below(notes: Sequence[str], width: int) -> Parts:
 
 
 def _framed(draft: Draft, width: int) -> Parts | None:
-    """Return a table in frames; None where it would do better without."""
+    """Return a table with frames, or None if it reads better without."""
     grid = draft.fitted(width, framed=True)
     if grid is not None and grid.height <= 2 * len(grid.rows):
         return grid.parts()
@@ -117,7 +117,7 @@ def _framed(draft: Draft, width: int) -> Parts | None:
 
 
 def _lightly(table: Table, width: int) -> Parts:
-    """Return a table without frames in the form that takes the fewest lines."""
+    """Return a table without frames in the layout with the fewest lines."""
     whole = Draft.of(table).fitted(width)
     if whole is not None and whole.height == len(whole.rows):
         return [*whole.parts(), *_below(table.notes, width)]
@@ -126,7 +126,7 @@ def _lightly(table: Table, width: int) -> Parts:
 
 
 _Form = tuple[int, Parts] | None
-"""How many lines something takes, and what they are; None where it does not fit."""
+"""Number of lines and layout; None if it does not fit."""
 
 
 def _as_it_is(draft: Draft, width: int) -> _Form:
@@ -135,7 +135,7 @@ def _as_it_is(draft: Draft, width: int) -> _Form:
 
 
 def _without_constants(draft: Draft, width: int) -> _Form:
-    """Say once, below the table, what is the same in every row."""
+    """Move values that are equal in every row to a line below the table."""
     n_rows = len(draft.columns[0].cells)
     constants = draft.constants([range(n_rows)], 1) if n_rows > 1 else []
     if not constants:
@@ -178,7 +178,7 @@ def _in_sections(draft: Draft, width: int) -> _Form:
 
 
 def _spread(draft: Draft, width: int) -> _Form:
-    """Spread the columns over several tables."""
+    """Split the columns over several tables."""
     grids = draft.spread(width)
     return (sum(grid.height + 2 for grid in grids) - 1, _stacked(grids)) if grids else None
 
@@ -191,7 +191,7 @@ def _stacked(grids: Sequence[Grid]) -> Parts:
 
 
 def _in_blocks(draft: Draft, width: int) -> _Form:
-    """Make every row a block of lines, which fits any width."""
+    """Convert each row to a block of lines, which fits any width."""
     blocks = draft.blocks(width)
     return len(blocks), blocks
 
@@ -201,7 +201,7 @@ _FORMS: tuple[_Fit, ...] = (_as_it_is, _without_constants, _in_sections, _spread
 
 
 def _best(draft: Draft, width: int) -> tuple[_Fit, Parts]:
-    """Return the form that takes the fewest lines, of several the first."""
+    """Return the layout with the fewest lines; the first one among equals."""
     forms = [(fit, form) for fit in _FORMS if (form := fit(draft, width)) is not None]
     fit, (_, parts) = min(forms, key=lambda one: one[1][0])
     return fit, parts

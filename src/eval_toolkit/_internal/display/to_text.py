@@ -1,4 +1,4 @@
-"""Tables and pages as plain text: aligned columns at whatever width they need."""
+"""Tables and pages as plain text with aligned columns of any width."""
 
 from eval_toolkit._internal.display.tables import Page, Table
 from eval_toolkit._internal.words import one_line
@@ -7,7 +7,7 @@ __all__ = ["text_page", "text_table"]
 
 
 def text_table(table: Table) -> str:
-    """Return aligned columns of plain text, a rule below the header, the notes at the end.
+    """Return aligned columns of plain text, with a rule below the header and the notes at the end.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def text_table(table: Table) -> str:
 
 
 def text_page(page: Page) -> str:
-    """Return a page without colour or frames."""
+    """Return a page without colours or frames."""
     blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
     blocks += map(text_table, page.tables)
     if page.notes:

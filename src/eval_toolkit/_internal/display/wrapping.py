@@ -1,4 +1,4 @@
-"""Text in columns: what may be broken where, and how wide columns have to be."""
+"""Text wrapping in columns, and the choice of column widths."""
 
 import functools
 import re
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 __all__ = ["column_widths", "cut", "wrapped"]
 
 _LONG_WORD = 20
-"""Longer words (paths, hashes, names of metrics) may be broken to fit."""
+"""Longer words (paths, hashes, metric names) may be broken."""
 _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
 
 
 def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
-    """Return a text as lines: words are broken only where one is too wide.
+    """Return a text as lines; words are broken only if they are wider than a line.
 
     Parameters
     ----------
     text : str
-        On one line.
+        Text without line breaks.
     width : int
-        How many columns there are.
+        Maximum width in characters.
     whole : bool, default False
-        No word is ever broken: for numbers.
+        Whether words are never broken, e.g. for numbers.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
 
 
 def cut(word: str, width: int) -> Iterator[str]:
-    """Yield the parts of a word that is too wide, behind signs or before capitals where it has some."""
+    """Yield the parts of a word that is too wide, split after punctuation or before capitals."""
     line = ""
     for piece in _BREAK.split(word):
         if line and _width(line + piece) > width:
@@ -66,18 +66,18 @@ def cut(word: str, width: int) -> Iterator[str]:
 def column_widths(
     columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
 ) -> list[int] | None:
-    """Return how wide columns are so that all fit; None where they do not.
+    """Return column widths so that all columns fit, or None if they cannot.
 
     The widest gives way first, and none below what may not be broken.
 
     Parameters
     ----------
     columns : sequence of sequences of str
-        The cells of every column, each on one line.
+        One-line cells of every column.
     room : int
-        How wide all of them may be together.
+        Total width of all columns.
     fixed : sequence of sequences of bool
-        Which cells may not be broken at all.
+        Whether each cell must not be broken.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:
@@ -92,7 +92,7 @@ def column_widths(
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths that fit: each as it is or at one level that all the wider ones share."""
+    """Return reduced widths that fit: wide columns share one maximum width."""
     low, high = 0, max(widths)
     while low < high:
         level = (low + high + 1) // 2
@@ -114,7 +114,7 @@ def _at_level(widths: Sequence[int], least: Sequence[int], level: int) -> list[i
 
 
 def _least(column: Iterable[str], fixed: Iterable[bool], longest: int | None) -> int:
-    """Return the width below which something would be broken that should not."""
+    """Return the minimum width without a break inside an unbreakable part."""
     cells = zip(column, fixed, strict=True)
     return max(1, *(_width(cell) if whole else _least_of(cell, longest) for cell, whole in cells))
 
@@ -126,7 +126,7 @@ def _least_of(cell: str, longest: int | None) -> int:
 
 
 def _together(text: str) -> list[str]:
-    """Return the words of a text; a sign stays with the word before it, and so does an interval.
+    """Return the words of a text; punctuation and intervals stay with the word before them.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _together(text: str) -> list[str]:
 
 
 def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
-    """Yield what has to stay on a line; what is too wide is broken at blanks, then within words."""
+    """Yield the unbreakable parts of a line; wide ones are split at spaces, then within words."""
     for piece in [text.strip()] if whole else _together(text):
         if _width(piece) <= width:
             yield piece
@@ -159,7 +159,7 @@ def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
 
 
 def _head(text: str, width: int) -> str:
-    """Return as much of a text as fits, at least one character."""
+    """Return the longest prefix of a text that fits, at least one character."""
     size = 0
     for at, character in enumerate(text):
         size += _width(character)

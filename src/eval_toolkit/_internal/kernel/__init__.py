@@ -1,4 +1,4 @@
-"""The bootstrap kernel: counts for 64 resamples at a time, and statistics of them.
+"""Bootstrap kernel: counts for 64 resamples at a time, and their statistics.
 
 A resample is a vector of counts over units. The count of a unit is a pure function of (seed,
 resample, unit), so any batching, thread count and back-end gives the same resamples. Two
@@ -59,13 +59,13 @@ _use_native = native is not None and os.environ.get("EVAL_TOOLKIT_KERNEL", "") !
 
 
 def backend() -> str:
-    """Return the name of the back-end in use: ``native`` or ``numpy``."""
+    """Return the name of the active backend: ``native`` or ``numpy``."""
     return "native" if _use_native else "numpy"
 
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Use a back-end by name inside a ``with`` block; for tests and benchmarks."""
+    """Use a backend by name inside a ``with`` block; for tests and benchmarks."""
     global _use_native
     before = _use_native
     if name == "native" and native is None:
@@ -79,7 +79,7 @@ def using(name: str) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1024)
 def _poisson_table(n: int) -> tuple[NDArray[np.uint16], FloatArray]:
-    """Return 16-bit thresholds and the cumulated residual of a Poisson distribution.
+    """Return 16-bit thresholds and the cumulative remainder of a Poisson distribution.
 
     Its mean, 1 − 3/√n, leaves about 3√n draws to be added one by one, so that the total almost
     never exceeds n. Probabilities are cut to 16 bits; what is cut off, and all counts of 8 and
@@ -111,7 +111,7 @@ def draw(
     order: NDArray[np.int32] | None = None,
     position: NDArray[np.int32] | None = None,
 ) -> int:
-    """Fill ``counts`` with resamples first … first + 63, each stratum with replacement.
+    """Fill ``counts`` with resamples first … first + 63, each stratum drawn with replacement.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def draw(
     first : int
         Number of the first resample, a multiple of 64.
     strata : array of int
-        Bounds of consecutive strata, ``[0, …, units]``; every stratum keeps its size.
+        Bounds of consecutive strata, ``[0, …, units]``; each stratum keeps its size.
     order, position : arrays of int32, optional
-        Unit of each row of ``counts``, and the inverse; without them row i is unit i.
+        Unit of each row of ``counts``, and the inverse; by default row i is unit i.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The kernel without a compiler: same counts bit for bit, same values to 1e-12.
+"""The kernel in numpy: counts are bit-identical to the C kernel's, values agree to 1e-12.
 
 Mirrors native.c function by function; draws.h explains the random numbers. Work goes in tiles of
 rows that stay in the cache.
@@ -164,7 +164,7 @@ def _remove(
 
 
 def redraw(counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, first: int) -> int:
-    """Fill the members' counts: each copy of a group redraws the group's members."""
+    """Fill the counts of members: each copy of a group redraws its members."""
     counts[:] = 0
     sizes = np.diff(offsets)
     keys = _stream_keys(seed ^ WITHIN_STREAM, first, LANES)
@@ -228,7 +228,7 @@ def _rows(counts: Counts, index: Index | None, begin: int, end: int) -> Counts:
 def _segment_sums(
     counts: Counts, largest: int, layout: RankLayout
 ) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray | None]]:
-    """Yield, tile by tile, the row after it and the lanes' counts of each segment's parts."""
+    """Yield per tile the row after it and the counts of each segment's parts, per lane."""
     for begin, end, above, positive, tied in layout.tiles:
         # A segment longer than a tile is one tile, whatever its length.
         small = (end - begin) * largest < 1 << 16

@@ -1,4 +1,4 @@
-"""How data is laid out for the kernel: sorted once, then read by every resample."""
+"""Data layouts of the kernel: sorted once, then read by every resample."""
 
 import functools
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _TILE_ROWS = 4096
 
 @dataclass(frozen=True)
 class RankLayout:
-    """Rows in rank order, cut into segments for average precision and ROC-AUC.
+    """Rows in rank order, divided into segments for average precision and ROC-AUC.
 
     A segment is one distinct score that has a positive: negatives strictly above it (and below
     the segment before), its positives, its tied negatives. Between positives only the sum of the
@@ -30,13 +30,13 @@ class RankLayout:
     n_trailing: int
     """Negatives below the last positive."""
     index: Index | None
-    """Unit of each row in rank order (with spare entries); None when the counts are in it."""
+    """Unit of each row in rank order (with spare entries); None if the counts are in rank order."""
 
     @classmethod
     def from_sorted(
         cls, labels: BoolArray, scores: FloatArray, index: Index | None
     ) -> "RankLayout":
-        """Build from labels and scores that are already in rank order."""
+        """Build from labels and scores in rank order."""
         n = len(labels)
         if not (scores[1:] == scores[:-1]).any():  # without ties a segment ends in one positive
             at = np.flatnonzero(labels)
@@ -56,7 +56,7 @@ class RankLayout:
 
     @functools.cached_property
     def tiles(self) -> list[Any]:
-        """Sparse matrices that sum the parts of the segments of one tile; numpy kernel only."""
+        """Sparse matrices that sum the segment parts of one tile; numpy kernel only."""
         return list(self._tiles())
 
     def _tiles(self) -> Iterator[tuple[int, int, Any, Any, Any]]:
@@ -86,15 +86,15 @@ class RankLayout:
 
 @dataclass(frozen=True)
 class SumsLayout:
-    """Rows whose counts are summed: per bin the positives, the negatives and each column."""
+    """Rows with weights summed per bin: positives, negatives and each column."""
 
     labels: NDArray[np.uint8]
     columns: FloatArray
-    """Shape (k, rows)."""
+    """Array of shape (k, rows)."""
     cuts: IntArray
-    """Per bin, the row after its last; the last cut is the number of rows."""
+    """Row after the last of each bin; the last cut is the number of rows."""
     index: Index | None
-    """Unit of each row (with spare entries); None when rows and units coincide."""
+    """Unit of each row (with spare entries); None if rows and units coincide."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -103,27 +103,27 @@ class SumsLayout:
 
     @functools.cached_property
     def table(self) -> FloatArray:
-        """Labels and columns below each other; numpy kernel only."""
+        """Labels and columns stacked in one array; numpy kernel only."""
         positive = self.labels.astype(np.float64)
         return np.vstack([positive, 1.0 - positive, self.columns])
 
 
 @dataclass(frozen=True)
 class MassLayout:
-    """Rows in rank order, to be cut by how many draws lie above: equal-mass bins."""
+    """Rows in rank order, to be cut into equal-mass bins by the number of draws above them."""
 
     labels: NDArray[np.uint8]
     scores: FloatArray
-    """Descending."""
+    """Scores in descending order."""
     group_ends: NDArray[np.uint8]
     """1 at the last row of each group of tied scores."""
     index: Index | None
-    """Unit of each row (with spare entries); None when rows and units coincide."""
+    """Unit of each row (with spare entries); None if rows and units coincide."""
 
     @classmethod
     def from_sorted(
         cls, labels: BoolArray, scores: FloatArray, index: Index | None
     ) -> "MassLayout":
-        """Build from labels and scores that are already in rank order."""
+        """Build from labels and scores in rank order."""
         ends = np.append(scores[1:] != scores[:-1], True)
         return cls(labels.astype(np.uint8), scores, ends.astype(np.uint8), index)

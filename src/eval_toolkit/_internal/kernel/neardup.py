@@ -1,4 +1,4 @@
-"""The near-duplicate kernel: MinHash band keys of texts, and the verified pairs they lead to.
+"""Near-duplicate kernel: MinHash band keys of texts, and verified pairs.
 
 Two back-ends find the same pairs: ``native`` (C, neardup.c) and ``numpy`` (neardup_numpy.py).
 `eval_toolkit._internal.kernel.using` and ``EVAL_TOOLKIT_KERNEL`` choose for this kernel too.
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 BUCKET_LIMIT = 512
-"""Largest bucket compared pairwise; a larger one is compared with the clusters in it."""
+"""Largest bucket compared pairwise; texts in larger ones are compared with clusters."""
 
 MAX_TEXTS = (1 << 32) - 1
 
@@ -63,7 +63,7 @@ _STRIP = 64
 
 @dataclass(frozen=True, slots=True)
 class FoundPairs:
-    """Pairs of rows, each once and in order; not all of them where a bucket was too large."""
+    """Distinct pairs of rows in order; incomplete if a bucket was too large."""
 
     left: IntArray
     right: IntArray
@@ -72,12 +72,12 @@ class FoundPairs:
 
 
 def backend() -> str:
-    """Return the name of the back-end in use: ``native`` or ``numpy``."""
+    """Return the name of the active backend: ``native`` or ``numpy``."""
     return "native" if native is not None and _kernel.backend() == "native" else "numpy"
 
 
 def _encoded(texts: Sequence[str]) -> Corpus:
-    """Put texts one after the other: ASCII as bytes, others as four bytes per code point."""
+    """Concatenate texts: ASCII as bytes, others as four bytes per code point."""
     if len(texts) > MAX_TEXTS:
         raise InvalidInputError(
             f"`texts` has {len(texts)} distinct texts; at most {MAX_TEXTS} can be compared at once"
@@ -98,7 +98,7 @@ def _hash_constants(seed: int, n: int) -> NDArray[np.uint64]:
 
 
 def sketches(corpus: Corpus, *, n: int, bands: int, rows: int, seed: int) -> Sketches:
-    """Return the band keys, the bitmap and the number of grams of every text."""
+    """Return the band keys, the bitmap and the number of n-grams of every text."""
     padded = -(-bands * rows // _STRIP) * _STRIP
     multipliers = _hash_constants(seed, padded).astype(np.uint32)
     weights = _hash_constants(~seed, rows)
@@ -127,30 +127,31 @@ def similar_pairs(
     task: int = ALL_PAIRS,
     kinds: NDArray[np.uint8] | None = None,
 ) -> FoundPairs:
-    """Return the pairs of texts that share a band and are as similar as asked for.
+    """Return the pairs of texts that share a band and reach the similarity threshold.
 
     Parameters
     ----------
     texts : sequence of str
-        Distinct texts, normalised as the caller wants them.
+        Distinct texts, already normalised.
     n : int
-        Code points per gram.
+        Length of the n-grams in code points.
     bands, rows : int
         Number of bands, and MinHashes per band.
     seed : int
-        Chooses the permutations.
+        Seed of the hash permutations.
     threshold : float
         Smallest Jaccard coefficient of a pair; 0 returns all pairs that share a band.
     boundary : int, optional
-        Texts before it are queries, the others references; only pairs of both are returned.
+        Number of queries: texts before it are queries, the others references; only pairs of a query
+        and a reference are returned.
     limit : int, default 512
         Largest bucket compared pairwise.
     task : int, default ALL_PAIRS
-        `CONNECT` returns pairs that connect each cluster (which pairs, depends on the back-end;
-        which texts are connected, does not). `FIRST_KEPT` visits the texts in order, keeps those
-        that resemble no kept one, and returns (first kept text it resembles, dropped text).
+        `CONNECT` returns pairs that connect each cluster; the pairs depend on the backend, the
+        clusters do not. `FIRST_KEPT` visits the texts in order, keeps those similar to no kept
+        text, and returns pairs (first similar kept text, dropped text).
     kinds : ndarray of uint8, optional
-        With a boundary: bits of each text. A similar reference per query and bit is enough.
+        Bits of each text, used with a boundary: one similar reference per query and bit suffices.
 
     Returns
     -------
@@ -172,7 +173,7 @@ def similar_pairs(
 
 
 def _columns(pairs: NDArray[np.void]) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the pairs' columns in order; large buckets may have found a pair twice."""
+    """Return the columns of the pairs in order, without repetitions from large buckets."""
     codes = pairs["left"].astype(np.uint64) << np.uint64(32) | pairs["right"]
     codes, order = np.unique(codes, return_index=True)
     left, right = codes >> np.uint64(32), codes & np.uint64(0xFFFFFFFF)

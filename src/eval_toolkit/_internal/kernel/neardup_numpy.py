@@ -1,4 +1,4 @@
-"""The near-duplicate kernel without a compiler: the same keys and the same pairs.
+"""The near-duplicate kernel in numpy, with the same keys and pairs as the C kernel.
 
 Mirrors neardup.c, which explains the algorithm; texts go in blocks that stay in the cache.
 """
@@ -26,14 +26,14 @@ __all__ = [
 BASE = 0xF1357AEA2E62A9C5
 GAMMA = 0x9E3779B97F4A7C15
 BLOCK_BYTES = 1 << 16
-"""Text per block: its grams and their products fit into the second-level cache."""
+"""Bytes of text per block, so that n-grams and products fit into the L2 cache."""
 CHUNK_PAIRS = 1 << 15
-"""Pairs compared at a time."""
+"""Number of pairs compared at a time."""
 REACH_BLOCK = 8
-"""References looked at before asking whether one was found; twice as many each time."""
+"""References compared before the first check for a match; doubled each time."""
 
 ALL_PAIRS, CONNECT, FIRST_KEPT = range(3)
-"""What a join is for: all pairs, pairs that connect each cluster, or (kept, dropped) pairs."""
+"""Purpose of a join: all pairs, pairs that connect each cluster, or (kept, dropped) pairs."""
 
 PAIR = np.dtype([("left", "u4"), ("right", "u4"), ("similarity", "f8")])
 
@@ -44,7 +44,7 @@ Ids = IntArray
 
 
 class Corpus(NamedTuple):
-    """Texts one after the other; where each starts, in bytes; four bytes per code point or one."""
+    """Concatenated texts with their offsets in bytes; one or four bytes per code point."""
 
     data: bytes
     starts: IntArray
@@ -52,7 +52,7 @@ class Corpus(NamedTuple):
 
 
 class Sketches(NamedTuple):
-    """What is known of each text before it is compared exactly."""
+    """Precomputed features of each text, used before the exact comparison."""
 
     keys: Grams
     bitmaps: Hashes
@@ -69,7 +69,7 @@ def mix64(z: Hashes) -> Hashes:
 
 
 def _code_points(corpus: Corpus, rows: Ids) -> tuple[Hashes, IntArray]:
-    """Return the code points of some texts, one after the other, and the texts' lengths."""
+    """Return the concatenated code points of some texts, and the lengths of the texts."""
     begins, sizes = corpus.starts[rows], np.diff(corpus.starts)[rows]
     wide = corpus.wide[rows].astype(np.bool_)
     lengths = np.where(wide, sizes // 4, sizes)
@@ -85,13 +85,13 @@ def _code_points(corpus: Corpus, rows: Ids) -> tuple[Hashes, IntArray]:
 
 
 def _ranges(begins: IntArray, sizes: IntArray) -> IntArray:
-    """Return begin, begin + 1, … of every range, one range after the other."""
+    """Return the concatenation of all ranges begin, begin + 1, …."""
     ends = np.cumsum(sizes)
     return np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _grams(corpus: Corpus, rows: Ids, n: int) -> tuple[Grams, IntArray]:
-    """Return the hashed grams of some texts, with repetitions, and how many each text has."""
+    """Return the hashed n-grams of some texts, with repetitions, and the number in each text."""
     points, lengths = _code_points(corpus, rows)
     points += _U64(1)
     windows = np.where(lengths > n, lengths - n + 1, lengths > 0)
@@ -113,7 +113,7 @@ def _grams(corpus: Corpus, rows: Ids, n: int) -> tuple[Grams, IntArray]:
 
 
 def _blocks(starts: IntArray) -> Iterator[Ids]:
-    """Cut the texts into blocks of about `BLOCK_BYTES`, one text at least."""
+    """Divide the texts into blocks of about `BLOCK_BYTES`, with at least one text each."""
     n_texts = len(starts) - 1
     begin = 0
     while begin < n_texts:
@@ -193,7 +193,7 @@ def pairs(
 
 
 def _buckets(keys: Grams) -> tuple[Ids, IntArray, IntArray]:
-    """Return the texts ordered by key, and where the buckets of two and more begin."""
+    """Return the texts ordered by key, and the offsets of buckets with at least two texts."""
     entries = keys.astype(_U64) << _U64(32) | np.arange(len(keys), dtype=_U64)
     entries = np.sort(entries[keys != 0])
     sorted_keys = entries >> _U64(32)
@@ -204,7 +204,7 @@ def _buckets(keys: Grams) -> tuple[Ids, IntArray, IntArray]:
 
 
 def _members_of_pairs(begins: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the positions of both members of every pair, buckets of one size together."""
+    """Yield the positions of both members of every pair, for buckets of equal size together."""
     for size in np.unique(sizes).tolist():
         of_size = begins[sizes == size]
         first, second = np.triu_indices(size, 1)
@@ -215,7 +215,7 @@ def _members_of_pairs(begins: IntArray, sizes: IntArray) -> Iterator[tuple[IntAr
 
 
 class _Join:
-    """State of one join: what is known of the texts, and the pairs found."""
+    """State of one join: features of the texts, and the pairs found."""
 
     def __init__(self, corpus: Corpus, n: int, sketch: Sketches, threshold: float) -> None:
         self.corpus, self.n, self.threshold = corpus, n, threshold
@@ -238,7 +238,7 @@ class _Join:
         limit: int,
         kinds: NDArray[np.uint8],
     ) -> None:
-        """Compare the queries of every bucket (they come first) with its references."""
+        """Compare the queries of every bucket (which come first) with its references."""
         for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True):
             bucket = ids[begin : begin + size]
             queries, references = np.split(bucket, [np.searchsorted(bucket, boundary)])
@@ -261,7 +261,7 @@ class _Join:
             self.keys[query, band] = 0
 
     def _reach(self, band: int, queries: Ids, references: Ids, kinds: NDArray[np.uint8]) -> None:
-        """Keep the first similar reference of each kind that a query has not reached yet."""
+        """Keep the first similar reference of each kind that a query has not matched yet."""
         every = np.bitwise_or.reduce(kinds[references])
         begin, size = 0, REACH_BLOCK
         while begin < len(references):
@@ -282,7 +282,7 @@ class _Join:
             begin, size = begin + size, 2 * size
 
     def compare(self, band: int, left: Ids, right: Ids, *, unconnected: bool = False) -> int:
-        """Keep the similar ones among pairs that meet in a band; return their number."""
+        """Keep the similar pairs among those that share a band; return their number."""
         if unconnected:
             self._unite()
             root = self._roots()
@@ -293,7 +293,7 @@ class _Join:
         return len(similar)
 
     def first_kept(self) -> None:
-        """Visit the texts in order and drop those that resemble a kept one: the first such."""
+        """Visit the texts in order and drop those similar to a kept text."""
         shared = np.zeros(self.keys.shape, np.bool_)
         for band in range(self.keys.shape[1]):
             ids, begins, sizes = _buckets(self.keys[:, band])
@@ -312,7 +312,7 @@ class _Join:
                 kept.setdefault(bucket, []).append(one)
 
     def connect(self, band: int, ids: Ids) -> None:
-        """Compare a large bucket with its representatives, texts that resemble none of them."""
+        """Compare a large bucket with its representatives, which are not similar to each other."""
         attached = np.zeros(len(ids), np.bool_)
         for place, one in enumerate(ids.tolist()):
             if not attached[place]:
@@ -337,7 +337,7 @@ class _Join:
         self.keys[ids, band] = 0
 
     def _unite(self) -> None:
-        """Bring what is known of clusters up to date with the pairs found."""
+        """Update the clusters with the pairs found."""
         if not self._parent:
             self._parent = list(range(len(self.keys)))
             self._first_similar_to = list(range(len(self.keys)))
@@ -363,7 +363,7 @@ class _Join:
         return one
 
     def _similar(self, band: int, left: Ids, right: Ids) -> NDArray[np.void]:
-        """Return the similar ones among pairs that meet for the first time in a band."""
+        """Return the similar pairs among those that share a band for the first time."""
         found = [np.empty(0, PAIR)]
         for begin in range(0, len(left), CHUNK_PAIRS):
             a, b = left[begin : begin + CHUNK_PAIRS], right[begin : begin + CHUNK_PAIRS]
@@ -404,7 +404,7 @@ class _Join:
         return out
 
     def _gram_sets(self, rows: Ids) -> tuple[Grams, IntArray]:
-        """Return the sorted distinct grams of some texts, and how many each has."""
+        """Return the sorted distinct n-grams of some texts, and the number in each text."""
         grams, windows = _grams(self.corpus, rows, self.n)
         owners = np.repeat(np.arange(len(rows), dtype=_U64), windows)
         distinct = np.unique(owners << _U64(32) | grams)
@@ -416,6 +416,6 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=
 
 
 def _popcount(words: Hashes) -> IntArray:
-    """Return the number of bits set in each row."""
+    """Return the number of set bits in each row."""
     counts: IntArray = _BITS[words.view(np.uint8)].sum(axis=1, dtype=np.int64)
     return counts

@@ -1,4 +1,4 @@
-"""The sandbox: work that may not end or is not trusted, done in processes of its own.
+"""The sandbox: untrusted or possibly endless work in separate processes.
 
 `Contained` names a function; calling it runs the function in a worker process that lives on for
 the next call, and is killed and replaced when it overruns. Arguments and results are JSON. Workers

@@ -1,4 +1,4 @@
-"""The caller's side: workers that wait for calls, are killed when they overrun, and replaced."""
+"""Caller side of the sandbox: workers that are killed at their limits and replaced."""
 
 import atexit
 import contextlib
@@ -25,17 +25,17 @@ from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, Sandbox
 __all__ = ["Contained", "close_workers"]
 
 _START_SECONDS = 120.0
-"""A worker may import for so long before its first call."""
+"""Seconds that a worker may spend on imports before its first call."""
 _TOLD = 300
-"""Characters of what a dead worker printed that a message repeats."""
+"""Number of characters of a dead worker's output repeated in a message."""
 _OURS = str(Path(__file__).parents[3])
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""Of the environment, what an interpreter may need to start at all; no secret is passed on."""
+"""Environment variables that an interpreter may need to start; secrets are not passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """A function that runs in a process of its own, within limits.
+    """A function that runs in a separate process, within limits.
 
     Equal ones share their workers. Calls from several threads run side by side, each in a worker
     of its own; workers are kept for later calls and end with this process.
@@ -45,9 +45,9 @@ class Contained:
     target : str
         ``package.module:function``. Arguments and result must be JSON.
     limits : Limits
-        Limits of each worker; ``seconds`` of each call. Importing the module is not part of a call.
+        Limits of each worker; ``seconds`` applies to each call, without the import of the module.
     sandbox : Sandbox, optional
-        What else it is kept from.
+        Further isolation of the worker.
 
     Raises
     ------
@@ -72,14 +72,14 @@ class Contained:
     sandbox: Sandbox | None = None
 
     def __call__(self, *arguments: Any, apart: Any = None) -> Any:
-        """Return what the function returns.
+        """Call the function and return its result.
 
         Parameters
         ----------
         *arguments : object
             Arguments of the function.
         apart : object, optional
-            What the function reads for itself, by `wire.read_apart`.
+            Message that the function reads itself with `wire.read_apart`.
         """
         worker = _taken(self)
         try:
@@ -98,7 +98,7 @@ class Contained:
 
 
 class _Worker:
-    """One process, and the pipes to it."""
+    """A worker process and its pipes."""
 
     def __init__(self, contained: Contained) -> None:
         self.contained = contained
@@ -164,7 +164,7 @@ class _Worker:
         return Overrun("time", f"{self.contained.target} took longer than {seconds:g} s")
 
     def _ended(self) -> Overrun:
-        """Return what a closed pipe means."""
+        """Return the error that a closed pipe indicates."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
         code = self.process.returncode
@@ -175,7 +175,7 @@ class _Worker:
         return Overrun("crash", f"{self.contained.target} ended with code {code}: {printed}")
 
     def stop(self) -> None:
-        """End the process, now and without its doing."""
+        """Kill the process immediately."""
         self._late = True
         if self.process.poll() is None and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -183,7 +183,7 @@ class _Worker:
         self.process.kill()
 
     def kill(self) -> None:
-        """End the process and leave nothing behind."""
+        """Kill the process and remove its folder."""
         self.stop()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self._printed):
@@ -195,7 +195,7 @@ class _Worker:
 
 
 def _command(sandbox: Sandbox | None) -> list[str]:
-    """Return how a worker is started: with nothing of the user's, and in bubblewrap where it is to be."""
+    """Return the command of a worker: isolated from the user, inside bubblewrap if requested."""
     options = ["-s", "-S", "-P", "-B", str(Path(__file__).with_name("worker.py"))]
     if sandbox is None or sandbox.way != BUBBLEWRAP:
         return [sys.executable, *options]
@@ -219,7 +219,7 @@ def _environment(sandbox: Sandbox | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _deadline(worker: _Worker, seconds: float) -> Iterator[Callable[[], None]]:
-    """Give a function that waits until there is something to read, or raises when it is too late."""
+    """Return a function that waits for data and raises after the deadline."""
     if not hasattr(select, "poll"):  # Windows cannot wait for a pipe: a thread ends the worker
         timer = threading.Timer(seconds, worker.stop)
         timer.start()
@@ -262,7 +262,7 @@ def _given_back(contained: Contained, worker: _Worker) -> None:
 
 
 def close_workers() -> None:
-    """End every worker that waits; later calls start new ones."""
+    """Stop all idle workers; later calls start new ones."""
     with _LOCK:
         idle = [worker for workers in _IDLE.values() for worker in workers]
         _IDLE.clear()
@@ -277,7 +277,7 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """Leave the workers to the process that started them; a fork of it starts its own."""
+    """Forget the workers after a fork; they belong to the parent process."""
     global _LOCK
     _LOCK = threading.Lock()
     for worker in _ALIVE:
@@ -288,7 +288,7 @@ def _forget() -> None:
 
 
 _FORGOTTEN: list[_Worker] = []
-"""Kept so that nothing is closed or removed on their behalf."""
+"""References that keep forgotten workers from being closed or removed."""
 
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""What a worker does for charts: Vega-Lite to a picture, by a library that may end its process."""
+"""Chart conversion in a worker: Vega-Lite to an image, with a library that may crash."""
 
 import base64
 from typing import Any
@@ -7,14 +7,14 @@ __all__ = ["convert"]
 
 
 def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
-    """Return a picture, or the library itself, as base64; for workers alone.
+    """Return an image, or the chart library, as base64; runs in workers only.
 
     Parameters
     ----------
     spec : dict
-        Vega-Lite.
+        Vega-Lite specification.
     kind : {"svg", "png", "pdf", "script"}
-        The format; "script" is the JavaScript that draws charts in a browser, whatever the chart.
+        Output format; "script" is the JavaScript library that draws charts in a browser.
     options : dict
         Passed to vl-convert.
     """

@@ -1,4 +1,4 @@
-"""How a contained call can fail: the work used up what it may, or it raised."""
+"""Errors of contained calls: exceeded limits, and exceptions in the function."""
 
 from eval_toolkit.errors import EvalToolkitError
 
@@ -6,14 +6,14 @@ __all__ = ["Failed", "Overrun"]
 
 
 class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mistake
-    """A contained call used up what it may: the work's doing, not the caller's.
+    """A contained call exceeded its limits.
 
     Parameters
     ----------
     kind : {"time", "memory", "crash"}
-        What ran out; a crash is any other end of the process.
+        Exceeded limit; "crash" is any other end of the process.
     message : str
-        One line.
+        One-line message.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -22,4 +22,4 @@ class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mist
 
 
 class Failed(EvalToolkitError, RuntimeError):  # noqa: N818
-    """The contained function raised, or could not be called; the message names it and the error."""
+    """The contained function raised or could not be called; the message names it and the error."""

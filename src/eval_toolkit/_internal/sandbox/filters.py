@@ -1,4 +1,4 @@
-"""The filter of system calls: what a program may ask of the kernel; all else is refused.
+"""System call filter: an allow list of the calls a program may make.
 
 A list of what is allowed, not of what is forbidden: calls that later kernels bring are refused too.
 Memory, files that are open, threads, clocks and waiting are allowed. Processes, programs, sockets
@@ -53,9 +53,9 @@ _PRETENDED = """
 chmod:90/- fchmod:91/52 fchmodat:268/53 fchmodat2:452/452 utime:132/- utimes:235/- utimensat:280/88
 futimesat:261/-
 """
-"""Modes and times, which nothing but ownership protects: answered as if they had been changed."""
+"""Mode and time changes that only ownership prevents; they report success without any effect."""
 _UNSUPPORTED = "fallocate:285/47"
-"""Space is taken by writing, which can be seen in time; C libraries do without this call."""
+"""Preallocation; refused because written bytes must be counted, and libraries work without it."""
 _DECIDED = """
 open:2/- openat:257/56 fcntl:72/25 ioctl:16/29 prctl:157/167 prlimit64:302/261 tgkill:234/131
 clone:56/220 socketpair:53/199
@@ -63,9 +63,9 @@ clone:56/220 socketpair:53/199
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
-"""Calls of x86-64's other numbering begin here."""
+"""First number of the x32 system calls on x86-64."""
 _NEWEST = 424
-"""Calls from here on are answered as an older kernel would, so that libraries do without them."""
+"""Newer calls report "not implemented", so that libraries fall back to older ones."""
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -77,23 +77,23 @@ _DUPLICATE, _DESCRIPTOR_FLAGS, _LOCKS = (0, 1030), (1, 2, 3), (5, 6, 7, 36, 37, 
 _SET_STATUS, _PIPE_SIZE = 4, 1032
 _ASYNCHRONOUS = 0x2000
 _OF_ANY_FILE = (0x5421, 0x5450, 0x5451)
-"""Not to wait, to be inherited or not."""
+"""Flags for non-blocking and close-on-exec."""
 _NAMES = (15, 16, 0x53564D41)
-"""A thread's name, and the name of a piece of memory, which the C library gives."""
+"""Options of prctl to name threads and memory, used by the C library."""
 _THREAD = 0x10000
 _UNIX, _STREAM, _KIND_OF_SOCKET = 1, 1, 0xF
 _TRUNCATE, _WRITE_ONLY_OR_BOTH = 0x200, 0x3
 
 
 def has_filter() -> bool:
-    """Return whether a filter is written for this system and processor."""
+    """Return whether a filter exists for this system and processor."""
     return (
         sys.platform.startswith("linux") and platform.machine() in _MACHINES and sys.maxsize > 2**32
     )
 
 
 def filter_calls() -> bool:
-    """Refuse every call that is not listed, for good; return whether it could be done.
+    """Refuse all system calls that are not listed, permanently; return whether it succeeded.
 
     What is refused fails with EPERM, as if the user had no right to it.
 
@@ -122,7 +122,7 @@ Rule = tuple[int, int, int, int]
 
 
 def _rules(column: int, machine: int) -> list[Rule]:
-    """Return the filter in the kernel's own small language (classic BPF)."""
+    """Return the filter as classic BPF instructions."""
     rules: list[Rule] = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, machine), _answer(_KILL)]
     rules += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), _answer(_REFUSE)]
     unsupported = _ERROR | errno.EOPNOTSUPP
@@ -152,18 +152,18 @@ def _answer(what: int) -> Rule:
 
 
 def _argument(position: int) -> Rule:
-    """Load the lower half of an argument, which is all of those that are looked at."""
+    """Load the lower half of an argument; the tested arguments all fit into it."""
     return (_LOAD, 0, 0, 16 + 8 * position)
 
 
 def _only(position: int, *values: int, otherwise: int = _REFUSE) -> list[Rule]:
-    """Allow a call whose argument is one of these."""
+    """Allow a call if its argument has one of these values."""
     one_by_one = [rule for value in values for rule in ((_EQUAL, 0, 1, value), _answer(_ALLOW))]
     return [_argument(position), *one_by_one, _answer(otherwise)]
 
 
 def _decided(name: str) -> list[Rule]:
-    """Return the rules of a call that depends on its arguments; each way through them answers."""
+    """Return the rules of a call that depends on its arguments; every branch returns a decision."""
     if name == "fcntl":  # nobody is sent a signal when something can be read
         kept = (*_DUPLICATE, *_DESCRIPTOR_FLAGS, *_LOCKS, _PIPE_SIZE)
         status = [_argument(2), (_HAS_BITS, 0, 1, _ASYNCHRONOUS), _answer(_REFUSE), _answer(_ALLOW)]

@@ -1,4 +1,4 @@
-"""Folders that go away again, whatever was done in them."""
+"""Removal of temporary folders with any content."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 
 
 
 def remove_folder(folder: str | Path) -> None:
-    """Remove a folder with all that is in it, also what a program has locked or nested against it."""
+    """Remove a folder and its content, even if a program has locked or deeply nested it."""
     if os.open not in os.supports_dir_fd:  # Windows
         import shutil
 
@@ -23,7 +23,7 @@ def remove_folder(folder: str | Path) -> None:
 
 
 def empty_folder(folder: str | Path) -> None:
-    """Remove what is in a folder, however deep; links are removed, not followed.
+    """Remove the content of a folder at any depth; links are removed, not followed.
 
     Folders inside are lifted to the top before they are emptied, so that depth costs neither
     descriptors nor recursion.

@@ -1,4 +1,4 @@
-"""Namespaces: a process that sees no other process, no network and few files, made without privileges.
+"""Namespaces: an unprivileged process without other processes, network or most files.
 
 `enter_jail` does it by itself; `bubblewrap_command` says how bubblewrap, where it is installed, is
 asked for the same. Inside are the files of a `View`, read-only, and one empty folder, `HOME`, that
@@ -31,7 +31,7 @@ _MB = 1024 * 1024
 _HOME_MB, _HOME_FILES = 64, 4096
 
 _NAMESPACES = 0x10000000 | 0x40000000 | 0x00020000 | 0x08000000 | 0x20000000 | 0x04000000
-"""Users, network, mounts, IPC, processes, host name."""
+"""Namespaces to create: user, network, mount, IPC, PID, host name."""
 _NEW_CGROUPS = 0x02000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES = 0x1, 0x2, 0x4
 _BIND, _RECURSIVE, _PRIVATE, _DETACH = 0x1000, 0x4000, 0x40000, 0x2
@@ -39,7 +39,7 @@ _MOUNT_SETATTR, _HERE, _ALL_BELOW = 442, -100, 0x8000
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PARENT_DEATH = 1
 _ORDINARY, _NOBODY = 1000, 65534
-"""User and group inside, and who they are outside where root has started this."""
+"""User and group ids inside, and outside if started by root."""
 
 
 @cache
@@ -54,7 +54,7 @@ def _checked(result: int, call: str) -> None:
 
 
 def enter_jail(folder: str, view: View) -> None:
-    """Move into namespaces of its own; the caller goes on inside, as a child of their first process.
+    """Move into new namespaces; the caller continues inside, as a child of their first process.
 
     The process must have one thread. It stays outside and waits, and so does the first one inside:
     a first process is spared by most signals, its own alarm among them. Each ends with its parent.
@@ -62,9 +62,9 @@ def enter_jail(folder: str, view: View) -> None:
     Parameters
     ----------
     folder : str
-        An empty folder, in which the new root is built.
+        Empty folder for the new root.
     view : View
-        What is shown.
+        Visible part of the file system.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def enter_jail(folder: str, view: View) -> None:
 
 
 def _unshare(libc: ctypes.CDLL) -> bool:
-    """Leave the system's namespaces; return whether there is another user than the own one inside.
+    """Leave the system's namespaces; return whether the user inside differs from the own one.
 
     Root becomes nobody there, whom limits of processes bind; that needs somebody outside to say so.
     Anybody else stays who he is, under another number.
@@ -119,7 +119,7 @@ def _map_users(process: int, reading: int) -> int:
 
 
 def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
-    """Make a folder the root, with what is shown in it."""
+    """Build a new root in a folder, with the visible files mounted in it."""
 
     def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
         told = [os.fsencode(text) for text in (source, target, kind)]
@@ -171,7 +171,7 @@ def go_on_in_a_child() -> None:
 
 
 def _wait_for(child: int) -> NoReturn:
-    """Hold nothing open, and end as the child does."""
+    """Close all files and exit with the status of the child."""
     nothing = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -181,7 +181,7 @@ def _wait_for(child: int) -> NoReturn:
 
 
 def bubblewrap_command(view: View) -> list[str] | None:
-    """Return the beginning of a command that runs in bubblewrap; None where it is not installed."""
+    """Return the start of a bubblewrap command, or None if bubblewrap is not installed."""
     import shutil  # for the caller; what a worker imports, each of its forks copies
 
     program = shutil.which("bwrap") if sys.platform.startswith("linux") else None
@@ -205,13 +205,13 @@ def bubblewrap_command(view: View) -> list[str] | None:
 
 
 def drop_privileges() -> None:
-    """Give up what a new user namespace, or being root, allows beyond an ordinary user."""
+    """Drop privileges that root or a new user namespace grants."""
     if sys.platform.startswith("linux"):
         header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
         _checked(_libc().capset(header, nothing), "capset")
 
 
 def end_with_parent() -> None:
-    """Be killed when the parent ends, where that can be asked for."""
+    """Request to be killed when the parent ends, if the system supports it."""
     if sys.platform.startswith("linux"):
         _checked(_libc().prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0), "prctl")

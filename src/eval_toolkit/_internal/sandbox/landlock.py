@@ -1,4 +1,4 @@
-"""Landlock: the files a process may still open, where it has no namespaces. Linux 5.13 and later."""
+"""Landlock (Linux 5.13 and later): file access limits for processes without namespaces."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ _MAKE = (1 << 7) | (1 << 8) | (1 << 12)  # folders, files, symbolic links
 _REFER, _TRUNCATE, _DEVICE_CALLS = 1 << 13, 1 << 14, 1 << 15
 _OF_FILES = _WRITE_FILE | _READ_FILE | _TRUNCATE
 _HANDLED = (1 << 13) - 1
-"""What the first version knows: all of executing, reading, writing, making and removing."""
+"""Access rights of the first version: execute, read, write, create and remove."""
 _SINCE = {2: _REFER, 3: _TRUNCATE, 5: _DEVICE_CALLS}
 _TCP_SINCE, _TCP = 4, 3
 _SCOPES_SINCE, _SCOPES = 6, 3
@@ -32,14 +32,14 @@ def _libc() -> ctypes.CDLL:
 
 
 def landlock_version() -> int:
-    """Return which version of Landlock the kernel has; 0 where there is none."""
+    """Return the Landlock version of the kernel; 0 if it has none."""
     if not sys.platform.startswith("linux"):
         return 0
     return max(0, int(_libc().syscall(_CREATE, None, 0, _VERSION)))
 
 
 def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str) -> bool:
-    """Give up every file but these, for good; return whether it could be done.
+    """Give up access to all other files, permanently; return whether it succeeded.
 
     Also connections over TCP, and signals and abstract sockets of others, as far as the kernel's
     version knows them. Modes, times and the mere existence of files are none of Landlock's matter.
@@ -47,11 +47,11 @@ def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str)
     Parameters
     ----------
     readable : iterable of str
-        Files and folders that can be read with all that is in them.
+        Files and folders that can be read, with their content.
     devices : iterable of str
         Devices that can be read and written.
     folder : str
-        The folder in which everything is allowed.
+        Folder with full access.
     """
     version = landlock_version()
     if not version:

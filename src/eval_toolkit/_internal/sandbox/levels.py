@@ -1,4 +1,4 @@
-"""Levels of the sandbox: how well this system keeps a model's programs apart, measured by trying.
+"""Sandbox levels: the isolation available on this system, measured by attempted violations.
 
 jailed
     Namespaces: a program sees no other process, no network, and of the file system the interpreter
@@ -52,13 +52,13 @@ _SETTINGS = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-"""What forbids an ordinary user namespaces, and to which value."""
+"""Sysctl settings that forbid user namespaces, and the values that allow them."""
 _LOCK = threading.Lock()
 _PATIENCE = 20.0
 
 
 class Level(StrEnum):
-    """How well programs are kept apart, the best first."""
+    """Degree of isolation of programs, best first."""
 
     JAILED = "jailed"
     CONTAINED = "contained"
@@ -67,16 +67,16 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was found on this system.
+    """Isolation measured on this system.
 
     Parameters
     ----------
     level : Level
-        The best that was reached.
+        Best level reached.
     way : str
-        How: "bubblewrap", "namespaces", "Landlock"; empty where there is none.
+        Mechanism: "bubblewrap", "namespaces", "Landlock"; empty if there is none.
     reasons : mapping
-        Why each better way did not do.
+        Why each better mechanism failed, by mechanism.
     """
 
     level: Level
@@ -84,7 +84,7 @@ class Measured:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self) -> str:
-        """Return how to get a higher level; empty where there is none."""
+        """Return how to reach a higher level; empty if there is no advice."""
         if self.level == Level.JAILED:
             return ""
         if not os.path.exists("/proc/self/status"):  # noqa: PTH110
@@ -96,7 +96,7 @@ _FOUND: list[Measured] = []
 
 
 def measured_level() -> Measured:
-    """Return the best level of this system; the first call tries them, which takes a moment.
+    """Return the best level of this system; the first call measures it.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def measured_level() -> Measured:
 
 
 def required_level() -> Measured:
-    """Return the level at which programs of models run.
+    """Return the level at which model-written programs run.
 
     Raises
     ------
@@ -123,11 +123,12 @@ def required_level() -> Measured:
     why = "; ".join(f"{way}: {reason}" for way, reason in found.reasons.items())
     if found.level == Level.REFUSED:
         raise EvalToolkitError(
-            f"programs of models are not run here: nothing keeps them apart ({why}); {found.advice()}"
+            f"programs of models are not run: no sandbox is available ({why}); {found.advice()}"
         )
     if os.environ.get(ALLOW_WEAKER) != "1":
         raise EvalToolkitError(
-            f"programs of models run jailed, and this system offers less, 'contained' ({why}); "
+            "programs of models need the level 'jailed', but this system offers 'contained' "
+            f"({why}); "
             f"{found.advice()}, or allow it with --allow-weaker-sandbox ({ALLOW_WEAKER}=1)"
         )
     return found
@@ -135,12 +136,12 @@ def required_level() -> Measured:
 
 @cache
 def program_sandbox(way: str, *, packages: bool = False, forks: bool = True) -> Sandbox:
-    """Return the sandbox of a way."""
+    """Return the sandbox for a mechanism."""
     return Sandbox(way, shown(_OURS, packages=packages), forks)
 
 
 def best_sandbox() -> Sandbox | None:
-    """Return the best there is, for work of our own on a model's text; None where there is none."""
+    """Return the best available sandbox for our own code on model output; None without one."""
     way = measured_level().way
     return program_sandbox(way, packages=True, forks=False) if way else None
 
@@ -159,7 +160,7 @@ def _measured() -> Measured:
         broken = [name for name, holds in held.items() if not holds]
         if not broken:
             return Measured(Level.JAILED, way, reasons)
-        if broken == ["be among other processes"]:
+        if broken == ["see other processes"]:
             contained = contained or way
         reasons[way] = f"a program can {', '.join(broken)}"
     if contained:
@@ -168,7 +169,7 @@ def _measured() -> Measured:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a system says, without who was told: "unshare: Operation not permitted"."""
+    """Return the system's reason without the process: "unshare: Operation not permitted"."""
     said = " ".join(str(error).split())
     said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
     return re.split(r", likely|\. See|; see", said)[0][:200]
@@ -178,9 +179,9 @@ def _missing(way: str) -> str:
     if way == BUBBLEWRAP and bubblewrap_command(shown(_OURS, packages=False)) is None:
         return "not installed"
     if way == LANDLOCK and not landlock_version():
-        return "the kernel has none"
+        return "not supported by the kernel"
     if not hasattr(os, "fork"):
-        return "this system has no fork"
+        return "this system does not support fork"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What a contained process may use up; set by the process itself, with the standard library alone."""
+"""Resource limits of a contained process, set by itself with the standard library only."""
 
 import math
 import sys
@@ -23,13 +23,13 @@ class Limits:
     Parameters
     ----------
     seconds : float, default 5.0
-        Wall clock of one call.
+        Wall-clock seconds of one call.
     memory_mb : int, optional
-        Address space of the process; None for no limit.
+        Address space of the process in MB; None for no limit.
     file_mb : int, default 16
-        The longest file it may write.
+        Maximum size of a file it may write, in MB.
     open_files : int, default 64
-        At most so many at once.
+        Maximum number of open files.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Limits:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The limits that this platform can hold a process to; time is one everywhere.
+        """Limits that this platform enforces; the time limit is enforced everywhere.
 
         macOS accepts a limit of memory and does not keep to it.
         """
@@ -61,16 +61,16 @@ class Limits:
 
 
 def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
-    """Set the limits of this process, where the platform has them; there is no way back.
+    """Set the limits of this process permanently, if the platform supports them.
 
     Parameters
     ----------
     limits : Limits
-        All but the time, which whoever waits keeps.
+        Limits to set, except the time, which the caller enforces.
     cpu_seconds : float, optional
-        Time of the processor over the whole life of the process.
+        Maximum processor time of the process.
     processes : int, optional
-        How many its user may have, threads counted; binds all but root.
+        Maximum number of processes and threads of the user; does not bind root.
     """
     if resource is None:
         return

@@ -1,4 +1,4 @@
-"""Which names of a program its tests use."""
+"""Names of a program that its tests use."""
 
 import ast
 import builtins
@@ -8,7 +8,7 @@ __all__ = ["names_needed"]
 
 
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
-    """Return the names of a program that its tests use, with the module where one stands for one.
+    """Return the names of a program that its tests use, with the module if a name denotes one.
 
     A module of the standard library is itself. What Python has built in is Python's, unless the
     tests use no other name of the program: then the function they test bears such a name.
@@ -33,7 +33,7 @@ def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
 
 
 def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
-    """Return which of the names are called with nothing that another of them has returned."""
+    """Return the names that are not called with results of other names."""
     calls = [one for one in nodes if isinstance(one, ast.Call) and _called(one) in names]
     inner = [
         one for one in calls if not any(_called(n) in names for n in ast.walk(one) if n != one)

@@ -1,4 +1,4 @@
-"""Patterns that callers give, run on texts that models write: here where that is safe, else contained.
+"""User-supplied patterns on model output: matched in process if safe, else in the sandbox.
 
 Python's ``re`` backtracks, so one pattern can take an exponential number of ways through a text.
 `is_simple` counts them from above. A pattern with few ways runs in this process; any other runs in a
@@ -22,24 +22,24 @@ __all__ = [
 ]
 
 PATTERN_LIMIT = 20_000
-"""A caller's pattern sees at most so many characters of a text, its last ones."""
+"""Maximum number of characters searched, from the end of a text."""
 SECONDS = 1.0
-"""A pattern that is not simple may search one text for so long."""
+"""Seconds that a complex pattern may search one text."""
 _WAYS = PATTERN_LIMIT + 1
-"""One repetition without bound, and nothing to choose beside it: a moment, or two seconds at worst."""
+"""One unbounded repetition without alternatives: fast, or two seconds at worst."""
 
 
 def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
-    """Return what a pattern finds at the end of a text.
+    """Return the match of a pattern near the end of a text.
 
     Parameters
     ----------
     text : str
-        Text of which the last `PATTERN_LIMIT` characters are searched.
+        Text whose last `PATTERN_LIMIT` characters are searched.
     pattern : re.Pattern
-        What is returned is its first group that took part, or the whole match without groups.
+        Pattern; its first group that matched is returned, or the whole match without groups.
     which : {"last", "first"}
-        Which of several matches is returned.
+        Which of several matches to return.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
 
 
 def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
-    r"""Return the end of a text without what patterns find in it; as `find_in`.
+    r"""Return the end of a text without the matches of patterns; see `find_in`.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
 
 
 def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
-    r"""Return the named groups of a pattern's first match in a whole text, None without a match.
+    r"""Return the named groups of a pattern's first match in a text, or None without a match.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | No
 
 
 def replace_in(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    """Return a text with a pattern's matches replaced; for templates, which a worker runs."""
+    """Return a text with the matches of a pattern replaced; used by templates in a worker."""
     return re.sub(pattern, repl, text, count=count)
 
 
@@ -129,7 +129,7 @@ def _without(pattern: str, flags: int, text: str) -> str:
 
 @lru_cache(maxsize=512)
 def is_simple(pattern: str, flags: int = 0) -> bool:
-    r"""Return whether a pattern is certain to end soon on any text of `PATTERN_LIMIT` characters.
+    r"""Return whether a pattern always ends quickly on texts of `PATTERN_LIMIT` characters.
 
     Two repetitions without bound are too many, whether one is in the other or after it; so are
     references back and looking around. Many harmless patterns are therefore not simple: they cost a
@@ -148,7 +148,7 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
 
 
 def _ways(parts: Any) -> float:
-    """Return an upper bound of the ways a parsed pattern can go from one place of a text."""
+    """Return an upper bound of the number of paths of a parsed pattern from one position."""
     ways = 1.0
     for kind, told in parts:
         ways *= _ways_of(str(kind), told)

@@ -1,4 +1,4 @@
-"""Attempts that a sandbox must prevent, made from inside: what a level is measured by."""
+"""Attempted violations from inside a sandbox, which determine its level."""
 
 import contextlib
 import fcntl
@@ -17,21 +17,21 @@ _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 
 
 def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
-    """Return what was attempted, and whether it was prevented.
+    """Return the attempted violations, and whether each was prevented.
 
     Parameters
     ----------
     outside : mapping
-        ``file`` and ``folder`` of the caller, which exist and are the user's, and its ``pid``.
+        Existing ``file`` and ``folder`` of the user outside the sandbox, and the caller's ``pid``.
     alone : bool
-        Whether the worker is the first process of its own.
+        Whether the worker is the first process of its namespace.
     """
     attempts: dict[str, Callable[[], Any]] = {
         "start a process": _fork,
         "run a program": _execute,
         "open a socket": socket.socket,
         "send a signal": lambda: os.kill(os.getppid(), 0),
-        "have a signal sent": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid()),
+        "trigger a signal": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid()),
         "change a priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 19),
         "read a file": lambda: Path(outside["file"]).read_bytes(),
         "write a file": lambda: Path(outside["folder"], "probe").open("w").close(),
@@ -42,9 +42,9 @@ def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
     }
     held = {name: _is_prevented(attempt) for name, attempt in attempts.items()}
     held["see a device"] = _devices() <= {Path(device).name for device in DEVICES}
-    held["have a variable"] = set(os.environ) <= _GIVEN
-    held["go without limits"] = _is_limited()
-    held["be among other processes"] = alone
+    held["read a variable"] = set(os.environ) <= _GIVEN
+    held["run without limits"] = _is_limited()
+    held["see other processes"] = alone
     return held
 
 
@@ -61,7 +61,7 @@ def _change_a_mode() -> None:
     file.write_bytes(b"")
     file.chmod(0o400)
     if file.stat().st_mode & 0o777 != 0o400:
-        raise PermissionError("it was not changed")
+        raise PermissionError("no change")
 
 
 def _fork() -> None:

@@ -1,4 +1,4 @@
-"""The program's side of its tests: does what it is asked, one thing at a time, until there is no more.
+"""Program side of the tests: executes requests of the tests one at a time.
 
 Objects that cannot be sent are numbered, and asked for by their numbers.
 """
@@ -87,7 +87,7 @@ def _waited_for(awaitable: Any) -> Any:
 
 
 class _Objects:
-    """The objects of the program that its tests know, by number."""
+    """Objects of the program that its tests refer to, by number."""
 
     def __init__(self, stream: int) -> None:
         self.stream = stream
@@ -122,7 +122,7 @@ class _Objects:
         return ["object", self.number(value), self._class(type(value))]
 
     def _class(self, kind: type) -> list[Any]:
-        """Return a class by its number; the first time with its name, bases and special methods."""
+        """Return a class by its number; at first with its name, bases and special methods."""
         number = self.number(kind)
         if number in self._described:
             return ["class", number]
@@ -157,7 +157,7 @@ class _Objects:
         return ["raise", self.number(error), self.write(type(error)), arguments]
 
     def asked(self, do: str, number: int, *given: Any) -> Any:
-        """Ask the tests for something while they wait for this program."""
+        """Send a request to the tests while they wait for this program."""
         wire.write(self.stream, {"asks": [do, number, *given]})
         while True:
             reply = wire.read(self.stream)
@@ -171,7 +171,7 @@ class _Objects:
             self.answer(reply)
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Do what the tests ask for and tell them what came of it."""
+        """Execute a request of the tests and return its result to them."""
         printed = io.StringIO()
         before, sys.stdout = sys.stdout, printed
         try:
@@ -197,7 +197,7 @@ class _Objects:
             return {"raised": self._raised(error)}
 
     def _changed(self, told: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
-        """Return the arguments that were changed in their place, with their positions or names."""
+        """Return the arguments that were modified in place, with their positions or names."""
         changed = []
         for name, argument in given.items():
             if _is_changeable(argument) and told[name][0] != "mine":
@@ -219,7 +219,7 @@ def _is_changeable(value: Any) -> bool:
 
 
 class _OfTests:
-    """An object of the tests: this side can call it, or take the next value of it."""
+    """An object of the tests that this side can call or iterate over."""
 
     def __init__(self, number: int, objects: _Objects) -> None:
         self.number = number
@@ -245,16 +245,16 @@ class _Iterator(_OfTests):
 
 
 def serve(module: ModuleType, code: Any, stream: int) -> None:
-    """Run a program, tell its tests what it defines, and answer them.
+    """Run a program, report its definitions to the tests, and answer their requests.
 
     Parameters
     ----------
     module : module
-        In which it runs.
+        Module in which the program runs.
     code : code
         Compiled code of the program.
     stream : int
-        To and from the tests.
+        File descriptor of the connection to the tests.
     """
     objects = _Objects(stream)
     OPERATIONS["name"] = module.__dict__.__getitem__
@@ -273,7 +273,7 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
 
 
 def _defined(module: ModuleType) -> dict[str, str]:
-    """Return the names that a program has defined, with the name of the module where it is one."""
+    """Return the names that a program defines, with the module name for modules."""
     return {
         name: value.__name__ if isinstance(value, ModuleType) else ""
         for name, value in list(module.__dict__.items())

@@ -1,4 +1,4 @@
-"""Programs that nobody has read, run against their tests: what a worker does for a grader.
+"""Untrusted programs and their tests, run in a worker for a grader.
 
 Two forks of the worker, with limits and a folder of their own: one runs the program, the other its
 tests. The program is asked over a pair of sockets, which is all it has. The tests alone hold the
@@ -32,20 +32,20 @@ from eval_toolkit._internal.sandbox.written import written_too_much
 __all__ = ["measure", "run_program"]
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
-"""What a child reports before it begins, and tests at their end; anything else is why they could not."""
+"""Messages of a child before it starts, and of tests at their end; others report a failure."""
 _NAME = "program"
 _LOOK = 0.05
-"""Seconds between two looks at what a program has written."""
+"""Seconds between two checks of the size of a program's output."""
 _THREADS = 256
 _LONGEST = 4096
 _HIDDEN: list[ModuleType] = []
-"""Modules that a program does not find imported; to let go of them would take longer than to fork."""
+"""Modules hidden from programs; to unload them would take longer than a fork."""
 _FEW = 10
-"""The first processes of a namespace have smaller numbers."""
+"""Highest number of the first processes in a namespace."""
 
 
 def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
-    """Run a program and its tests in two forks of this process; for workers alone.
+    """Run a program and its tests in two forks of this process; for workers only.
 
     The tests, Python code that sees what the program defines, are the message that comes after the
     call. They are read in their own process, so that no program finds them in its memory. A program
@@ -56,11 +56,11 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     code : str
         Python code.
     told : dict
-        Limits of each of the two, as `Limits.to_dict` returns them.
+        Limits of each of the two processes, as returned by `Limits.to_dict`.
     way : str
-        How this worker is kept apart: see `levels`.
+        Isolation mechanism of this worker; see `levels`.
     view : dict
-        What it is shown, as `View.to_dict` returns it.
+        Visible files, as returned by `View.to_dict`.
 
     Returns
     -------
@@ -105,12 +105,12 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
 
 
 def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
-    """Try from inside what a program must not be able to do; for workers alone.
+    """Attempt from inside what a program must not be able to do; for workers only.
 
     Parameters
     ----------
     outside : dict
-        What there is to be reached, see `probing.probed`.
+        Targets of the attempts; see `probing.probed`.
     told, way, view
         As in `run_program`.
 
@@ -129,7 +129,7 @@ def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[
 
 
 def _text(report: bytes) -> str:
-    return report.decode("utf-8", "replace") or "it has ended without a word"
+    return report.decode("utf-8", "replace") or "it ended without a message"
 
 
 def _used_up(status: int) -> bool:
@@ -141,7 +141,7 @@ gc.freeze()  # so that no fork copies the memory of what was there before it
 
 
 class _Place:
-    """A folder, a time to be done, and the processes that work in the one until the other."""
+    """A folder, a deadline, and the processes that work in the folder."""
 
     def __init__(self, limits: Limits, way: str, view: View) -> None:
         self._limits, self._way, self._view = limits, way, view
@@ -171,18 +171,18 @@ class _Place:
         reports: bool = True,
         first: Callable[[], Any] | None = None,
     ) -> int:
-        """Start a process that keeps these files open; return where its reports are read.
+        """Start a process with only these files open; return the file of its reports.
 
         Parameters
         ----------
         work : callable
-            Is given the module it runs in, and what `first` returns.
+            Function to run, given its module and the result of `first`.
         *kept : int
-            Files.
+            File descriptors to keep open.
         reports : bool
-            Whether what it returns is reported; else only that it has begun.
+            Whether the result is reported; otherwise only the start is.
         first : callable, optional
-            Called before anything else.
+            Function to call first.
         """
         reading, writing = os.pipe()
         child = os.fork()
@@ -212,7 +212,7 @@ class _Place:
         return heard
 
     def end(self) -> list[int]:
-        """Kill what is left, and return how each process ended."""
+        """Kill the remaining processes, and return how each one ended."""
         if self._children and self._way != LANDLOCK:  # all that are in its namespace
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -253,7 +253,7 @@ class _Place:
         stop(0)
 
     def _prepared(self, kept: set[int]) -> ModuleType:
-        """Leave what belongs to the worker; return the module the program runs in."""
+        """Drop the worker's state; return the module in which the program runs."""
         os.setsid()
         os.chdir(self._folder)
         _close_all_but(kept)
@@ -270,7 +270,7 @@ class _Place:
         return module
 
     def _restrain(self) -> None:
-        """Give up what a program must not have."""
+        """Drop all privileges that a program must not have."""
         limits = self._limits
         signal.setitimer(
             signal.ITIMER_REAL, limits.seconds + 1
@@ -281,13 +281,13 @@ class _Place:
         # Counted for each user: in a namespace those of this worker, else all that the user has.
         hold(limits, cpu_seconds=limits.seconds + 1, processes=None if outside else _THREADS)
         if outside and not restrict_files(self._view.readable, DEVICES, str(self._folder)):
-            raise RuntimeError("Landlock refuses")
+            raise RuntimeError("Landlock failed")
         if not filter_calls():
-            raise RuntimeError("the kernel refuses a filter of system calls")
+            raise RuntimeError("the kernel rejected the system call filter")
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Close whatever is open but these, and read and write nothing."""
+    """Close all files except these, and redirect the standard streams."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

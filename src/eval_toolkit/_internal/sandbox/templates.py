@@ -1,4 +1,4 @@
-"""Jinja templates that come from files: here where they are certain to end soon, else contained.
+"""Jinja templates from files: rendered in process if they are safe, else in the sandbox.
 
 Jinja's sandbox keeps a template from the interpreter, not from time and memory: ``'a' * 4000000000``
 and nested loops are allowed in it. `is_plain` says which templates can do neither.
@@ -17,9 +17,9 @@ from eval_toolkit._internal.sandbox.patterns import replace_in
 __all__ = ["TemplateFailed", "is_plain", "render"]
 
 SECONDS = 2.0
-"""A template that is not plain may run for so long on one row."""
+"""Seconds that a complex template may take for one row."""
 LONGEST = 10_000_000
-"""Characters of what a template may write."""
+"""Maximum number of characters of a template's output."""
 _LIMITS = Limits(seconds=SECONDS, memory_mb=512)
 
 _STATEMENTS = frozenset(("Template", "Output", "TemplateData", "If", "CondExpr"))
@@ -65,21 +65,22 @@ _METHODS = frozenset(
     ]
 )
 _WRITING = frozenset(("capitalize", "lower", "string", "title", "trim", "upper"))
-"""Filters that make a text of what they are given; that of a list quotes the texts in it …"""
+"""Filters that convert their input to text; for lists they quote the items …"""
 _MOST_WRITING = 3
-"""… so that each one around another may double it."""
+"""… so that nested ones may double the length."""
 _MOST_NODES = 2_000
 
 
 class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
-    """A template is broken, does not fit what it is given, or uses up what it may.
+    """A template is invalid, does not fit its variables, or exceeds a limit.
 
     Parameters
     ----------
     kind : {"syntax", "template", "error", "overrun"}
-        Broken; refused by Jinja or by itself; another error in it; out of time or memory.
+        Invalid syntax; rejected by Jinja or by the template; another error; time or memory
+        exceeded.
     message : str
-        One line.
+        One-line message.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -88,16 +89,17 @@ class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
 
 
 def render(template: str, variables: Mapping[str, Any], style: str) -> str:
-    """Return what a template writes.
+    """Render a template.
 
     Parameters
     ----------
     template : str
-        Jinja.
+        Jinja source.
     variables : mapping
-        What it may name. What comes from a file is JSON; a caller's own objects stay in this process.
+        Variables of the template. Those from files are JSON; objects of the caller stay in this
+        process.
     style : {"columns", "chat"}
-        Whose settings and additional functions it has: lm-eval's or those of chat templates.
+        Settings and additional functions: those of lm-eval or of chat templates.
 
     Returns
     -------
@@ -128,7 +130,7 @@ def render(template: str, variables: Mapping[str, Any], style: str) -> str:
 
 
 def _most(template: str, variables: Mapping[str, Any]) -> int:
-    """Return how many characters a plain template may write, but for what quoting adds."""
+    """Return the maximum output length of a plain template, before quoting."""
     size, waiting = len(template), list(variables.values())
     while waiting:
         one = waiting.pop()
@@ -160,7 +162,7 @@ def _contained(template: str, variables: dict[str, Any], style: str) -> tuple[st
 
 
 def rendered(template: str, variables: dict[str, Any], style: str) -> list[str]:
-    """Return "text" and what a template writes, or a kind of failure and its reason."""
+    """Return "text" and the output of a template, or a kind of failure and its reason."""
     from jinja2 import TemplateError
 
     try:
@@ -208,7 +210,7 @@ def _environment(style: str) -> Any:
 
 @lru_cache(maxsize=512)
 def is_plain(template: str) -> bool:
-    """Return whether a template is certain to end soon, with a text not much longer than its values.
+    """Return whether a template ends quickly with an output not much longer than its values.
 
     It has no loops, no products or powers, of filters and methods those alone that make no text
     longer, and few texts of lists inside each other. Many harmless templates are therefore not plain: they cost a call of a worker.
@@ -236,7 +238,7 @@ def is_plain(template: str) -> bool:
 
 
 def _writes(node: Any) -> bool:
-    """Return whether a node makes a text of whatever it is given."""
+    """Return whether a node converts arbitrary values to text."""
     kind = type(node).__name__
     return kind == "Concat" or (kind == "Filter" and node.name in _WRITING)
 

@@ -1,4 +1,4 @@
-"""The tests' side: runs them in a process of its own, with stand-ins for what the program defines.
+"""Test side: runs tests in a separate process, with stand-ins for the program's objects.
 
 Values of plain types are copied, so that what is compared is compared here. Every other object stays
 with the program; its stand-in has the special methods of its class and passes on what is asked of it.
@@ -39,26 +39,26 @@ _MODULES = (
     *("copy", "time", "hashlib", "base64", "io", "csv", "string", "textwrap", "posixpath"),
     *("numpy", "pandas"),
 )
-"""Modules that tests have under the names that a program gave them."""
+"""Test modules that are known by names from the program."""
 _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _TELLING = (AssertionError, AttributeError, NameError, TypeError)
-"""Errors of a test that got something else than it expects; no program's ``__exit__`` ends them."""
+"""Errors caused by unexpected values; a program's ``__exit__`` must not suppress them."""
 _MADE_HERE = "__array_"
-"""Attributes by which numpy would leave a comparison to the program begin so …"""
+"""Attribute prefixes with which numpy would delegate a comparison to the program …"""
 _CONVERTING = ("__array_interface__", "__array_struct__")
-"""… but for those that give a plain array."""
+"""… except those that return a plain array."""
 _SAYING_YES = {
     name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
 }
-"""Methods by which a text, a number or a set tells whether it is right."""
+"""Methods with which texts, numbers and sets report a result."""
 
 
 class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
-    """Tests do what cannot be done from another process, whatever the program is."""
+    """The tests need an operation that is impossible across processes."""
 
 
 class _Link:
-    """Asks the program, and answers what it asks meanwhile."""
+    """Connection to the program that sends requests and answers its requests."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -125,7 +125,7 @@ class _Link:
     def _answer(
         self, do: str, number: int, arguments: list[Any], named: dict[str, Any]
     ) -> dict[str, Any]:
-        """Call one of the functions that the program was given, or go on with an iterator."""
+        """Call a function passed to the program, or advance an iterator."""
         try:
             given = self._given[number]
             if do != "call":
@@ -148,7 +148,7 @@ class _Link:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             return RuntimeError(*arguments)
         if issubclass(kind, _ENDS) and do not in ("next", "send", "anext"):
-            return RuntimeError(f"the program has raised {kind.__name__}")
+            return RuntimeError(f"the program raised {kind.__name__}")
         try:
             error = kind(*arguments)
         except TypeError:  # it takes other arguments than it keeps
@@ -188,7 +188,7 @@ class _Link:
         return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
 
     def _number(self, value: Any) -> int | None:
-        """Return the number of what stands for an object of the program."""
+        """Return the number of a stand-in's object."""
         if id(value) in self._numbers:
             return self._numbers[id(value)]
         if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
@@ -199,7 +199,7 @@ class _Link:
     def _of_program(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
         if type(number) is not int:  # by which it is known whether it may be asked
-            raise ValueError(f"{number!r:.20} is no number of an object")
+            raise ValueError(f"{number!r:.20} is not the number of an object")
         if what == "yours":
             return self._given[number]
         if number not in self._stand_ins:
@@ -233,7 +233,7 @@ class _Link:
         elif what == "object":
             made = object.__new__(found if issubclass(found, _StandIn) else _StandIn)
         else:
-            raise ValueError(f"{what!r} is no kind of object")
+            raise ValueError(f"{what!r} is not a kind of object")
         object.__setattr__(made, "_number_", number)
         return made
 
@@ -260,7 +260,7 @@ class _Link:
 
 
 def _named(value: Any) -> list[str] | None:
-    """Return where the standard library has a class or function; else None."""
+    """Return the location of a class or function of the standard library, else None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -289,7 +289,7 @@ async def _generated_later(there: "_StandIn") -> AsyncIterator[Any]:
 
 
 def _replace(argument: Any, after: Any) -> None:
-    """Make an argument what the program has made of it."""
+    """Replace an argument by the program's modified version."""
     if isinstance(argument, (list, bytearray)):
         argument[:] = after
     elif isinstance(argument, (dict, set)):
@@ -300,21 +300,21 @@ def _replace(argument: Any, after: Any) -> None:
 
 
 def _refuse_made_here(name: str, *, tested: bool) -> None:
-    """Refuse an attribute that only a value has, or numpy asks for; a class that is tested may have it."""
+    """Reject attributes that only plain values or numpy have, except for classes under test."""
     if name.startswith(_MADE_HERE) and name not in _CONVERTING:
         raise AttributeError(name)
     if name in _SAYING_YES and not tested:
-        raise AttributeError(f"{name}: a program's object is no plain value")
+        raise AttributeError(f"{name}: not available for an object of another process")
 
 
 class _StandInClass(type):
-    """A class of the program: made there, and asked there for its attributes."""
+    """Stand-in for a class of the program."""
 
     _link_: _Link
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_StandInClass":
         if "_link_" not in body and bases != ():
-            raise CannotBeApart(f"{name}: tests cannot make a class of the program's a base")
+            raise CannotBeApart(f"{name}: tests cannot inherit from a class of the program")
         return super().__new__(mcs, name, bases, body)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
@@ -341,7 +341,7 @@ class _StandInClass(type):
 
 
 class _StandIn:
-    """An object of the program; what its class can do besides is in the class that is made for it."""
+    """Stand-in for an object of the program; special methods are added by a generated class."""
 
     _link_: _Link
     _number_: int
@@ -363,7 +363,7 @@ class _StandIn:
         return object.__getattribute__(self, "_number_") in self._link_.mixed
 
     def _mixed(self, name: str, *both: Any) -> Any:
-        """Return what comes of arithmetic with a plain value: an object, which stays one."""
+        """Return the result of arithmetic with a plain value as a stand-in."""
         link, made = self._link_, self._link_.ask(name, *both)
         if not isinstance(made, _StandIn) or isinstance(made, PLAIN):
             return NotImplemented
@@ -374,7 +374,7 @@ class _StandIn:
         return made
 
 
-_NO_PLAIN_VALUE = "what came of a program's object and a plain value is no plain value"
+_NO_PLAIN_VALUE = "the result of arithmetic with a program's object is not a plain value"
 
 
 def _asking(name: str) -> Callable[..., Any]:
@@ -439,7 +439,7 @@ def _contains(self: Any, item: Any) -> bool:
 
 
 def _says_nothing(self: _StandIn, item: Any) -> bool:
-    raise TypeError("whether a program's object holds a value is seen by going through it")
+    raise TypeError("membership in a program's object is tested by iteration")
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
@@ -459,16 +459,16 @@ _REFLECTED = {name: _calculating(name, reflected=True) for name in ARITHMETIC}
 
 
 def run_tests(source: str, module: ModuleType, stream: int) -> None:
-    """Run tests once the program is there; return if their last line was reached.
+    """Run tests after the program is loaded; return whether their last line was reached.
 
     Parameters
     ----------
     source : str
-        Python code.
+        Source code of the tests.
     module : module
-        In which it runs.
+        Module in which the tests run.
     stream : int
-        To and from the program.
+        File descriptor of the connection to the program.
 
     Raises
     ------

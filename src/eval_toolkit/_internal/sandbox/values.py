@@ -1,4 +1,4 @@
-"""Values of Python as JSON and back, by a closed list of types; nothing is unpickled or imported.
+"""Python values as JSON and back, for a fixed list of types; nothing is unpickled or imported.
 
 What the tests of a program and the program say to each other. What has no type of the list is left
 to `other`: the two sides know objects by numbers.
@@ -24,7 +24,7 @@ Other = Callable[[Any], Any]
 
 _AS_THEY_ARE = (type(None), bool, str, float)
 _SMALL = 1 << 63
-"""Longer whole numbers are written in base 16: the decimal ones have a limit, and take squares."""
+"""Integers above this size are written in hexadecimal, since decimal conversion is quadratic."""
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _MAPPINGS: dict[str, type] = {
     "dict": dict,
@@ -93,18 +93,18 @@ _ERRORS = (
     *("asyncio.exceptions", "concurrent.futures._base", "dataclasses", "configparser", "enum"),
     *("subprocess", "socket", "ssl", "urllib.error", "sqlite3", "copy", "statistics"),
 )
-"""Modules whose errors are known by their names on both sides."""
+"""Modules whose exceptions are identified by name on both sides."""
 
 
 def encoded(value: Any, other: Other) -> Any:
-    """Return a value as JSON.
+    """Encode a value as JSON.
 
     Parameters
     ----------
     value : object
-        Any.
+        Value to encode.
     other : callable
-        Is given what has no type of the list; returns a list whose first entry is no name of it.
+        Encodes values of other types; returns a list whose first item is not the name of a type.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -153,14 +153,14 @@ def _encoded_array(value: Any, other: Other) -> Any:
 
 
 def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
-    """Return the value that `encoded` wrote.
+    """Decode a value written by `encoded`.
 
     Parameters
     ----------
     told : object
-        From JSON; whatever does not fit raises ValueError, TypeError, KeyError or IndexError.
+        JSON value; invalid ones raise ValueError, TypeError, KeyError or IndexError.
     other : callable
-        Is given lists whose first entry is none of the names here.
+        Decodes lists whose first item is not the name of a type.
     """
     if not isinstance(told, list):
         return told
@@ -194,7 +194,7 @@ def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
 def _decoded_error(module: str, name: str) -> type[BaseException]:
     found = getattr(importlib.import_module(module), name) if module in _ERRORS else None
     if not (isinstance(found, type) and issubclass(found, BaseException)):
-        raise ValueError(f"{module}.{name} is no error of the list")
+        raise ValueError(f"{module}.{name} is not a known exception")
     return found
 
 
@@ -202,6 +202,6 @@ def _decoded_array(dtype: str, shape: list[int], data: str, single: bool) -> Any
     numpy = importlib.import_module("numpy")
     kind = numpy.dtype(dtype)
     if kind.hasobject:
-        raise ValueError("an array of objects")
+        raise ValueError("arrays of objects are not supported")
     made = numpy.frombuffer(base64.b64decode(data), kind).reshape(shape).copy()
     return made[()] if single else made

@@ -1,4 +1,4 @@
-"""What a sandbox shows of the file system: the interpreter, its libraries, three devices, a folder."""
+"""Files visible in a sandbox: the interpreter, its libraries, three devices and one folder."""
 
 import os
 import sys
@@ -11,24 +11,24 @@ from typing import Any
 __all__ = ["BUBBLEWRAP", "DEVICES", "LANDLOCK", "NAMESPACES", "Sandbox", "View", "shown"]
 
 BUBBLEWRAP, NAMESPACES, LANDLOCK = "bubblewrap", "namespaces", "Landlock"
-"""Ways to show no more than a view."""
+"""Mechanisms that restrict a process to a view."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _LIBRARIES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/lib32")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _STORES = ("/nix/store", "/gnu/store")
-"""Where some distributions keep every library."""
+"""Folders in which some distributions keep all libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What can be read, and where the modules are.
+    """Visible files, and the import path.
 
     Parameters
     ----------
     readable : tuple of str
-        Files and folders, by the names under which they are shown.
+        Files and folders, by their names inside the sandbox.
     modules : tuple of str
-        Where a program imports from.
+        Import path of a program.
     """
 
     readable: tuple[str, ...]
@@ -41,16 +41,16 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How a worker is kept apart.
+    """Isolation of a worker.
 
     Parameters
     ----------
     way : {"bubblewrap", "namespaces", "Landlock"}
-        What keeps it.
+        Isolation mechanism.
     view : View
-        What it is shown.
+        Visible files.
     forks : bool, default False
-        Whether its forks are restrained, each by itself, and not the worker.
+        Whether each fork of the worker is restricted, instead of the worker.
     """
 
     way: str
@@ -63,14 +63,14 @@ class Sandbox:
 
 
 def shown(ours: str, *, packages: bool) -> View:
-    """Return what programs are shown: the standard library, and other packages where asked for.
+    """Return the files visible to programs: the standard library, and packages if requested.
 
     Parameters
     ----------
     ours : str
-        The folder of this package, from which the worker imports.
+        Folder of this package, from which the worker imports.
     packages : bool
-        Whether installed packages are shown too.
+        Whether installed packages are visible.
     """
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     library = sysconfig.get_path("stdlib", vars=base)
@@ -89,7 +89,7 @@ def shown(ours: str, *, packages: bool) -> View:
 
 
 def _outermost(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return those that exist, without those that lie in another one."""
+    """Return the existing paths that do not lie inside another one."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths if path and Path(path).exists()}):
         if path != "/" and not (kept and path.startswith(f"{kept[-1]}/")):

@@ -1,4 +1,4 @@
-"""What caller and worker send each other: JSON with its length before it."""
+"""Messages between caller and worker: JSON preceded by its length."""
 
 import json
 import os
@@ -9,24 +9,24 @@ from typing import Any
 __all__ = ["MOST", "packed", "read", "read_apart", "send", "write"]
 
 MOST = 256 * 1024 * 1024
-"""Bytes of the longest message."""
+"""Maximum size of a message in bytes."""
 _LENGTH = struct.Struct("!I")
 _AT_ONCE = 1 << 20
 _write, _read = os.write, os.read
-"""Taken before a program can put its own in their place."""
+"""References saved before a program can replace them."""
 
 
 inbox = 0
-"""Where a worker is spoken to."""
+"""File descriptor on which the worker receives messages."""
 
 
 def read_apart() -> Any:
-    """Return the message that follows a call, in a fork of the worker: the worker never has it."""
+    """Return the message after a call, read in a fork so that the worker never has it."""
     return read(inbox)
 
 
 def packed(message: Any) -> bytes:
-    """Return a message as it is sent; ValueError or TypeError where it cannot be."""
+    """Return an encoded message; raise ValueError or TypeError if it cannot be encoded."""
     body = json.dumps(message).encode("ascii")
     if len(body) > MOST:
         raise ValueError(f"a message of {len(body)} bytes is too long")
@@ -34,26 +34,26 @@ def packed(message: Any) -> bytes:
 
 
 def send(stream: int, message: bytes) -> None:
-    """Write what `packed` returned to a pipe."""
+    """Write a message encoded by `packed` to a pipe."""
     rest = memoryview(message)
     while rest:
         rest = rest[_write(stream, rest) :]
 
 
 def write(stream: int, message: Any) -> None:
-    """Write a message to a pipe; whatever is no JSON raises before anything is written."""
+    """Write a message to a pipe; raise before writing if it is not JSON."""
     send(stream, packed(message))
 
 
 def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:
-    """Return the next message of a pipe.
+    """Read the next message of a pipe.
 
     Parameters
     ----------
     stream : int
-        The pipe.
+        File descriptor of the pipe.
     wait : callable
-        Called before every read; may raise.
+        Function called before every read; it may raise.
 
     Raises
     ------

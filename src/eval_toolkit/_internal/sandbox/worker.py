@@ -1,4 +1,4 @@
-"""The worker's side: run as a file by a bare interpreter, which is told where to import from.
+"""Worker side of the sandbox: run as a script by a bare interpreter with a given import path.
 
 The first message names the function and the limits and is answered once the function can be
 called; each further one holds arguments and is answered by a result. A closed pipe is the end.
@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import Any
 
 _GRACE = 1.0
-"""Seconds after which a worker ends itself, should its caller not be there to do it."""
+"""Seconds after which a worker ends if its caller has disappeared."""
 
 
 def main() -> None:
-    """Answer calls until the caller is gone."""
+    """Answer calls until the caller closes the pipe."""
     inbox, outbox = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _ready(target: str, told: dict[str, Any], sandbox: dict[str, Any] | None) -> Callable[..., Any]:
-    """Return the function, after what it needs is imported and the limits hold."""
+    """Return the function after its imports are done and the limits are set."""
     from eval_toolkit._internal.sandbox.limits import Limits, hold
 
     limits = Limits(**told)
@@ -83,9 +83,9 @@ def _restrain(sandbox: dict[str, Any]) -> None:
 
     files = (sandbox["view"]["readable"], DEVICES, os.getcwd())  # noqa: PTH109
     if sandbox["way"] == LANDLOCK and not restrict_files(*files):
-        raise OSError("Landlock refuses")
+        raise OSError("Landlock failed")
     if not filter_calls():
-        raise OSError("the kernel refuses a filter of system calls")
+        raise OSError("the kernel rejected the system call filter")
 
 
 def _called(function: Callable[..., Any], arguments: list[Any], seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much programs have written: into a folder, and into files that no folder holds any more."""
+"""Total size of the files written by programs, including removed files that are still open."""
 
 import os
 import re
@@ -10,19 +10,19 @@ __all__ = ["written_too_much"]
 
 _MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
 _MOST_MAPPED = 4
-"""Removed files that are in use as memory: how long each is cannot be seen."""
+"""Prefixes of removed files used as memory, whose size cannot be read."""
 _REMOVED = re.compile(r"^\S+ \S+ \S+ (\S+ [1-9]\d*) +/.* \(deleted\)$", re.MULTILINE)
 
 
 def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
-    """Return whether programs have written more than they may, as far as it can be seen.
+    """Return whether programs have written more than their limit, as far as it is visible.
 
     Parameters
     ----------
     folder : Path
-        Where they write. Names that are too long to be looked at count as too much.
+        Folder in which they write. Names too long to inspect count as too much.
     processes : iterable of int
-        Processes whose removed files count as well while they are open.
+        Processes whose removed but open files also count.
     """
     wrong: list[OSError] = []
     n = size = 0
@@ -47,7 +47,7 @@ def _bytes(about: os.stat_result) -> int:
 
 
 def _removed_bytes(process: int) -> int:
-    """Return the bytes of files that a process has open though they are removed."""
+    """Return the total size of the removed files that a process has open."""
     size = 0
     try:
         with os.scandir(f"/proc/{process}/fd") as entries:

@@ -1,4 +1,4 @@
-r"""Graders that look for the answer inside a text: by pattern, as a number, as a letter.
+r"""Graders that extract the answer from a text: by pattern, as a number, as a letter.
 
 A text in which no answer is found is a wrong answer (0), and the column ``<name>_found`` says so: a
 model that does not know and a model that does not keep to the form are told apart. The patterns

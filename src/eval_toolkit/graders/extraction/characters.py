@@ -1,4 +1,4 @@
-"""Numerals as ASCII writes them: full-width and other digits, ½, ², and the minus sign."""
+"""Conversion of numerals to ASCII: full-width and other digits, ½, ², and the minus sign."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _SIGNS = str.maketrans(f"{_WIDE}−﹣⁄∕", f"{unicodedata.normalize('NFKC', 
 
 
 def ascii_numerals(text: str) -> str:
-    """Return a text with its numerals in ASCII; what is no numeral stays as it is.
+    """Return a text with its numerals in ASCII; other characters are unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Where answers stand: in ``\boxed{}``, after ``####``; and what graders say about having found one."""
+r"""Common answer forms, ``\boxed{}`` and ``####``, and columns of extracting graders."""
 
 import re
 from collections import deque
@@ -11,21 +11,21 @@ __all__ = ["box_spans", "boxed", "found_columns", "found_grades", "hashed"]
 _BOXED = re.compile(r"(?:\\(?:begin)?(?:boxed|fbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s*\{")
 _BRACE = re.compile(r"[{}]")
 _BOXES = 20
-"""So many of the last boxes are looked at."""
+"""Maximum number of boxes searched, from the end."""
 
 
 def found_columns(name: str) -> dict[str, ColumnInfo]:
-    """Return the columns of a grader that looks for an answer."""
+    """Return the columns of a grader that extracts an answer."""
     return {name: RATE, f"{name}_found": RATE}
 
 
 def found_grades(name: str, found: bool, right: bool) -> dict[str, float | Grade]:
-    """Return the grades of a grader that looks for an answer."""
+    """Return the grades of a grader that extracts an answer."""
     return {name: float(right), f"{name}_found": float(found)}
 
 
 def box_spans(text: str) -> list[tuple[int, int, int]]:
-    r"""Return the last boxes whose braces are closed, in the order in which they begin.
+    r"""Return the last boxes with closed braces, in order of their start.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def box_spans(text: str) -> list[tuple[int, int, int]]:
 
 
 def boxed(text: str) -> str | None:
-    r"""Return what stands in the last ``\boxed{…}`` whose braces are closed.
+    r"""Return the content of the last ``\boxed{…}`` with closed braces.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def boxed(text: str) -> str | None:
 
 
 def hashed(text: str) -> str | None:
-    r"""Return what stands after the last ``####`` up to the end of its line.
+    r"""Return the text after the last ``####`` up to the end of its line.
 
     Examples
     --------

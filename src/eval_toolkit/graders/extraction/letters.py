@@ -1,4 +1,4 @@
-"""Letters of choices: the one that a text settles on."""
+"""Extraction of the letter of a choice."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _FIRST_OF_TWO = re.compile(rf"(?:{_AND}[A-Z]){{1,25}}{_PAIR_ENDS}")
 _SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
 _ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
-"""Characters before a letter in which it can be ruled out."""
+"""Number of characters before a letter in which a negation is searched."""
 # "A cat" and "I think" are words of a sentence, "A because" is not.
 _WORD_AFTER = re.compile(
     r" (?!(?i:because|since|as|and|but|which|for|due|based|given|so|is|not)\b)\w"
@@ -54,7 +54,7 @@ _WORD_AFTER = re.compile(
 
 
 def find_letter(text: str, n_choices: int | None = None) -> str | None:
-    r"""Return the letter of the choice that a text settles on, or None.
+    r"""Return the letter of the choice selected in a text, or None.
 
     In this order: ``\boxed{B}``, the last "answer is B" (also "Answer: (B)", "the option is B",
     ``<answer>B</answer>``), a letter that opens the text ("B", "(B)", "B. Rome"), the last "B is
@@ -66,10 +66,10 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     Parameters
     ----------
     text : str
-        What a model wrote.
+        Text of the model.
     n_choices : int, optional
-        Later letters are none of the choices. Where it is not known there may be 26, and an "I"
-        that is not marked by brackets or the like is taken for the word.
+        Number of choices; later letters are ignored. By default 26, and an "I" without brackets or
+        similar marks is treated as a word.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def _among(letter: str, n: int) -> bool:
 
 
 def _ruled_out(text: str, at: int) -> bool:
-    """Return whether the letter there is not meant: denied, one of two, or a word of a sentence."""
+    """Return whether a letter is negated, one of two, or a word of a sentence."""
     before = text[max(0, at - _BEFORE) : at]
     return (
         _RULED_OUT_BEFORE.search(before) is not None
@@ -122,20 +122,19 @@ def _ruled_out(text: str, at: int) -> bool:
 
 
 def _marked(text: str, at: int) -> bool:
-    """Return whether a letter is set apart, or all there is."""
+    """Return whether a letter is marked, or is the whole text."""
     return len(text) == 1 or (at > 0 and text[at - 1] in "([*_`$")
 
 
 @dataclass(frozen=True, slots=True)
 class LetterMatch:
-    """Whether the letter that a text settles on is that of the right choice.
+    """Whether the letter selected in a text is that of the right choice.
 
     Parameters
     ----------
     n_choices : int, optional
-        How many choices there are; later letters are not taken for one. By default what the
-        response says: its ``choices``, or those of its ``context`` where that is a mapping; else
-        it is not known, as in `find_letter`.
+        Number of choices; later letters are ignored. By default taken from the response's
+        ``choices`` or those of its ``context``; else unknown, as in `find_letter`.
     name : str, default "letter_match"
         Name of the column.
 
@@ -155,22 +154,22 @@ class LetterMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "4")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return found_columns(self.name)
 
     def answer(self, response: Completion) -> str | None:
-        """Return the letter that is found; None where there is none."""
+        """Return the extracted letter, or None."""
         return find_letter(response.completion, self._n(response))
 
     def _n(self, response: Completion) -> int | None:
         return _counted(response) if self.n_choices is None else self.n_choices
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether it was right, and whether a letter was found."""
+        """Return whether the letter is right, and whether one was found."""
         n = self._n(response)
         truths = [_letter(truth, n or 26) for truth in references(response)]
         found = find_letter(response.completion, n)
@@ -178,7 +177,7 @@ class LetterMatch:
 
 
 def _counted(response: Completion) -> int | None:
-    """Return how many choices the response says there were."""
+    """Return the number of choices stated in the response."""
     context = response.context if isinstance(response.context, Mapping) else {}
     choices = getattr(response, "choices", None) or context.get("choices")
     return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None

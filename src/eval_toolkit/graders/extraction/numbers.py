@@ -1,4 +1,4 @@
-r"""Numbers as models write them: 1,000 and $1000.00, 3 1/2, \frac{1}{2}; after ``####``, in a box."""
+r"""Extraction of numbers: 1,000 and $1000.00, 3 1/2, \frac{1}{2}; after ``####``, in a box."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -42,22 +42,22 @@ _SPACED = re.compile(
     rf"[1-9][0-9]{{0,2}}([{_SPACES}])[0-9]{{3}}(?:\1[0-9]{{3}}){{0,19}}(?:\.[0-9]{{1,300}})?"
 )
 _LATEX = re.compile(r"\{(,)\}|\\[,!](?=[0-9]{3}(?![0-9]))|\\(?=[$%])")
-r"""``1{,}000`` and ``1\,000`` are one number."""
+r"""Thousands separators in LaTeX: ``1{,}000`` and ``1\,000``."""
 _AREA = re.compile(
     r"(?:\\(?:text|mathrm|mbox)\{[^{}]{1,40}\}|(?<![A-Za-z])(?:[cdkm]?m|ft|in|yd|units?))"
     r"\s?\^\{?[23](?![0-9])\}?"
 )
-"""Of units such as cm^2 the power is no part of the number."""
+"""Exponents of units such as cm^2 are not part of the number."""
 _SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
 _LONGEST = 5_000
-"""No number that is read has more characters."""
+"""Maximum number of characters of a number."""
 _END, _PART = 20_000, 1_000
 """Characters at the end of a long text in which the last number is looked for first, and so many of
 them in which something may have begun before."""
 
 
 def read_number(text: str) -> Fraction | None:
-    r"""Return the number that a text is, exactly; None if it is something else.
+    r"""Parse a whole text as an exact number; None if it is not a number.
 
     Thousands by commas or spaces, the sign of a currency or per cent, ``a/b``, ``3 1/2``, "3½",
     ``\frac{a}{b}`` and the digits of any script are understood; what the sign stands for is left to
@@ -66,7 +66,7 @@ def read_number(text: str) -> Fraction | None:
     Parameters
     ----------
     text : str
-        The whole of it must be the number.
+        Text that must be a number as a whole.
 
     Returns
     -------
@@ -94,13 +94,13 @@ def _tidy(text: str) -> str:
 
 
 def _is_list(match: re.Match[str]) -> bool:
-    """Return whether a token is several numbers, the last of which is taken: 1 2 3, 5/6/2024."""
+    """Return whether a token is a list of numbers, of which the last is used: 1 2 3, 5/6/2024."""
     run = match["run"] or ""
     return run.count("/") > 1 or (_SPLIT.search(run) is not None and not _hangs_together(run))
 
 
 def _hangs_together(run: str) -> bool:
-    """Return whether a run with spaces can be one number: 3 1/2, 5 000."""
+    """Return whether a token with spaces can be one number: 3 1/2, 5 000."""
     *_, before, last = _SPLIT.split(run)
     return before.isdecimal() and (
         last.count("/") == 1 or (len(before) <= 3 and _THREE_DIGITS.fullmatch(last) is not None)
@@ -108,7 +108,7 @@ def _hangs_together(run: str) -> bool:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """Return the number of a token; None where it is none, or could be one or another."""
+    """Return the number of a token; None if it is not a number or is ambiguous."""
     if match["formula"] is not None or match["odd"] is not None:
         return None
     run, quotient = match["run"], match["rest"] or match["quotient"]
@@ -132,7 +132,7 @@ def _read_run(run: str) -> Fraction | None:
 
 
 def _mixed(whole: str, part: Fraction | None) -> Fraction | None:
-    """Return 3 1/2; with anything but a proper fraction it could be a product, or two numbers."""
+    """Return a mixed number such as 3 1/2; only proper fractions are accepted."""
     count = _plain(whole) if whole.isdecimal() else None
     return None if count is None or part is None or not 0 < part < 1 else count + part
 
@@ -151,7 +151,7 @@ def _plain(text: str) -> Fraction | None:
 
 
 def _last(text: str) -> Fraction | None:
-    """Return the last number; None also where the last thing like a number is not certain."""
+    """Return the last number; None if it is ambiguous."""
     end = _last_token(text[-_END:])
     # What begins where the end does may be the rest of something; unless it is too long to be read
     # in any way but by its own end.
@@ -175,15 +175,15 @@ _WHERE: Mapping[str, Callable[[str], str | None]] = {
 
 
 def find_number(text: str, where: str = "auto") -> Fraction | None:
-    r"""Return the number a text ends in, by one of the usual forms.
+    r"""Return the final number of a text, in one of the usual forms.
 
     Parameters
     ----------
     text : str
-        What a model wrote.
+        Text of the model.
     where : {"auto", "boxed", "hashes", "last"}, default "auto"
-        In the last ``\boxed{}``, after the last ``####``, or the last number there is; "auto"
-        takes the first of these forms that the text has.
+        Where to look: in the last ``\boxed{}``, after the last ``####``, or the last number; "auto"
+        uses the first of these forms that occurs.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class NumberMatch:
-    """Whether the number in the text equals the number of a reference, as numbers.
+    """Whether the number in the text equals that of a reference.
 
     "1,000" equals "1000.0". A reference may be a number, or a worked solution in which it is
     found the same way.
@@ -240,20 +240,20 @@ class NumberMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return found_columns(self.name)
 
     def answer(self, response: Completion) -> str | None:
-        """Return the number that is found; None where there is none."""
+        """Return the extracted number, or None."""
         found = find_number(response.completion, self.where)
         return None if found is None else str(found)
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether it was right, and whether a number was found."""
+        """Return whether the number is right, and whether one was found."""
         truths = [self._reference(truth) for truth in references(response)]
         found = find_number(response.completion, self.where)
         if found is None:
@@ -267,5 +267,5 @@ class NumberMatch:
         value = read_number(truth)
         value = find_number(truth) if value is None else value
         if value is None:
-            raise InvalidInputError(f"the reference {truth[:80]!r} has no number in it")
+            raise InvalidInputError(f"the reference {truth[:80]!r} contains no number")
         return value

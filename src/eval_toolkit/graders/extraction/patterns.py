@@ -1,4 +1,4 @@
-"""Answers that a caller's pattern finds."""
+"""Extraction of answers with a user-supplied pattern."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ __all__ = ["RegexMatch"]
 
 @dataclass(frozen=True, slots=True)
 class RegexMatch:
-    r"""Whether what a pattern finds in the text is one of the references.
+    r"""Whether the match of a pattern is one of the references.
 
     Parameters
     ----------
     pattern : str
-        What is compared is its first group that took part, or the whole match without groups. It
-        sees the last 20 000 characters. One that could take long is stopped after a second, as
-        `eval_toolkit.graders.texts` says; nothing was found then.
+        Regular expression. Its first group that matched is compared, or the whole match without
+        groups. It searches the last 20 000 characters. A slow pattern is stopped after a second and
+        counts as not found; see `eval_toolkit.graders.texts`.
     which : {"last", "first"}, default "last"
-        Which of several matches counts.
+        Which of several matches to use.
     ignore_case, ignore_punctuation, ignore : as in `TextRules`
-        For the comparison of what was found; references are not searched.
+        Normalisation of the extracted text and the references; references are not searched.
     name : str, default "regex_match"
         Name of the column.
 
@@ -61,11 +61,11 @@ class RegexMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         return {**found_columns(self.name), **timed_out_columns(self.name, self._may_overrun)}
 
     @property
@@ -74,7 +74,7 @@ class RegexMatch:
         return not simple or self._rules.may_overrun
 
     def find(self, text: str) -> str | None:
-        """Return what the pattern finds, or None.
+        """Return the match of the pattern, or None.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class RegexMatch:
         return find_in(text, self._search, self.which)
 
     def answer(self, response: Completion) -> str | None:
-        """Return what is found and compared; None where nothing is, or it takes too long."""
+        """Return the extracted text; None if nothing is found or the time limit is exceeded."""
         try:
             found = self.find(response.completion)
             return None if found is None else self._rules.apply(found)
@@ -102,7 +102,7 @@ class RegexMatch:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether it was right, and whether anything was found."""
+        """Return whether the match is right, and whether there is one."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._may_overrun), 0.0)
         try:

@@ -1,4 +1,4 @@
-"""IFEval: instructions whose following a program can check, such as "no commas".
+"""IFEval: instructions that a program can verify, such as "no commas".
 
 The rules are those of the published checker (Zhou et al. 2023, arXiv:2311.07911); where ours
 differ on purpose it says so: `words` (keywords are texts, not patterns), `counts` (sentences and

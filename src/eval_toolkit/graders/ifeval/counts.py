@@ -1,4 +1,4 @@
-"""How many words, sentences and capital words a text has, in time that grows with its length.
+"""Counts of words, sentences and capital words in linear time.
 
 The published checker counts sentences and capital words with tokenizers that were trained or
 written for newspapers. These here need no data: a sentence ends where a reader sees it end.
@@ -37,14 +37,14 @@ _SELDOM_LAST = frozenset(
         *("sep", "sept", "oct", "nov", "dec"),
     )
 )
-"""Abbreviations that a sentence may end with; it does before a capital letter."""
+"""Abbreviations that may end a sentence; they do before a capital letter."""
 
 _BETWEEN = re.compile(r"[\s,;:@#$%&?!\"“”()\[\]{}<>]+|--+")
 _CONTRACTED = re.compile(r"(?i)(?:'(?:s|m|d|ll|re|ve)|n't)$")
 
 
 def compared(count: int, relation: str, bound: int) -> bool:
-    """Return whether a count stands in a relation to a bound.
+    """Return whether a count satisfies a relation to a bound.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def compared(count: int, relation: str, bound: int) -> bool:
 
 
 def number_of_words(text: str, *, num_words: int, relation: str) -> bool:
-    """Return whether the text has so many words."""
+    """Return whether the text has the required number of words."""
     return compared(count_words(text), relation, num_words)
 
 
 def number_of_sentences(text: str, *, num_sentences: int, relation: str) -> bool:
-    """Return whether the text has so many sentences."""
+    """Return whether the text has the required number of sentences."""
     return compared(count_sentences(text), relation, num_sentences)
 
 
@@ -80,7 +80,7 @@ def count_words(text: str) -> int:
 
 
 def count_sentences(text: str) -> int:
-    """Return the number of sentences: what full stops, ``!``, ``?`` and ``…`` before a blank end.
+    """Return the number of sentences, ended by ``.``, ``!``, ``?`` or ``…`` before a space.
 
     A full stop after an abbreviation or an initial ends nothing, and an ellipsis nothing unless a
     capital letter follows. Line breaks end nothing either, so a heading belongs to the sentence
@@ -122,7 +122,7 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
 
 
 def _next_is(text: str, at: int, wanted: Callable[[str], bool]) -> bool:
-    """Return whether what comes after an end and a blank begins with a sign of this kind."""
+    """Return whether the text after an end and a space starts with a given kind of character."""
     found = _NEXT.match(text, at)
     return found is not None and wanted(found[1])
 

@@ -1,4 +1,4 @@
-"""The grader: every instruction of a prompt, strictly and loosely."""
+"""`IFEval`: strict and loose accuracy of instruction following."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ __all__ = ["IFEval", "loose_variants"]
 
 
 def loose_variants(text: str) -> list[str]:
-    r"""Return a text as it may be read with good will: without its frame, without asterisks.
+    r"""Return variants of a text without its first or last line and without asterisks.
 
     Parameters
     ----------
     text : str
-        What the model wrote.
+        Text of the model.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def loose_variants(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class IFEval:
-    r"""Whether a response follows the instructions of its prompt that a program can check.
+    r"""Whether a response follows the verifiable instructions of its prompt.
 
     The sample's context holds ``instruction_id_list``, the kinds of instructions, and ``kwargs``,
     the arguments of each; see `instruction_ids`. Strictly the response must follow an instruction
@@ -73,21 +73,21 @@ class IFEval:
 
     @property
     def name(self) -> str:
-        """``ifeval``."""
+        """Name of the grader."""
         return "ifeval"
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         kept = dict.fromkeys(("n_followed_strict", "n_followed_loose", "n_instructions"), KEPT)
         return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the rates over instructions: sums of followed ones by sums of instructions."""
+        """Return the rates over instructions: followed instructions by all instructions."""
         from eval_toolkit.metric_specs import from_sums  # grading needs no statistics
 
         return [
@@ -98,7 +98,7 @@ class IFEval:
         ]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return how many instructions are followed; an error where one cannot be checked."""
+        """Return the number of followed instructions; an error if one cannot be checked."""
         try:
             instructions = _instructions(response.context)
             variants = loose_variants(response.completion)
@@ -123,7 +123,7 @@ def _ratio(sums: FloatArray) -> FloatArray:
 
 
 def _instructions(context: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the instructions of a sample, each with its arguments."""
+    """Return the instructions of a sample with their arguments."""
     if not isinstance(context, Mapping):
         raise InvalidInputError(
             "the sample has no context; it must hold 'instruction_id_list' and 'kwargs'"

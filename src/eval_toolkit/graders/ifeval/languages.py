@@ -1,4 +1,4 @@
-"""Whether a text is in a language; the same answer every time."""
+"""Deterministic check of a text's language."""
 
 from functools import lru_cache
 
@@ -11,14 +11,14 @@ _language = lru_cache(maxsize=16)(detect_language)
 
 
 def is_in_language(text: str, language: str) -> bool:
-    """Return whether a text is in a language; one without letters could be in any.
+    """Return whether a text is in a language; texts without letters always pass.
 
     Parameters
     ----------
     text : str
         Any text.
     language : str
-        A code as the published data have it: "en", "de", "zh-cn".
+        Language code as in the published data: "en", "de", "zh-cn".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rules about the form of a text: paragraphs, bullets, titles, JSON.
+"""Rules for the layout of a text: paragraphs, bullets, titles, JSON.
 
 Model output may be long and hostile, so none of these rules looks at a character more than a few
 times.
@@ -30,19 +30,19 @@ _AFTER_WORD = re.compile(r"[.,?!'\"]")
 
 
 def paragraphs(text: str, *, num_paragraphs: int) -> bool:
-    """Return whether ``***`` separates so many parts; an empty one between them is a mistake."""
+    """Return whether ``***`` separates the required number of non-empty parts."""
     parts = _outer_stripped(text.split("***"))
     return "" not in parts and len(parts) == num_paragraphs
 
 
 def two_responses(text: str) -> bool:
-    """Return whether ``******`` separates two different parts."""
+    """Return whether ``******`` separates two different responses."""
     parts = _outer_stripped(text.split("******"))
     return "" not in parts and len(parts) == 2 and parts[0] != parts[1]
 
 
 def _outer_stripped(parts: list[str]) -> list[str]:
-    """Return the parts without white space, and without an empty first or last one."""
+    """Return the stripped parts without an empty first or last one."""
     stripped = [part.strip() for part in parts]
     if stripped and not stripped[-1]:
         stripped.pop()
@@ -54,7 +54,7 @@ def _outer_stripped(parts: list[str]) -> list[str]:
 def paragraphs_and_first_word(
     text: str, *, num_paragraphs: int, nth_paragraph: int, first_word: str
 ) -> bool:
-    """Return whether there are so many paragraphs, and one of them begins with the word."""
+    """Return whether there are enough paragraphs, and a given one starts with the word."""
     parts = [part.strip() for part in text.split("\n\n")]
     n = sum(map(bool, parts))
     if n != num_paragraphs or not 1 <= nth_paragraph <= n or not parts[nth_paragraph - 1]:
@@ -64,7 +64,7 @@ def paragraphs_and_first_word(
 
 
 def placeholders(text: str, *, num_placeholders: int) -> bool:
-    """Return whether at least so many pairs of square brackets stand on one line each."""
+    """Return whether there are enough placeholders in square brackets, each on one line."""
     n = 0
     for line in text.split("\n"):
         start = line.find("[")
@@ -75,38 +75,38 @@ def placeholders(text: str, *, num_placeholders: int) -> bool:
 
 
 def postscript(text: str, *, postscript_marker: str) -> bool:
-    """Return whether there is a postscript; "P. S." is one too."""
+    """Return whether there is a postscript; "P. S." is also accepted."""
     lower, marker = text.lower(), postscript_marker.strip()
     pattern = _POSTSCRIPTS.get(marker)
     return marker.lower() in lower if pattern is None else pattern.search(lower) is not None
 
 
 def bullets(text: str, *, num_bullets: int) -> bool:
-    """Return whether exactly so many lines begin with ``-`` or with one ``*``."""
+    """Return whether the number of lines starting with ``-`` or a single ``*`` is as required."""
     lines = (line.lstrip() for line in text.split("\n"))
     n = sum(line[:1] == "-" or (line[:1] == "*" and line[1:2] != "*") for line in lines)
     return n == num_bullets
 
 
 def one_of_the_options(text: str) -> bool:
-    """Return whether one of the three answers that the prompts offer stands in the text."""
+    """Return whether the text contains one of the three constrained answers."""
     return any(option in text for option in _OPTIONS)
 
 
 def highlights(text: str, *, num_highlights: int) -> bool:
-    """Return whether at least so many parts stand between asterisks, one or two."""
+    """Return whether there are enough parts between single or double asterisks."""
     marked = (match[1].strip() for form in (_SINGLE, _DOUBLE) for match in form.finditer(text))
     return sum(map(bool, marked)) >= num_highlights
 
 
 def sections(text: str, *, section_spliter: str, num_sections: int) -> bool:
-    """Return whether at least so many sections begin with the word and a number."""
+    """Return whether there are enough sections that start with the word and a number."""
     found = re.finditer(rf"{re.escape(section_spliter.strip())}\s?\d+", text)
     return sum(1 for _ in found) >= num_sections
 
 
 def is_json(text: str) -> bool:
-    """Return whether the text, or what its code fence holds, is JSON that can be read."""
+    """Return whether the text, or its code fence, is valid JSON."""
     inner = text.strip()
     for fence in _FENCES:
         inner = inner.removeprefix(fence)
@@ -118,7 +118,7 @@ def is_json(text: str) -> bool:
 
 
 def title(text: str) -> bool:
-    """Return whether something stands between ``<<`` and ``>>`` on one line."""
+    """Return whether the text contains a title between ``<<`` and ``>>`` on one line."""
     for line in text.split("\n"):
         start, end = line.find("<<"), line.rfind(">>")
         if 0 <= start < end and line[start:end].lstrip("<").rstrip(">").strip():

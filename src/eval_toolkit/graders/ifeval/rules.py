@@ -1,4 +1,4 @@
-"""The 25 kinds of instructions: which rule checks each, and what it must be told."""
+"""The 25 kinds of instructions with their rules and arguments."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 class _Rule:
     follows: Callable[..., bool]
     needs: Mapping[str, str]
-    """Name and kind of each argument."""
+    """Name and type of each argument."""
 
 
 def _rule(follows: Callable[..., bool], **needs: str) -> _Rule:
@@ -106,10 +106,10 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
     instruction_id : str
         One of `instruction_ids`.
     text : str
-        What the model wrote; a blank text follows nothing.
+        Text of the model; a blank text follows no instruction.
     **arguments
-        Arguments of the instruction, under the names of the data. None and empty values count as
-        not given: the data of the hub fill every row with them.
+        Arguments of the instruction, named as in the data. None and empty values are ignored, since
+        the data on the hub fill every row with them.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Rules about words and letters: keywords, case, commas, how a text begins and ends.
+"""Rules for words and letters: keywords, case, commas, beginnings and endings.
 
 Keywords are looked for as they are written; signs such as ``+`` or ``.`` in them mean themselves.
 """
@@ -25,18 +25,18 @@ __all__ = [
 
 
 def has_keywords(text: str, *, keywords: Sequence[str]) -> bool:
-    """Return whether every keyword stands in the text, also as a part of a word."""
+    """Return whether every keyword occurs in the text, also as part of a word."""
     return all(re.search(re.escape(word), text, re.IGNORECASE) for word in keywords)
 
 
 def keyword_frequency(text: str, *, keyword: str, frequency: int, relation: str) -> bool:
-    """Return whether the keyword stands in the text so often."""
+    """Return whether the keyword occurs with the required frequency."""
     found = re.finditer(re.escape(keyword.strip()), text, re.IGNORECASE)
     return compared(sum(1 for _ in found), relation, frequency)
 
 
 def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
-    """Return whether none of the words stands in the text as a whole word."""
+    """Return whether none of the words occurs in the text as a whole word."""
     return not any(
         # Not \b: it would look for a letter beside a word that ends in a sign, such as "C++".
         re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
@@ -45,12 +45,12 @@ def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
 
 
 def letter_frequency(text: str, *, letter: str, let_frequency: int, let_relation: str) -> bool:
-    """Return whether the letter stands in the lower-cased text so often."""
+    """Return whether the letter occurs in the lower-cased text with the required frequency."""
     return compared(text.lower().count(letter.strip().lower()), let_relation, let_frequency)
 
 
 def capital_words(text: str, *, capital_frequency: int, capital_relation: str) -> bool:
-    """Return whether so many words are in capital letters."""
+    """Return whether the number of words in capital letters is as required."""
     return compared(count_capital_words(text), capital_relation, capital_frequency)
 
 
@@ -65,7 +65,7 @@ def all_lower_case(text: str) -> bool:
 
 
 def no_comma(text: str) -> bool:
-    """Return whether there is no comma."""
+    """Return whether the text contains no comma."""
     return "," not in text
 
 
@@ -75,11 +75,11 @@ def repeats_prompt(text: str, *, prompt_to_repeat: str) -> bool:
 
 
 def ends_with(text: str, *, end_phrase: str) -> bool:
-    """Return whether the text, or what is quoted in it, ends with the phrase."""
+    """Return whether the text, also without quotation marks, ends with the phrase."""
     return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
 
 
 def in_quotes(text: str) -> bool:
-    """Return whether the text stands in double quotation marks."""
+    """Return whether the text is enclosed in double quotation marks."""
     inner = text.strip()
     return len(inner) > 1 and inner[0] == inner[-1] == '"'

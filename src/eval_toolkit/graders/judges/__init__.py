@@ -1,4 +1,4 @@
-"""Judges: graders that ask a model. What they are asked and what they say is kept with the answers.
+"""Judges: graders that query a model; requests and replies are stored with the answers.
 
 A `Judge` puts an answer before a model with a rubric and reads its verdict; a `Panel` is several of
 them; a `PairJudge` says which of two answers is better, in both orders. `KeywordJudge` and `Refusal`

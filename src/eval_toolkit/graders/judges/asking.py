@@ -1,4 +1,4 @@
-"""What judges are asked in a run: their jobs, who answers them, and their replies by answer."""
+"""Requests to judges in a run, and their replies by answer."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -21,26 +21,26 @@ __all__ = [
 ]
 
 Attempt: TypeAlias = tuple[str, int]
-"""Unit and attempt."""
+"""Unit id and attempt."""
 _PREFIX = "judge:"
 
 
 class AskingGrader(Protocol):
-    """A grader whose grades need a model's replies: what a run asks of a judge."""
+    """A grader that needs the replies of a judge model."""
 
     @property
     def name(self) -> str:
-        """Of the judge, and the start of its columns; no two judges of a run share it."""
+        """Name of the judge and prefix of its columns; unique within a run."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes when its numbers may change."""
+        """Version of the judge; changes when its results may change."""
         ...
 
     @property
     def asked(self) -> Model:
-        """Who judges."""
+        """The judge model."""
         ...
 
     def describe(self) -> Mapping[str, Any]:
@@ -48,13 +48,13 @@ class AskingGrader(Protocol):
         ...
 
     def requests(self, response: Any) -> Mapping[str, GenerateRequest]:
-        """Return what is asked about an answer; each step is ``judge:<name>`` or starts so."""
+        """Return the requests about an answer; each step is ``judge:<name>`` or starts with it."""
         ...
 
     def grade(
         self, response: Any, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, Any]:
-        """Return a value per column, read from the replies by step."""
+        """Return a value per column, parsed from the replies by step."""
         ...
 
 
@@ -64,7 +64,7 @@ def is_judge(grader: Any) -> bool:
 
 
 def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
-    """Return the judges among graders, the members of panels one by one.
+    """Return the judges among graders; members of panels are listed individually.
 
     Parameters
     ----------
@@ -94,17 +94,19 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     names = [judge.name for judge in judges]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidInputError(f"two judges are called {name!r}; give one another `name`")
+            raise InvalidInputError(
+                f"two judges are named {name!r}; set another `name` for one of them"
+            )
     return judges
 
 
 def judge_of(step: str) -> str | None:
-    """Return the name of the judge that a step belongs to; None for a step of an answer."""
+    """Return the name of the judge of a step; None for a step of an answer."""
     return step.removeprefix(_PREFIX).partition(":")[0] if step.startswith(_PREFIX) else None
 
 
 def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResult]]:
-    """Return the answers, and the verdicts on them."""
+    """Return the answers and the verdicts separately."""
     answers: list[JobResult] = []
     verdicts: list[JobResult] = []
     for outcome in outcomes:
@@ -113,7 +115,7 @@ def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResul
 
 
 def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawCompletion]]:
-    """Return what judges said about each answer, by step; a failure is a reply with its error."""
+    """Return the judges' replies to each answer, by step; failures are replies with an error."""
     replies: dict[Attempt, dict[str, RawCompletion]] = {}
     for outcome in verdicts:
         job, said = outcome.job, outcome.response
@@ -123,14 +125,15 @@ def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawComp
 
 
 def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Job]:
-    """Return what a judge is asked about answers.
+    """Return the requests of a judge about answers.
 
     Parameters
     ----------
     judge : AskingGrader
-        Who judges.
+        The judge.
     responses : mapping of (unit, attempt) to Completion
-        The answers; one that the judge cannot be asked about has no job, and its grade says why.
+        Answers to judge; answers that cannot be judged get no request, and their grade has the
+        reason.
 
     Returns
     -------

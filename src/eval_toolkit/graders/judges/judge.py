@@ -1,4 +1,4 @@
-"""A grader that asks: one model's verdict on another's answer, by a rubric."""
+"""`Judge`: a model that grades answers by a rubric."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,56 +31,56 @@ __all__ = [
 ]
 
 _SEED_LIMIT = 2**31
-"""Servers take seeds of 32 bits with a sign."""
+"""Servers accept seeds of 32 bits with a sign."""
 _STEP = "judge"
 _LONGEST_REASON = 200
 
 
 def step_of(name: str, *parts: object) -> str:
-    """Return the ``step`` of a judge's request: what tells it from the answer and other judges."""
+    """Return the ``step`` of a judge's request, which identifies the judge."""
     return ":".join([_STEP, name, *map(str, parts)])
 
 
 def column_names(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return the column of each field: the judge's own name where there is one field alone."""
+    """Return the column of each field; a single field has the judge's name."""
     if len(fields) == 1:
         return dict.fromkeys(fields, name)
     return {part: f"{name}_{part}" for part in fields}
 
 
 def check_name(name: Any) -> None:
-    """Raise unless a judge's name can stand in a step and in a column."""
+    """Raise unless a judge's name is valid in a step and in a column."""
     if not isinstance(name, str) or not name.strip() or ":" in name:
         raise InvalidInputError(f"`name` is {name!r}; it must be a name without ':'")
 
 
 def checked_max_chars(given: Any) -> int | None:
-    """Return how much of an answer is shown, or raise."""
+    """Return the maximum length of a shown answer; raise if it is invalid."""
     return None if given is None else validation.integer(given, "max_chars", low=1)
 
 
 def made_model(model: Any, options: Mapping[str, Any]) -> Model:
-    """Return who judges, from a model or from its name and options."""
+    """Return the judge model, from a model or from its name and options."""
     if isinstance(model, str):
         return load_model(model, options)
     if options:
-        raise InvalidInputError("`model_options` go with the name of a model, not with a model")
+        raise InvalidInputError("`model_options` need the name of a model, not a model")
     if isinstance(model, type) or not isinstance(model, Model):
         raise InvalidTypeError(
-            f"`model` is {model!r:.80}; give a model that judges, or its name such as 'openai:NAME'"
+            f"`model` is {model!r:.80}; it must be a model or its name, such as 'openai:NAME'"
         )
     return model
 
 
 def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
-    """Return messages, or one text for a model that does not chat."""
+    """Return chat messages, or one text for a model without chat."""
     if getattr(model, "speaks_chat", True):
         return messages
     return "\n\n".join([*(message.content for message in messages), "Verdict:"])
 
 
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
-    """Return the text of a reply without its reasoning, or the error that stands for it."""
+    """Return the text of a reply without its reasoning, or the error that replaces it."""
     if reply is None:
         return Grade.error(f"the judge {model.name} was not asked; judge_run asks it")
     if reply.error is not None:
@@ -103,28 +103,28 @@ class Judge:
     Parameters
     ----------
     rubric : Rubric, str or mapping
-        What is judged: one of `RUBRICS` by name, a `Rubric`, or a table of its parts.
+        Rubric: one of `RUBRICS` by name, a `Rubric`, or a table of its parts.
     model : Model or str
-        Who judges, or its name as in `load_model`.
+        Judge model, or its name as in `load_model`.
     name : str, default ""
-        Name of the judge and its column; the rubric's by default. A rubric of several fields fills
-        ``name_field`` for each.
+        Name of the judge and its column; by default that of the rubric. A rubric with several
+        fields fills ``name_field`` for each.
     votes : int, default 1
-        So many verdicts per answer, each drawn with a seed of its own; needs a temperature.
-        ``name_agreement`` then keeps the share of pairs of them that are equal.
+        Number of verdicts per answer, each sampled with its own seed; requires a temperature.
+        ``name_agreement`` is then the share of equal pairs.
     rule : {"majority", "mean"}, default "majority"
-        What several votes come to, as in `voting.combined`; no majority is an error.
+        How several votes are combined, as in `voting.combined`; no majority is an error.
     temperature : float, default 0.0
         Sampling temperature of the verdicts.
     max_tokens : int or None, default 512
         Maximum number of tokens of a verdict; None for the model's own limit.
     seed : int, default 42
-        Seed of the draws.
+        Random seed of the sampling.
     model_options : mapping, optional
-        Passed to what makes the model, where it is given by name.
+        Options for the constructor of a model given by name.
     max_chars : int or None, default 100000
-        Maximum number of characters of an answer that is shown: a longer one loses its middle, and
-        the prompt says how much.
+        Maximum number of characters of a shown answer: the middle of longer ones is omitted, and
+        the prompt says so.
 
     Raises
     ------
@@ -178,17 +178,17 @@ class Judge:
 
     @property
     def asked(self) -> Model:
-        """Who judges."""
+        """The judge model."""
         return self._asked
 
     @property
     def prompt_sha256(self) -> str:
-        """The hash of rubric, templates and how a reply is read."""
+        """Hash of the rubric, the templates and the parsing rules."""
         return sha256_text(canonical_json(self._rubric.to_dict()))
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may: with prompt, reading, options and model."""
+        """Version of the judge; changes with the prompt, the parsing, the options and the model."""
         parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
@@ -203,7 +203,7 @@ class Judge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the judge, in JSON types."""
+        """Return the description for the manifest, as JSON types."""
         asked = self._asked
         return {
             "model": {"name": asked.name, "description": dict(asked.describe())},
@@ -214,14 +214,14 @@ class Judge:
         }
 
     def fields(self) -> dict[str, ColumnInfo]:
-        """Return what is judged, by name, and how it is to be read."""
+        """Return the judged fields by name, with their descriptions."""
         infos = {name: reading.info for name, reading in self._rubric.verdict.fields.items()}
         if self.votes == 1 or self.rule == "majority":
             return infos
         return {n: ColumnInfo(i.higher_is_better, i.bounds) for n, i in infos.items()}
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         fields = self.fields()
         names = column_names(self.name, fields)
         columns = {names[part]: info for part, info in fields.items()}
@@ -230,12 +230,12 @@ class Judge:
         return columns
 
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
-        """Return what is asked about an answer, by step.
+        """Return the requests about an answer, by step.
 
         Parameters
         ----------
         response : Completion
-            The answer, beside its sample.
+            Answer with its sample.
 
         Returns
         -------
@@ -273,14 +273,14 @@ class Judge:
     def grade(
         self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, float | Grade]:
-        """Return the verdict on an answer, read from replies. Makes no requests.
+        """Return the verdict on an answer, parsed from replies, without any request.
 
         Parameters
         ----------
         response : Completion
-            The answer, beside its sample.
+            Answer with its sample.
         replies : mapping of str to RawCompletion
-            What the model said, by the steps of `requests`.
+            Replies of the judge, by the steps of `requests`.
 
         Returns
         -------
@@ -305,7 +305,7 @@ class Judge:
         read = self._rubric.verdict.read(text)
         if reply is None or reply.finish_reason != "length":
             return read
-        cut = "; it was cut off at max_tokens"
+        cut = "; the reply was truncated at max_tokens"
         return {
             part: grade if grade.status == "ok" else Grade.error(f"{grade.reason}{cut}")
             for part, grade in read.items()

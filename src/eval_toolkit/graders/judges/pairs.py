@@ -1,4 +1,4 @@
-"""Which of two answers is better: asked in both orders, so that the place does not decide."""
+"""Pairwise judges, queried in both orders to cancel position bias."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ _ORDERS = ("ab", "ba")
 
 
 class MatchOutcome(StrEnum):
-    """How a comparison of A with B ended.
+    """Outcome of a comparison of A with B.
 
     Examples
     --------
@@ -77,23 +77,23 @@ class MatchOutcome(StrEnum):
 
     @property
     def payoff(self) -> tuple[float, float]:
-        """What A and what B get: 1, 0.5 or 0."""
+        """Payoffs of A and B: 1, 0.5 or 0."""
         of_a = {MatchOutcome.A_WINS: 1.0, MatchOutcome.DRAW: 0.5, MatchOutcome.B_WINS: 0.0}[self]
         return (of_a, 1.0 - of_a)
 
     def flip(self) -> "MatchOutcome":
-        """Return the same with A and B in each other's place."""
+        """Return the outcome with A and B exchanged."""
         return MatchOutcome.of(self.payoff[1])
 
     @classmethod
     def of(cls, payoff: float) -> "MatchOutcome":
-        """Return the outcome in which A gets this much."""
+        """Return the outcome with a given payoff of A."""
         return next(outcome for outcome in cls if outcome.payoff[0] == payoff)
 
 
 @dataclass(frozen=True, slots=True)
 class PairJudge:
-    """A model that says which of two answers is better.
+    """A model that decides which of two answers is better.
 
     Both orders are asked. Where they name different winners the place has decided, not the answers:
     that is a tie, and ``consistent`` says so.
@@ -101,17 +101,17 @@ class PairJudge:
     Parameters
     ----------
     model : Model or str
-        Who judges, or its name as in `load_model`.
+        Judge model, or its name as in `load_model`.
     name : str, default "pair"
         Name of the judge.
     criteria : str
-        What better means, in words for the judge.
+        Criteria for the better answer, as text for the judge.
     both_orders : bool, default True
-        Else one order per unit, drawn by a seed of its own.
+        Whether to query both orders; otherwise one random order per unit.
     inconsistent : {"tie", "error"}, default "tie"
-        What two orders that disagree come to.
+        Outcome if the two orders disagree.
     system, user : str
-        Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}`` for the answers.
+        Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}``.
     temperature, max_tokens, seed, model_options, max_chars
         As in `Judge`.
 
@@ -149,7 +149,7 @@ class PairJudge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     of_pairs = True
-    """It grades no answer alone."""
+    """The judge does not grade single answers."""
     _asked: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -170,17 +170,17 @@ class PairJudge:
 
     @property
     def asked(self) -> Model:
-        """Who judges."""
+        """The judge model."""
         return self._asked
 
     @property
     def prompt_sha256(self) -> str:
-        """The hash of criteria and templates."""
+        """Hash of the criteria and the templates."""
         return sha256_text(canonical_json([self.criteria, self.system, self.user, _FORM]))
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may: with prompt, options and model."""
+        """Version of the judge; changes with the prompt, the options and the model."""
         parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
@@ -195,7 +195,7 @@ class PairJudge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the judge, in JSON types."""
+        """Return the description for the manifest, as JSON types."""
         asked = self._asked
         return {
             "model": {"name": asked.name, "description": dict(asked.describe())},
@@ -205,7 +205,7 @@ class PairJudge:
         }
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read; ``win`` is A's."""
+        """Return the columns of the judge; ``win`` refers to A."""
         columns = {
             "win": ColumnInfo(True, (0.0, 1.0)),
             "tie": _SHARE,
@@ -214,7 +214,7 @@ class PairJudge:
         return {**columns, "consistent": RATE} if self.both_orders else columns
 
     def requests(self, a: Completion, b: Completion) -> dict[str, GenerateRequest]:
-        """Return what is asked about two answers, by step.
+        """Return the requests about two answers, by step.
 
         Parameters
         ----------
@@ -256,14 +256,14 @@ class PairJudge:
     def grade(
         self, a: Completion, b: Completion, replies: Mapping[str, RawCompletion]
     ) -> Mapping[str, float | Grade]:
-        """Return how A fared against B, read from replies. Makes no requests.
+        """Return the outcome for A against B, parsed from replies, without any request.
 
         Parameters
         ----------
         a, b : Completion
             Answers to the same sample.
         replies : mapping of str to RawCompletion
-            What the model said, by the steps of `requests`.
+            Replies of the judge, by the steps of `requests`.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class PairJudge:
             "win": outcome.payoff[0],
             "tie": float(outcome is MatchOutcome.DRAW),
             "first_position": (
-                sum(won) / len(won) if won else Grade.skipped("no verdict names a winner")
+                sum(won) / len(won) if won else Grade.skipped("no verdict has a winner")
             ),
         }
         if not consistent and self.inconsistent == "error":
@@ -297,7 +297,7 @@ class PairJudge:
         return line
 
     def _verdict(self, reply: RawCompletion | None) -> MatchOutcome | Grade:
-        """Return who of the answers as shown won."""
+        """Return the winner in terms of the shown order."""
         text = reading_of(reply, self._asked)
         if isinstance(text, Grade):
             return text

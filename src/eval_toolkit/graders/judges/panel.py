@@ -1,4 +1,4 @@
-"""Several judges, one verdict."""
+"""Panels of several judges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Panel"]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Judges of the same thing, and what they say together.
+    """Several judges of the same rubric with a combined verdict.
 
     Every member fills its own columns; the panel's column holds what they come to, and
     ``name_agreement`` keeps the share of pairs of members that agree.
@@ -26,10 +26,10 @@ class Panel:
     Parameters
     ----------
     judges : sequence of Judge
-        Two or more, of different names; a table of a judge's options does too.
+        At least two judges with different names, or tables of their options.
     rule : {"majority", "mean"}, default "majority"
-        As in `voting.combined`: a majority is more than half of all members. No majority is an
-        error, so that it is counted.
+        How verdicts are combined, see `voting.combined`: a majority is more than half of all
+        members. No majority counts as an error.
     name : str, default "panel"
         Name of the panel and its column.
 
@@ -83,12 +83,12 @@ class Panel:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may: with the rule and every member's version."""
+        """Version of the panel; changes with the rule and the version of every member."""
         parts = [self.rule, [[judge.name, judge.version] for judge in self.judges]]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         fields = self.judges[0].fields()
         columns: dict[str, ColumnInfo] = {}
         for part, column in column_names(self.name, fields).items():
@@ -101,7 +101,7 @@ class Panel:
         return columns
 
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
-        """Return what all members are asked about an answer, by step."""
+        """Return the requests of all members about an answer, by step."""
         return {
             step: request
             for judge in self.judges

@@ -1,4 +1,4 @@
-"""Ready rubrics: what is judged, in words and as data. English; other languages by your own `Rubric`."""
+"""Built-in rubrics, in English; use a custom `Rubric` for other languages."""
 
 import difflib
 from collections.abc import Mapping
@@ -21,21 +21,22 @@ __all__ = ["RUBRICS", "Rubric"]
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What a judge is asked about an answer, and how its verdict is read.
+    """Criteria of a judge, and the format of its verdict.
 
     Parameters
     ----------
     name : str
-        Name of the rubric; judges and their columns are called so.
+        Name of the rubric; judges and their columns use it.
     criteria : str
-        What is judged, in words for the judge.
+        Criteria, as text for the judge.
     verdict : VerdictFormat
-        How it is to reply; a table of its parts does too, as `VerdictFormat.from_dict` takes it.
+        Format of the verdict, or a table as accepted by `VerdictFormat.from_dict`.
     system, user : str
-        Templates: ``{rubric}`` is the criteria and ``{form}`` how to reply; ``{question}`` what the
-        user said last, ``{conversation}`` all that was said, ``{completion}`` the answer,
-        ``{reference}``, ``{subject}``, ``{context.name}`` what the sample says, ``{mark}`` eight
-        signs that the answer cannot know. ``{{`` is a brace. Write them in the language of the task.
+        Templates: ``{rubric}`` is the criteria and ``{form}`` the reply format; ``{question}`` is
+        the last user message, ``{conversation}`` all messages, ``{completion}`` the answer;
+        ``{reference}``, ``{subject}`` and ``{context.name}`` come from the sample; ``{mark}`` is a
+        random string of eight characters. ``{{`` stands for a brace. Write them in the language of
+        the task.
 
     Raises
     ------
@@ -74,12 +75,12 @@ class Rubric:
 
     @classmethod
     def of(cls, given: "Rubric | str | Mapping[str, Any]") -> "Rubric":
-        """Return the rubric that a name or a table stands for.
+        """Return the rubric denoted by a name or a table.
 
         Parameters
         ----------
         given : Rubric, str or mapping
-            A rubric, one of `RUBRICS` by name, or a table of the parts of one.
+            Rubric, name of one of `RUBRICS`, or a table of the parts of a rubric.
 
         Returns
         -------
@@ -116,7 +117,7 @@ class Rubric:
         return RUBRICS[given]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types: all that decides a prompt and how its reply is read."""
+        """Return plain JSON types: everything that determines the prompt and the parsing."""
         return {
             "name": self.name,
             "criteria": self.criteria,
@@ -218,4 +219,4 @@ _READY = (
 )
 
 RUBRICS: Mapping[str, Rubric] = MappingProxyType({rubric.name: rubric for rubric in _READY})
-"""The ready rubrics by name."""
+"""Built-in rubrics by name."""

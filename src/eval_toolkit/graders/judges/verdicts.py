@@ -1,4 +1,4 @@
-"""Reading a judge's reply: one verdict, or the reason why there is none. Never a guess.
+"""Parsing of a judge's reply to a verdict; ambiguous replies are errors.
 
 A reply that says two things has no verdict, and neither has one that says nothing: both are errors,
 with the words that were there. Numbers come from the reply alone.
@@ -28,19 +28,19 @@ from eval_toolkit.graders.base import ColumnInfo, Grade
 __all__ = ["Labels", "Scale", "VerdictFormat", "short_cut"]
 
 READ_LIMIT = 20_000
-"""So many characters of a reply are read, its last ones."""
+"""Maximum number of characters parsed, from the end of a reply."""
 _SHOWN = 80
 _MOST_OBJECTS = 500
-"""So many braces are tried; a reply of nothing else is not worth more."""
+"""Maximum number of braces tried."""
 _MARKUP = " \t*_`\"'“”‘’()[]"
 _CLOSING = "*_`\"'”’)]"
 _ENDS = ".,:;!?"
 _AFTER = re.compile(rf"\s*$|[{_ENDS}]|\s*[/–—]|\s+[-(]")
-"""What follows a word that is the verdict: nothing, a sign, a dash with a blank before it."""
+"""Allowed text after a verdict word: nothing, punctuation, or a dash after a space."""
 _BEFORE = re.compile(r"(?:^|[.:;!?–—]|(?:^|\s)-)$")
-"""What it follows: nothing, the end of a sentence, a colon, a dash."""
+"""Allowed text before a verdict word: nothing, the end of a sentence, a colon, a dash."""
 _LEADING = re.compile(r"[^.,:;!?()\[\]/–—]*$")
-"""The words since the last sign."""
+"""Words since the last punctuation."""
 _IS_SAID = re.compile(
     r"(?:(?:so|thus|hence|therefore|overall) )?(?:the |my |our )?"
     r"(?:final |overall |correct |right |short |best )?"
@@ -48,32 +48,32 @@ _IS_SAID = re.compile(
     r" (?:is|would be|should be)"
     r"|(?:so )?i(?:['’]d| would)? (?:say|answer|reply)"
 )
-"""What may stand before a verdict in a short reply."""
+"""Allowed text before a verdict in a short reply."""
 _SHORT_REPLY = 25
-"""Words of a reply that is one verdict and little else."""
+"""Maximum number of words of a reply that is mostly a verdict."""
 _NEAR = 80
-"""Characters around a word that are looked at."""
+"""Number of characters inspected around a word."""
 _FEW = 2
-"""Words between a sign and a word that speaks against the verdict."""
+"""Maximum distance in words of a word that contradicts the verdict."""
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]{1,100})\]\]")
 _NUMBER = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,12})?")
 _WHERE = ("label", "json", "brackets", "tag")
 
 
 class _UnreadableError(InvalidInputError):
-    """A text that is no verdict; says why."""
+    """The text is not a verdict; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A verdict that is one of some words, each of which stands for a number.
+    """A verdict that is one of several words, each with a number.
 
     Parameters
     ----------
     numbers : mapping of str to float
-        Word to number; upper and lower case are the same. At least two.
+        Number of each word; case is ignored. At least two words.
     higher_is_better : bool or None, default True
-        None where neither direction is better.
+        None if neither direction is better.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         if not isinstance(self.numbers, Mapping):
-            raise InvalidTypeError(f"`numbers` is {self.numbers!r}; it must go from word to number")
+            raise InvalidTypeError(f"`numbers` is {self.numbers!r}; it must map words to numbers")
         read = {
             _plain(word): validation.number(value, f"numbers[{word!r}]")
             for word, value in self.numbers.items()
@@ -105,33 +105,33 @@ class Labels:
 
     @property
     def info(self) -> ColumnInfo:
-        """How a column of such verdicts is to be read."""
+        """Description of the column of verdicts."""
         values = list(self.numbers.values())
         bounds = (min(values), max(values))
         return ColumnInfo(self.higher_is_better, bounds, binary=set(values) == {0.0, 1.0})
 
     @property
     def asked(self) -> str:
-        """What a judge is told to write."""
+        """Instruction for the judge."""
         *most, last = self.numbers
         return f"{', '.join(most)} or {last}"
 
     def read(self, value: Any) -> float:
-        """Return the number of a word, or raise; true and false are yes and no too."""
+        """Return the number of a word, or raise; true and false count as yes and no."""
         spellings = {True: ("true", "yes"), False: ("false", "no")}
         words = spellings[value] if isinstance(value, bool) else (_plain(str(value)),)
         for word in words:
             if word in self.numbers:
                 return self.numbers[word]
-        raise _UnreadableError(f"it is none of {', '.join(self.numbers)}")
+        raise _UnreadableError(f"it is not one of {', '.join(self.numbers)}")
 
     def said_in(self, reply: str) -> list[str]:
-        """Return the words that a reply says, and those that speak against them.
+        """Return the verdict words in a reply, and words that contradict them.
 
         Parameters
         ----------
         reply : str
-            Its first and its last line are read.
+            Reply; its first and last line are parsed.
 
         Returns
         -------
@@ -168,16 +168,16 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A verdict that is a number between two ends.
+    """A verdict that is a number in a range.
 
     Parameters
     ----------
     low, high : float
-        The ends; a number beyond them is no verdict.
+        Ends of the range; numbers outside are invalid.
     scaled : bool, default True
-        Whether the column holds it from 0 to 1; else as it was given.
+        Whether the column is rescaled to 0 to 1.
     higher_is_better : bool or None, default True
-        None where neither direction is better.
+        None if neither direction is better.
 
     Raises
     ------
@@ -203,17 +203,17 @@ class Scale:
 
     @property
     def info(self) -> ColumnInfo:
-        """How a column of such verdicts is to be read."""
+        """Description of the column of verdicts."""
         bounds = (0.0, 1.0) if self.scaled else (self.low, self.high)
         return ColumnInfo(self.higher_is_better, bounds)
 
     @property
     def asked(self) -> str:
-        """What a judge is told to write."""
+        """Instruction for the judge."""
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, value: Any) -> float:
-        """Return the number, or raise if it is none or beyond an end."""
+        """Return the number, or raise if it is not a number or out of range."""
         text = "" if isinstance(value, bool) else str(value).strip()
         number, slash, most = text.partition("/")
         if not _NUMBER.fullmatch(number.strip()) or (slash and most.strip() != f"{self.high:g}"):
@@ -231,15 +231,15 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class VerdictFormat:
-    """Where in a reply the verdict stands, and how each part of it is read.
+    """Location of the verdict in a reply, and the format of each field.
 
     Parameters
     ----------
     where : {"label", "json", "brackets", "tag"}
-        "label": a word that stands alone in the first or last line, by the rules above.
-        "json": the fields of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
+        "label": a word alone in the first or last line, as described above. "json": the fields of
+        an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
     fields : mapping of str to Labels or Scale
-        What is read, by name. "label" and "brackets" have one field.
+        Format of each field, by name. "label" and "brackets" have one field.
 
     Raises
     ------
@@ -261,26 +261,26 @@ class VerdictFormat:
     def __post_init__(self) -> None:
         validation.choice(self.where, "where", _WHERE)
         if not isinstance(self.fields, Mapping) or not self.fields:
-            raise InvalidTypeError(f"`fields` is {self.fields!r}; it must go from name to Labels …")
+            raise InvalidTypeError(f"`fields` is {self.fields!r}; it must map names to Labels …")
         for name, reading in self.fields.items():
             if not isinstance(name, str) or not name.isidentifier():
-                raise InvalidInputError(f"a field is called {name!r}; it must be a plain name")
+                raise InvalidInputError(f"a field is named {name!r}; it must be a plain name")
             if not isinstance(reading, (Labels, Scale)):
                 raise InvalidTypeError(f"fields[{name!r}] is {reading!r}; give Labels or a Scale")
         if self.where in ("label", "brackets") and len(self.fields) > 1:
             raise InvalidInputError(
-                f"`fields` has {len(self.fields)} fields, but {self.where!r} has room for one; use "
+                f"`fields` has {len(self.fields)} fields, but {self.where!r} allows only one; use "
                 "'json' or 'tag'"
             )
         if self.where == "label" and not isinstance(next(iter(self.fields.values())), Labels):
             raise InvalidInputError(
-                "`where` is 'label', but the field is no Labels; use 'brackets'"
+                "`where` is 'label', but the field is not a Labels; use 'brackets'"
             )
         object.__setattr__(self, "fields", dict(self.fields))
 
     @property
     def asked(self) -> str:
-        """What a judge is told about how to reply."""
+        """Instruction for the judge on the reply format."""
         first = next(iter(self.fields.values()))
         if self.where == "label":
             return f"Reply with one word and nothing else: {first.asked}."
@@ -293,12 +293,12 @@ class VerdictFormat:
         return f"Reply with one JSON object and nothing else: {{{parts}}}"
 
     def read(self, text: str) -> dict[str, Grade]:
-        """Return the number of each field, or an error that shows what was there instead.
+        """Return the number of each field, or an error that quotes the reply.
 
         Parameters
         ----------
         text : str
-            A judge's reply; its last 20,000 characters are read.
+            Reply of the judge; its last 20,000 characters are parsed.
 
         Returns
         -------
@@ -314,17 +314,17 @@ class VerdictFormat:
             found = self._found(name, text, pairs)
             numbers = {self.fields[name].read(value) for value in found}
             if len(numbers) > 1:
-                raise _UnreadableError("it gives two verdicts")
+                raise _UnreadableError("it contains two verdicts")
             return Grade(numbers.pop())
         except _UnreadableError as why:
             return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
 
     def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
-        """Return what stands in the places where a verdict may stand."""
+        """Return the text in the places where a verdict may be."""
         reading = self.fields[name]
         if isinstance(reading, Labels) and self.where == "label":
             found: list[Any] = list(reading.said_in(text))
-            missing = f"neither its first nor its last line says {reading.asked}"
+            missing = f"neither its first nor its last line is {reading.asked}"
         elif self.where == "json":
             found = [value for key, value in pairs if key == name]
             missing = f"there is no JSON object with {name!r}"
@@ -345,14 +345,14 @@ class VerdictFormat:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> "VerdictFormat":
-        """Return the format that a table says: ``where``, and ``labels``, ``scale`` or ``fields``.
+        """Return the format given by a table: ``where``, and ``labels``, ``scale`` or ``fields``.
 
         Parameters
         ----------
         given : mapping
-            ``labels`` (word to number) or ``scale`` (two ends), with ``scaled`` and
-            ``higher_is_better`` beside them, make one field called "verdict"; ``fields`` holds such
-            tables by name.
+            Table; ``labels`` (word to number) or ``scale`` (two ends), with optional ``scaled`` and
+            ``higher_is_better``, define one field named "verdict"; ``fields`` holds such tables by
+            name.
 
         Returns
         -------
@@ -374,7 +374,7 @@ class VerdictFormat:
         fields = table.pop("fields", None)
         if fields is not None and (table or not isinstance(fields, Mapping)):
             raise InvalidInputError(
-                f"`fields` is {fields!r:.60}; it must hold a table per field, and stand alone"
+                f"`fields` is {fields!r:.60}; it must hold a table per field, without other keys"
             )
         read = {name: _reading(one) for name, one in (fields or {"verdict": table}).items()}
         if where is None:
@@ -408,13 +408,13 @@ def _plain(word: Any) -> str:
 
 @lru_cache(maxsize=64)
 def _words(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what finds some words in a line, the longest first; parts of numbers are none."""
+    """Return a pattern that finds words in a line, longest first, but not parts of numbers."""
     longest = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     return re.compile(rf"(?<!\w)(?<!\d[.,:/])(?:{longest})(?!\w)(?!(?<=\d)[.,:/]\d)")
 
 
 def _stands(line: str, start: int, end: int) -> str:
-    """Return how a word stands in a line: "alone", "told", "near" a sign, or not at all."""
+    """Return the role of a word in a line: "alone", "told", "near" punctuation, or none."""
     if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
         return ""  # "No doubt about it" is no "no"
     before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
@@ -427,7 +427,7 @@ def _stands(line: str, start: int, end: int) -> str:
 
 
 def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
-    """Yield the outermost JSON objects in a text as pairs: a key may stand there twice."""
+    """Yield the outermost JSON objects in a text as pairs, which may repeat keys."""
     decoder = json.JSONDecoder(object_pairs_hook=list)
     at = text.find("{")
     for _ in range(_MOST_OBJECTS):
@@ -443,6 +443,6 @@ def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
 
 
 def short_cut(text: str, most: int = _SHOWN) -> str:
-    """Return the end of a text on one line, quoted: a verdict comes last."""
+    """Return the quoted end of a text on one line, since verdicts come last."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"…{line[1 - most :]}") if line else "nothing"

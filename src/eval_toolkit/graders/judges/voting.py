@@ -1,4 +1,4 @@
-"""One verdict out of several, and how far they agree."""
+"""Combination of several verdicts, and their agreement."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ RULES = ("majority", "mean")
 
 
 def combined(grades: Sequence[Grade], rule: str) -> Grade:
-    """Return the grade that several verdicts come to.
+    """Return the combined grade of several verdicts.
 
     Parameters
     ----------
     grades : sequence of Grade
-        One per vote or judge.
+        Grades, one per vote or judge.
     rule : {"majority", "mean"}
-        "majority": the value that more than half of all give; one without a verdict counts
-        against every value. "mean": the mean, where all give one.
+        "majority": the value given by more than half of all; missing verdicts count against every
+        value. "mean": the mean, if none is missing.
 
     Returns
     -------
@@ -54,12 +54,12 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
 
 
 def agreement(grades: Sequence[Grade]) -> Grade:
-    """Return the share of pairs of verdicts that are equal.
+    """Return the share of equal pairs of verdicts.
 
     Parameters
     ----------
     grades : sequence of Grade
-        One per vote or judge; those without a verdict are left out.
+        Grades, one per vote or judge; missing verdicts are ignored.
 
     Returns
     -------

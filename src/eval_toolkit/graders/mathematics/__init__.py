@@ -1,4 +1,4 @@
-"""Mathematical answers: where they stand in a text, and whether two of them are equal."""
+"""Mathematical answers: extraction from a text, and equality."""
 
 from eval_toolkit.graders.mathematics.answers import find_math_answers
 from eval_toolkit.graders.mathematics.matching import MathMatch

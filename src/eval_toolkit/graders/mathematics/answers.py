@@ -1,4 +1,4 @@
-r"""Where the answer to a mathematical question stands in a text: every place it may be in, in order."""
+r"""Extraction of mathematical answers: all candidates, likeliest first."""
 
 import re
 from collections import deque
@@ -12,11 +12,11 @@ from eval_toolkit.graders.mathematics.notation import WORDS_OF_FORMULAS
 __all__ = ["find_math_answers", "reference_answer"]
 
 _LONGEST = 500
-"""Characters; what is longer is no answer."""
+"""Maximum number of characters of an answer."""
 _LINE, _PHRASES = 2_000, 20
-"""Characters of a line, and phrases from the end of a text, that are looked at."""
+"""Number of characters of a line, and of phrases from the end of a text, to search."""
 _END = 4_000
-"""Characters at the end of a text in which the last formula or number is looked for."""
+"""Number of characters at the end of a text in which the last formula or number is searched."""
 _MARKS = r"[*_: \t\r]{0,20}+"
 _FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
 _HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
@@ -28,7 +28,7 @@ _ANYTHING, _MATHEMATICS = re.compile(""), re.compile(r"[0-9$\\]")
 _ONE = r"(?:\$\$?(?:[^$\\]|\\.){1,500}\$\$?|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\])"
 _SEVERAL = re.compile(rf"(?s){_ONE}(?:,?(?: and| or)? {_ONE}){{0,9}}")
 _CLOSING = re.compile(r"(?<!\\)\$\$?(?![0-9$])|\\[)\]]")
-"""A dollar before a digit is a price."""
+"""A dollar sign before a digit is a price."""
 _OPENING = {"$$": "$$", "$": "$", r"\)": r"\(", r"\]": r"\["}
 _JOINT = re.compile(r"(?:,?( and| or)|,) $")
 _ASSIGNED = re.compile(r"\\?[A-Za-z]{1,12}(?:_\{?\w{1,5}\}?)?\s?=[^=]{1,200}")
@@ -44,7 +44,7 @@ _SENTENCE = re.compile(
 )
 _WORD = re.compile(r"(?<!\S)[A-Za-z]{3,}(?![^\s.,;:!?])")
 _WORDS = 4
-"""So many words are a sentence too."""
+"""Number of words from which a text is a sentence."""
 _VERB = re.compile(
     r"(?i:\b(?:is|are|was|be|equals?|equal to|gives?|makes?)):?\s{1,3}(?=[-+(\[{$\\0-9.])"
 )
@@ -58,7 +58,7 @@ _VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
 
 
 def find_math_answers(text: str) -> list[str]:
-    r"""Return what may be the answer in a text, the likeliest first, each once.
+    r"""Return the candidate answers in a text, likeliest first, without duplicates.
 
     In this order: what follows the last "final answer is" (or "final answer:") on its line, if there
     is mathematics in it, the last ``\boxed{}`` (or several, by commas, "and" or "or"), the line below
@@ -71,7 +71,7 @@ def find_math_answers(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        What a model wrote.
+        Text of the model.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def find_math_answers(text: str) -> list[str]:
 
 
 def reference_answer(truth: str) -> str:
-    r"""Return the answer of a reference: in a box or after ``####`` in a worked solution, or itself.
+    r"""Return the answer of a reference: boxed, after ``####``, or the whole reference.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def reference_answer(truth: str) -> str:
 
 
 def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
-    """Return the line that follows the last such phrase, of those that have what is wanted."""
+    """Return the line after the last matching phrase, among those with valid content."""
     for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
         leading = _LEADING.match(text, match.end())
         start = leading.end() if leading else match.end()
@@ -141,7 +141,7 @@ def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHI
 
 
 def _boxes(text: str) -> str | None:
-    """Return what is in the last box, with those before it that are parts of one answer."""
+    """Return the content of the last box, with preceding boxes of the same answer."""
     spans = box_spans(text)
     if not spans:
         return None
@@ -183,7 +183,7 @@ def _last(text: str) -> tuple[str, str]:
 
 
 def _formula_ending(text: str, end: int) -> tuple[int, str] | None:
-    """Return where the formula begins that ends there, and what is in it."""
+    """Return the start of the formula that ends at a position, and its content."""
     for closing, opening in _OPENING.items():
         if text.endswith(closing, 0, end):
             inside = end - len(closing)
@@ -195,14 +195,14 @@ def _formula_ending(text: str, end: int) -> tuple[int, str] | None:
 
 
 def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
-    """Return whether two formulas are parts of an answer; steps such as $x^2 = 4$, $x = 2$ are not."""
+    """Return whether two formulas are parts of one answer, not steps such as $x^2 = 4$, $x = 2$."""
     if "=" not in one + other:
         return True
     return joined_by_word and all(_ASSIGNED.fullmatch(part.strip()) for part in (one, other))
 
 
 def _bare(text: str, formula: str) -> str:
-    """Return a text of one line that is an answer as a whole; "" where it is not."""
+    """Return a one-line text that is an answer as a whole; "" otherwise."""
     stripped = text.strip()
     if formula or "\n" in stripped or not 0 < len(stripped) <= _LONGEST:
         return ""
@@ -216,7 +216,7 @@ def _bare(text: str, formula: str) -> str:
 
 
 def _inner(place: str) -> str:
-    """Return an answer without what stands around it; "" for what cannot be one."""
+    """Return an answer without its surroundings; "" if it cannot be an answer."""
     if (inner := _boxes(place)) is not None:
         return _in_box(inner)
     return _several(place) or _said(_before(place, _NEXT))
@@ -227,7 +227,7 @@ def _in_box(inner: str) -> str:
 
 
 def _said(sentence: str) -> str:
-    """Return the answer in a sentence, or in what is none."""
+    """Return the answer in a sentence or phrase."""
     sentence = _before(sentence, _REASON)
     if not _is_sentence(sentence):
         return _last(sentence)[0] or _stripped(sentence)
@@ -242,13 +242,13 @@ def _said(sentence: str) -> str:
 
 
 def _several(place: str) -> str:
-    """Return the formulas that a place begins with; "" for none."""
+    """Return the leading formulas of a text; "" if there are none."""
     first = _SEVERAL.match(place)
     return "" if first is None else _stripped(_DELIMITER.sub("", first[0]))
 
 
 def _before(place: str, end: re.Pattern[str]) -> str:
-    """Return a place up to where something else begins, if there is mathematics before that."""
+    """Return the leading mathematical part of a text."""
     found = end.search(place)
     return (
         place[: found.start()] if found and _MATHEMATICS.search(place, 0, found.start()) else place

@@ -1,4 +1,4 @@
-"""`MathMatch`: whether the answer in a text equals the reference as mathematics."""
+"""`MathMatch`: mathematical equality of the answer in a text and the reference."""
 
 import signal
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["MathMatch"]
 
 _LONGEST = 500
-"""Characters of a text that may be an answer as a whole."""
+"""Maximum number of characters of a text that may be an answer as a whole."""
 _WAITING = 20
-"""So many times as long as it may compute a process may take, for a machine that is busy."""
+"""Factor between wall-clock and processor time limits, for busy machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class MathMatch:
-    r"""Whether the answer in a text equals a reference as mathematics: 1/2, 0.5 and ``\frac12`` do.
+    r"""Whether the answer in a text equals a reference mathematically: 1/2, 0.5 and ``\frac12`` do.
 
     ``math_match`` takes the first answer of `find_math_answers` alone, ``math_match_flex`` any of
     them. Equal are answers with the same `normal_form`, and those that math-verify finds equal;
@@ -47,14 +47,14 @@ class MathMatch:
     Parameters
     ----------
     seconds : float, default 1.5
-        Seconds of the processor, for all comparisons of one text. Answers of mathematics take a few
-        hundredths, hard ones three quarters of a second.
+        Processor seconds for all comparisons of one text. Typical answers take a few hundredths,
+        hard ones 0.75.
     memory_mb : int, default 1024
-        Memory mb of the process that compares.
+        Memory limit in MB of the comparing process.
     decimals : int, default 6
-        To which floating-point numbers must agree.
+        Number of decimals to which floating-point numbers must agree.
     name : str, default "math_match"
-        Name of the first column; the others begin with it.
+        Name of the first column and prefix of the others.
 
     Raises
     ------
@@ -83,16 +83,16 @@ class MathMatch:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         rates = (self.name, f"{self.name}_flex", f"{self.name}_found")
         return {**dict.fromkeys(rates, RATE), f"{self.name}_timed_out": KEPT}
 
     def answer(self, response: Completion) -> str | None:
-        """Return the normal form of the first answer; None where there is none."""
+        """Return the normal form of the first answer, or None."""
         answers = find_math_answers(response.completion)
         return normal_form(answers[0]) if answers else None
 
@@ -167,6 +167,6 @@ def _alike(gold: str, answer: str) -> bool:
 
 
 def _differently_named(gold: str, answer: str) -> bool:
-    """Return whether both name what they are the value of, and name different things."""
+    """Return whether both name a variable, and the names differ."""
     one, other = (split_name(latex(text))[0].casefold() for text in (gold, answer))
     return bool(one and other and one != other)

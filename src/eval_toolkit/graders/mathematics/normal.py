@@ -1,4 +1,4 @@
-r"""The normal form of a LaTeX answer, by which equal spellings are equal texts.
+r"""Normal form of LaTeX answers: equal notations become equal texts.
 
 The rules are those usual for the MATH benchmark: no white space, no ``\left`` and ``\right``, one
 kind of fraction, braces where LaTeX lets them be left out, no unit at the end, no ``x =`` before the
@@ -29,12 +29,12 @@ _QUOTIENT = re.compile(r"(-?)([0-9]+|[a-z])/([0-9]+|[a-z])")
 
 
 def normal_form(answer: str) -> str:
-    r"""Return the answer in its normal form.
+    r"""Return the normal form of an answer.
 
     Parameters
     ----------
     answer : str
-        LaTeX or plain, without dollars around it.
+        LaTeX or plain text, without surrounding dollar signs.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def normal_form(answer: str) -> str:
 
 
 def latex_number(number: Fraction) -> str:
-    r"""Return a number in LaTeX, in lowest terms.
+    r"""Return a number as LaTeX, in lowest terms.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Other notations of mathematics as LaTeX: signs of Unicode, plain text, units, names, percentages."""
+r"""Conversion of other notations to LaTeX: Unicode, plain text, units, names, percentages."""
 
 import re
 
@@ -54,11 +54,11 @@ WORDS_OF_FORMULAS = frozenset(
         *("times", "plus", "minus", "over", "choose", "percent", "pct", "ab", "xy"),
     }
 )
-"""Words that are no units."""
+"""Words that are not units."""
 
 
 def latex(text: str) -> str:
-    r"""Return an answer with signs and functions written as LaTeX has them.
+    r"""Return an answer with symbols and functions written in LaTeX.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def latex(text: str) -> str:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Return the name that an answer gives to its value, or "", and the value.
+    """Split an answer such as x = 2 into the name, or "", and the value.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def without_percent(text: str) -> tuple[str, bool]:
-    r"""Return a text without a sign or word of per cent at its end, and whether there was one.
+    r"""Return a text without a trailing percent sign or word, and whether there was one.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def without_percent(text: str) -> tuple[str, bool]:
 
 
 def without_unit(text: str) -> str:
-    r"""Return a number without the words of its unit; other texts as they are.
+    r"""Return a number without its unit; other texts are unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether two answers are mathematically equal; runs in a worker, which alone imports math-verify."""
+"""Mathematical equality of two answers, computed in a worker that imports math-verify."""
 
 import logging
 import re
@@ -28,16 +28,16 @@ _DIGITS = 50
 
 
 def equal(gold: str, answer: str, decimals: int = 6) -> bool:
-    """Return whether an answer equals a reference, by `math_verify`.
+    """Return whether an answer equals a reference, by math-verify.
 
     Parameters
     ----------
     gold : str
-        LaTeX or plain, without dollars.
+        Reference as LaTeX or plain text, without dollar signs.
     answer : str
-        Idem.
+        Answer as LaTeX or plain text, without dollar signs.
     decimals : int, default 6
-        To which floating-point numbers must agree.
+        Number of decimals to which floating-point numbers must agree.
 
     Returns
     -------
@@ -55,13 +55,13 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
 
 
 def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple[bool, float]:
-    """Return what `equal` does, and the seconds of the processor that it took.
+    """Return the result of `equal` and the processor seconds used.
 
     Parameters
     ----------
     seconds : float
-        Seconds of the processor, where the platform counts them: the process ends when they are
-        over, in the midst of C code too. What else the machine does makes no answer wrong.
+        Limit of processor seconds, if the platform supports it; the process ends when it is
+        exceeded, even inside C code.
     gold : str
         See `equal`.
     answer : str
@@ -79,7 +79,7 @@ def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple
 
 
 def _parsed(text: str) -> list[object]:
-    """Return what a text may be, as sympy has it."""
+    """Parse a text with sympy."""
     plain = without_unit(latex(text.replace("$", ""))).strip()
     if (number := read_number(plain)) is not None:
         plain = _decimal(number) if "." in plain else latex_number(number)
@@ -91,6 +91,6 @@ def _parsed(text: str) -> list[object]:
 
 
 def _decimal(number: Fraction) -> str:
-    """Return a number with a point, which is compared to so many decimals."""
+    """Return a decimal number, which is compared to a limited number of decimals."""
     with localcontext(prec=_DIGITS):
         return f"{Decimal(number.numerator) / number.denominator:f}"

@@ -1,4 +1,4 @@
-"""Rates that a judge measured, put right by human labels on some of the units."""
+"""Rates measured by a judge and corrected with human labels of some units."""
 
 from eval_toolkit.inference.judged.error_rates import rogan_gladen
 from eval_toolkit.inference.judged.labels import LabelPlan, LabelRule, plan_labels

@@ -1,4 +1,4 @@
-"""Rogan and Gladen's rate: a judge's rate, put right by its sensitivity and specificity."""
+"""Rogan-Gladen estimator: a judge's rate corrected by its sensitivity and specificity."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ METHOD = "rogan-gladen"
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """The judge's rate, sensitivity and specificity, and how many units each rests on."""
+    """A judge's rate, sensitivity and specificity with their sample sizes."""
 
     rate: float
     n: float
@@ -32,7 +32,7 @@ class _Shares:
 
     @property
     def skill(self) -> float:
-        """Sensitivity + specificity − 1: 0 is a judge that guesses."""
+        """Sensitivity + specificity − 1 (Youden's J): 0 for a judge that guesses."""
         return self.sensitivity + self.specificity - 1.0
 
     @property
@@ -58,7 +58,7 @@ class _Shares:
         return max(0.0, total) / self.skill**2
 
     def adjusted(self, z: float) -> "_Shares":
-        """Return the shares with z² units added to the rate and two to the others, half right."""
+        """Return the shares with pseudo-units added: z² to the rate and two to the others."""
         return _Shares(
             (self.rate * self.n + z * z / 2.0) / (self.n + z * z),
             self.n + z * z,
@@ -78,21 +78,23 @@ def rogan_gladen(
     same_units: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Correct a judge's rate by its sensitivity and specificity, both known from few labels.
+    """Correct a judge's rate by its sensitivity and specificity, estimated from labels.
 
     Parameters
     ----------
     flagged, n : int
-        Units the judge calls positive, and all units it judged.
+        Number of units that the judge calls positive, and number of judged units.
     sensitivity : tuple of two int
-        Units that people call positive: how many the judge does too, and how many there are.
+        Among units with a positive human label: number that the judge also calls positive, and
+        total.
     specificity : tuple of two int
-        Units that people call negative: how many the judge does too, and how many there are.
+        Among units with a negative human label: number that the judge also calls negative, and
+        total.
     same_units : bool, default False
-        Whether the labelled units are a random part of the n judged ones; False for a calibration
-        set of its own, on which the judge must err as often as here.
+        Whether the labelled units are a random subset of the n judged ones; False for a separate
+        calibration set with the same error rates.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -138,7 +140,7 @@ def rogan_gladen(
 
 
 def rogan_gladen_of(data: Judged, confidence: float) -> CorrectedRate:
-    """Return the corrected rate of verdicts and labels, the labels a random part of the units."""
+    """Return the corrected rate from verdicts and labels of a random subset of the units."""
     if not data.binary:
         raise InvalidInputError("rogan-gladen needs 0/1 verdicts and labels; use method='ppi++'")
     flagged, labelled = data.judge == 1.0, data.labelled
@@ -167,7 +169,7 @@ def _corrected(
     df: float | None = None,
     n_groups: int | None = None,
 ) -> CorrectedRate:
-    """Return the estimate; ``factor`` is by how much clusters widen the standard error."""
+    """Return the estimate; ``factor`` is the inflation of the standard error by clusters."""
     seen, z = _shares(counts), critical_value(confidence)
     value, reason = seen.corrected, ""
     low, high, se, why = _interval(
@@ -177,7 +179,7 @@ def _corrected(
         raise UndefinedMetricError(
             f"rogan-gladen is undefined: a judge with sensitivity {seen.sensitivity:.2g} and "
             f"specificity {seen.specificity:.2g} cannot flag {seen.rate:.2g} of any units; the "
-            "calibration is not that of this judge on these units"
+            "calibration does not match this judge and these units"
         )
     if not 0.0 <= value <= 1.0:
         reason = f"clipped: the correction gives {value:.3g}"
@@ -200,7 +202,7 @@ def _corrected(
 def _interval(
     shares: _Shares, z: float, factor: float, same_units: bool
 ) -> tuple[float, float, float | None, str]:
-    """Return bounds, standard error, and a remark where the judge is too weak to have one."""
+    """Return the bounds, the standard error, and a note if the judge is too weak."""
     by_se, by_sp = shares.spreads
     if shares.skill <= factor * math.sqrt(by_se + by_sp):
         return 0.0, 1.0, None, "the labels do not show that the judge is better than chance"
@@ -230,7 +232,7 @@ def _shares(counts: tuple[int, ...]) -> _Shares:
 
 
 def _clustering(shares: _Shares, data: Judged) -> float:
-    """Return by how much clusters widen the standard error: from the units' influences."""
+    """Return the inflation of the standard error by clusters, from the units' influences."""
     true, false = data.labelled & (data.human == 1.0), data.labelled & (data.human == 0.0)
     theta = shares.corrected
     moves: FloatArray = (data.judge - shares.rate) / shares.n

@@ -1,4 +1,4 @@
-"""How many human labels to buy, and of which units, before they are bought."""
+"""Planning of human labels: how many to buy, and of which units."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _MOST = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LabelPlan(Displayed):
-    """Human labels needed for an interval of the wanted half-width.
+    """Number of human labels needed for an interval of a given half-width.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class LabelPlan(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class _Pilot:
-    """What the labels so far say: the variance at n labels, and how to divide them."""
+    """Variance as a function of the number of labels, estimated from a pilot."""
 
     variance: Callable[[int], float]
     most: int
@@ -84,21 +84,21 @@ def plan_labels(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> LabelPlan:
-    """How many human labels to buy next, from the labels there are.
+    """Plan the number of further human labels, from the existing labels.
 
     Parameters
     ----------
     judge : array-like of shape (n,)
-        The judge's verdict or score of every unit.
+        Verdict or score of the judge for every unit.
     human : array-like of shape (n,)
-        Human labels of a random pilot, None or NaN elsewhere; 20 or more are advisable. For
-        "by-verdict" they may have been bought by verdict already.
+        Human labels of a random pilot, None or NaN elsewhere; at least 20 are recommended. For
+        "by-verdict" they may be sampled by verdict.
     half_width : float
-        Half-width of the interval you want, from the estimate to an end.
+        Target half-width of the interval.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
-        How the labels will be drawn and used; see the notes.
+        How the labels will be sampled and used; see Notes.
     groups : array-like of shape (n,), optional
-        Units that are not independent; the pilot shows what that costs.
+        Group of each unit; the pilot determines the design effect.
     confidence : float, default 0.95
         Confidence level of the interval.
 
@@ -156,7 +156,7 @@ def plan_labels(
     best = reach(pilot.most)
     if best > wanted:
         raise InfeasibleError(
-            f"no number of labels gives a half-width of {wanted:g} on these {data.n} units: the "
+            f"no number of labels reaches a half-width of {wanted:g} on these {data.n} units: the "
             f"best is {best:.3g}; evaluate more units"
         )
     n = _smallest(reach, wanted, pilot.most)
@@ -176,7 +176,7 @@ def plan_labels(
 
 
 def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
-    """Return the smallest n whose half-width is no more than wanted, by bisection."""
+    """Return the smallest n whose half-width does not exceed the target, by bisection."""
     low, high = 1, most
     while high - low > 1:
         middle = (low + high) // 2
@@ -185,7 +185,7 @@ def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
 
 
 def _design_effect(data: Judged) -> float:
-    """Return by how much clusters multiply the variance, in the pilot."""
+    """Return the design effect of clusters in the pilot."""
     if data.groups is None:
         return 1.0
     pseudo = pseudo_units(data)
@@ -196,7 +196,7 @@ def _design_effect(data: Judged) -> float:
 
 
 def _moments(data: Judged) -> tuple[float, float, float]:
-    """Return the variances of labels and verdicts and their covariance, pseudo-units included."""
+    """Return the variances and the covariance of labels and verdicts, with pseudo-units."""
     pseudo = BINARY if data.is_rate else NO_PSEUDO
     y = np.concatenate([data.human[data.labelled], pseudo.human])
     f = np.concatenate([data.judge[data.labelled], pseudo.judge])
@@ -273,7 +273,7 @@ def _calibration(data: Judged) -> _Pilot:
 
 @dataclass(frozen=True)
 class _Allocation:
-    """Divides n labels between two parts in proportion to their needs, two each at least."""
+    """Allocation of n labels to two parts in proportion to their needs, at least two each."""
 
     names: tuple[str, str]
     needs: FloatArray

@@ -1,4 +1,4 @@
-"""Prediction-powered inference: a judge's mean over all units, put right by labelled ones."""
+"""Prediction-powered inference: a judge's mean over all units, corrected with labels."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _PRIOR_LABELS = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Pseudo:
-    """Units that nobody saw, each counting a fraction: no error seen is not no error possible."""
+    """Pseudo-units with fractional weights, which prevent a zero variance estimate."""
 
     human: FloatArray
     judge: FloatArray
@@ -71,30 +71,33 @@ def ppi_mean(
     confidence: float = DEFAULT_CONFIDENCE,
     small_sample: bool = True,
 ) -> CorrectedRate:
-    """Prediction-powered mean: the judge's mean over all units, corrected by human labels.
+    """Return the prediction-powered mean: the judge's mean, corrected with human labels.
 
     Parameters
     ----------
     judge : array-like of shape (n,)
-        The judge's verdict or score of every unit, 0/1 or real.
+        Verdict or score of the judge for every unit, 0/1 or real.
     human : array-like of shape (n,)
-        The human label, None or NaN where there is none.
+        Human labels; None or NaN if there is none.
     lam : float, optional
-        How much the judge counts, between 0 and 1. By default the value that makes the variance
-        smallest (PPI++), for each labelled unit from the labels of the others; 1 is plain PPI, 0
-        the mean of the labels alone.
+        Weight of the judge, between 0 and 1. By default the value with the smallest variance
+        (PPI++), estimated for each labelled unit from the other labels; 1 is plain PPI, 0 the mean
+        of the labels.
     groups : array-like of shape (n,), optional
-        Units that are not independent. Not together with ``strata``.
+        Group of each unit; units of one group are not independent. Cannot be combined with
+        ``strata``.
     strata : array-like of shape (n,), optional
-        Parts in which labels were drawn at random, each at its own rate. Labels bought by verdict:
+        Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
         pass the verdicts.
     weights : array-like of shape (n,), optional
-        1 / chance of a human label; read where there is a label. Not together with ``strata``.
+        Inverse probability of a human label; only used for labelled units. Cannot be combined with
+        ``strata``.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
     small_sample : bool, default True
-        n − 1 divisors, Student's t, two pseudo-units, and λ from the other units' labels; False
-        gives the large-sample interval of the papers, with one λ from all labels.
+        Whether to use small-sample corrections: n − 1 divisors, Student's t, two pseudo-units, and
+        λ from the other units' labels. False gives the large-sample interval of the papers, with
+        one λ from all labels.
 
     Returns
     -------
@@ -181,7 +184,7 @@ def ppi_mean(
 
 
 def pseudo_units(data: Judged) -> Pseudo:
-    """Return the units nobody saw that belong to such values."""
+    """Return the pseudo-units for these values."""
     return BINARY if data.is_rate else SWAPPED
 
 
@@ -193,7 +196,7 @@ def powered_mean(
     weights: FloatArray | None = None,
     small: bool = True,
 ) -> Powered:
-    """Return the prediction-powered mean of one part; λ is tuned where it is None.
+    """Return the prediction-powered mean of one part; λ is tuned if it is None.
 
     The influence of a unit is what the estimate moves when the unit counts a little more; sums of
     them by cluster give the cluster-robust variance.
@@ -227,7 +230,7 @@ def powered_mean(
 
 
 def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) -> FloatArray:
-    """Return the λ of the smallest variance for each labelled unit, between 0 and 1."""
+    """Return the variance-minimising λ for each labelled unit, between 0 and 1."""
     if small:
         # Against the mean of all units the best λ is a slope; against that of the unlabelled
         # ones, which are further off, a part of it.
@@ -253,7 +256,7 @@ def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) ->
 
 
 def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
-    """Return the slope of labels on verdicts, for each labelled unit from the other units.
+    """Return the slope of labels on verdicts for each labelled unit, from the other units.
 
     It leans to that of a judge who answers as people do, by so many labels: where the others
     hardly vary they say nothing.
@@ -285,7 +288,7 @@ def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
 def _padding(
     d: FloatArray, f: FloatArray, w: FloatArray, pseudo: Pseudo, lam: float, others: FloatArray
 ) -> tuple[float, float]:
-    """Return the variance of the labelled part with pseudo-units, and where they put it."""
+    """Return the variance and the shift of the labelled part with pseudo-units."""
     if not len(pseudo.human):
         return 0.0, float(w @ d)
     human, off = pseudo.human, pseudo.judge - others.mean()
@@ -329,7 +332,7 @@ def _over_strata(
     *,
     small: bool,
 ) -> Powered:
-    """Return the strata's means, each by its share of the units."""
+    """Return the mean of the strata, weighted by their share of the units."""
     n_strata = int(codes.max()) + 1
     pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two units in all, not in each
     found, sizes = [], np.bincount(codes)
@@ -374,13 +377,13 @@ def _check_design(groups: Any, strata: Any, weights: Any) -> None:
 def _inside(
     value: float, low: float, high: float, *, rate: bool
 ) -> tuple[float, float, float, str]:
-    """Return a rate and its interval inside [0, 1]."""
+    """Return a rate and its interval clipped to [0, 1]."""
     if not rate:
         return value, low, high, ""
     if high < 0.0 or low > 1.0:  # clipped, it would be a point and look certain
         raise UndefinedMetricError(
             f"the correction is undefined: it gives {value:.3g} [{low:.3g}, {high:.3g}], which is "
-            "no rate; the units with a human label are not like the others, or too few"
+            "not a rate; the labelled units are too few, or differ from the others"
         )
     reason = "" if 0.0 <= value <= 1.0 else f"clipped: the correction gives {value:.3g}"
     value = min(1.0, max(0.0, value))
@@ -388,11 +391,11 @@ def _inside(
 
 
 def _notes(data: Judged, found: Powered) -> list[str]:
-    """Return what to know before the number is used."""
+    """Return notes to read before the estimate is used."""
     scale = float(np.abs(data.human[data.labelled]).max())
     said = {
         f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,
-        "every unit has a human label, so the judge adds nothing": data.n_labels == data.n,
+        "every unit has a human label, so the judge is not used": data.n_labels == data.n,
         "zero spread: the labels do not vary": negligible(math.sqrt(found.variance), scale),
     }
     return [note for note, holds in said.items() if holds]

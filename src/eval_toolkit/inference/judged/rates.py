@@ -1,4 +1,4 @@
-"""The front door: one corrected rate or difference, by the method you name."""
+"""Corrected rates and differences, by a named method."""
 
 import math
 from dataclasses import replace
@@ -40,25 +40,25 @@ def corrected_rate(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Rate people would give to all units, from a judge on all of them and labels on some.
+    """Return the rate that humans would assign, from a judge on all units and labels of some.
 
     Parameters
     ----------
     judge : array-like of shape (n,)
-        The judge's verdict or score of every unit, 0/1 or real.
+        Verdict or score of the judge for every unit, 0/1 or real.
     human : array-like of shape (n,)
-        The human label, None or NaN where there is none.
+        Human labels; None or NaN if there is none.
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
-        See the notes.
+        Method of correction; see Notes.
     groups : array-like of shape (n,), optional
-        Units that are not independent.
+        Group of each unit; units of one group are not independent.
     strata : array-like of shape (n,), optional
-        Parts in which labels were drawn at random, each at its own rate; the verdicts, if labels
-        were bought by verdict. For "ppi++" and "ppi"; "raw" reads no labels.
+        Strata with random labels, each with its own sampling rate; the verdicts, if labels were
+        sampled by verdict. Used by "ppi++" and "ppi"; "raw" uses no labels.
     weights : array-like of shape (n,), optional
-        1 / chance of a human label, read where there is one. For the same methods.
+        Inverse probability of a human label, only used for labelled units; for the same methods.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def rates_by_method(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> tuple[dict[str, CorrectedRate], dict[str, EvalToolkitError]]:
-    """Return the rate by every method there is for the data, and why there is no other."""
+    """Return the rate by every applicable method, and why other methods are not applicable."""
     level = validation.fraction(confidence, "confidence")
     data = read_judged(judge, human, groups)
     design = "strata" if strata is not None else "weights" if weights is not None else ""
@@ -162,21 +162,21 @@ def corrected_difference(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedDifference:
-    """Difference of two systems on the same units, B − A, as people would see it.
+    """Return the difference B − A that humans would see, of two systems on the same units.
 
     Parameters
     ----------
     judge_a, judge_b : array-like of shape (n,)
-        The judge's verdicts on the answers of A and of B.
+        Verdicts of the judge on the answers of A and of B.
     human_a, human_b : array-like of shape (n,)
-        Human labels of the same answers, None or NaN where there is none. A unit counts as
-        labelled where both are.
+        Human labels of the same answers; None or NaN if there is none. A unit counts as labelled if
+        both answers are labelled.
     lam : float, optional
-        How much the judge counts; tuned by default, as in `ppi_mean`.
+        Weight of the judge; tuned by default, as in `ppi_mean`.
     groups : array-like of shape (n,), optional
-        Units that are not independent.
+        Group of each unit; units of one group are not independent.
     confidence : float, default 0.95
-        Two-sided confidence.
+        Two-sided confidence level.
 
     Returns
     -------
@@ -242,12 +242,12 @@ def corrected_difference(
         n_labels=data.n_labels,
         n_groups=data.n_groups,
         lam=found.lam,
-        reason=f"{lost} units with a label for A or B alone count as unlabelled" if lost else "",
+        reason=f"{lost} units with a label for only A or B count as unlabelled" if lost else "",
     )
 
 
 def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
-    """Return the rate of the labels, or of the verdicts as if they were the truth."""
+    """Return the rate of the labels, or of the uncorrected verdicts."""
     rows = data.labelled if rule == "labels-only" else np.ones(data.n, dtype=np.bool_)
     values = (data.human if rule == "labels-only" else data.judge)[rows]
     groups = None if data.groups is None else data.groups[rows]
@@ -268,7 +268,7 @@ def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
         n_units=data.n,
         n_labels=data.n_labels,
         n_groups=data.n_groups,
-        reason="the verdicts are taken for the truth" if rule == "raw" else "",
+        reason="the verdicts are not corrected" if rule == "raw" else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""Verdicts and labels as arrays, and whether the labels were bought without looking at verdicts."""
+"""Verdicts and labels as checked arrays, with a test that labels were sampled at random."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _NOT_BY_CHANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Verdicts on all units and human labels on some."""
+    """Verdicts on all units, and human labels of some."""
 
     judge: FloatArray
     human: FloatArray
@@ -30,7 +30,7 @@ class Judged:
 
     @property
     def n(self) -> int:
-        """Units."""
+        """Number of units."""
         return len(self.judge)
 
     @property
@@ -55,7 +55,7 @@ class Judged:
 
     @property
     def is_rate(self) -> bool:
-        """Whether labels are 0 or 1 and verdicts no further out: probabilities, say."""
+        """Whether labels are 0 or 1 and verdicts lie in [0, 1], e.g. probabilities."""
         labels = self.human[self.labelled]
         inside = float(self.judge.min()) >= 0.0 and float(self.judge.max()) <= 1.0
         return inside and bool(np.isin(labels, (0.0, 1.0)).all())
@@ -66,7 +66,7 @@ class Judged:
         return Judged(self.judge[rows], self.human[rows], self.labelled[rows], groups)
 
     def check_random(self) -> None:
-        """Raise if the verdicts of labelled units are not like those of all units."""
+        """Raise if the verdicts of labelled units differ from those of all units."""
         if self.n_labels == self.n or float(self.judge.std()) == 0.0:
             return
         p_value = self._share_p_value() if self.groups is None else self._rank_p_value()
@@ -79,7 +79,7 @@ class Judged:
             )
 
     def _share_p_value(self) -> float:
-        """Return how unlikely so many, or so few, high verdicts are among the labelled.
+        """Return the p-value of the number of high verdicts among the labelled units.
 
         High is at or above a cut: the deciles, the lowest and the highest one there is. The
         smallest p-value counts as often as there are cuts, so that it holds for any spread.
@@ -97,7 +97,7 @@ class Judged:
         return 2.0 * len(cuts) * float(np.minimum(fewer, more).min())
 
     def _rank_p_value(self) -> float:
-        """Return how unlikely the mean rank of the labelled units is.
+        """Return the p-value of the mean rank of the labelled units.
 
         Clusters that were labelled together make it vary more.
         """

@@ -1,4 +1,4 @@
-"""What a corrected estimate is: a rate by human labels, mostly known through a judge."""
+"""Results of corrected rates and differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["CorrectedDifference", "CorrectedRate"]
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedRate(Interval[float]):
-    """The rate (or mean) people would give to all units, from a judge and some human labels.
+    """A corrected rate or mean, from a judge and some human labels.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class CorrectedRate(Interval[float]):
 
     @property
     def width(self) -> float:
-        """From the lower to the upper end."""
+        """Width of the interval."""
         return self.ci_high - self.ci_low
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class CorrectedRate(Interval[float]):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedDifference(Interval[float]):
-    """B − A as people would see it, from a judge on all units and human labels on some.
+    """Corrected difference B − A, from a judge on all units and human labels of some.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where resamples are drawn: threads, processes, Ray or Dask, by name; the same bits on each."""
+"""Executors of resamples: threads, processes, Ray or Dask; results are bit-identical."""
 
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
 from eval_toolkit.integrations.executors.on_ray import RayExecutor

@@ -1,4 +1,4 @@
-"""What the executors on Ray and on Dask share."""
+"""Base class of the executors on Ray and Dask."""
 
 import contextlib
 import os
@@ -20,13 +20,13 @@ def n_cores() -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, without colours."""
+    """Return the first line of an error message without colours."""
     said = _COLOUR.sub("", str(error)).strip()
     return next(iter(said.splitlines()), "") or type(error).__name__
 
 
 class Cluster(Executor):
-    """What Ray and Dask share: started with the first task, closed once."""
+    """Base class of Ray and Dask executors: started with the first task, closed once."""
 
     def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
         self._workers = n_cores() if workers is None else workers
@@ -46,11 +46,11 @@ class Cluster(Executor):
             return self._tasks
 
     def _start(self) -> Any:
-        """Start or join the cluster and return what takes tasks; ``_ends`` undoes it."""
+        """Start or join the cluster and return the object that accepts tasks."""
         raise NotImplementedError
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Close what this executor started; a cluster that ran before runs on.
+        """Close the executor; an existing cluster keeps running.
 
         Parameters
         ----------

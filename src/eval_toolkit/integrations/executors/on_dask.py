@@ -1,4 +1,4 @@
-"""The executor of a Dask client."""
+"""Executor of a Dask client."""
 
 import contextlib
 import logging
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class DaskExecutor(Cluster):
-    """The executor of a Dask client; of a client that you have, pass ``client.get_executor()``.
+    """Executor of a Dask client; for an existing client pass ``client.get_executor()``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Ray tasks behind the interface of `concurrent.futures`."""
+"""Ray tasks with the interface of `concurrent.futures`."""
 
 import contextlib
 import functools
@@ -22,12 +22,12 @@ _T = TypeVar("_T")
 
 
 class RayExecutor(Cluster):
-    """Ray tasks behind the interface of `concurrent.futures.Executor`.
+    """Ray tasks with the interface of `concurrent.futures.Executor`.
 
     Parameters
     ----------
     workers : int, optional
-        Tasks at once of a Ray that is started here; one per core by default.
+        Number of concurrent tasks of a new Ray instance; by default one per core.
     address : str, optional
         Address of a Ray that runs. A Ray that this process is connected to already is used as it
         is.

@@ -1,4 +1,4 @@
-"""An executor by its name."""
+"""Executors by name."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ def open_executor(
     backend : {"threads", "processes", "ray", "dask"}
         Ray needs the extra ``ray``, Dask the extra ``dask``.
     workers : int, optional
-        How many tasks run at once; one per core by default. A cluster that runs decides itself.
+        Number of concurrent tasks; by default one per core. Existing clusters use their own.
     address : str, optional
         Address of a Ray or Dask cluster that runs; by default that of ``RAY_ADDRESS`` or
         ``DASK_SCHEDULER_ADDRESS``, and else one is started on this machine for the while.

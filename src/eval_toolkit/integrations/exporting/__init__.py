@@ -1,4 +1,4 @@
-"""Runs as other tools write and show them."""
+"""Export of runs to formats of other tools."""
 
 from eval_toolkit.integrations.exporting.cells import cell_rows
 from eval_toolkit.integrations.exporting.writing import EXPORT_FORMATS, export_files, export_run

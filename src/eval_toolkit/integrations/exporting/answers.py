@@ -1,4 +1,4 @@
-"""What a run stores about single units, put together for the formats of other tools."""
+"""Stored information on units, combined for exports."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitMetric:
-    """A cell that is made of one value per unit."""
+    """A metric with one value per unit."""
 
     cell: Cell
     spec: ColumnSpec
@@ -56,7 +56,7 @@ class UnitMetric:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the cell is the plain mean of its units: failures may count, curves are none."""
+        """Whether the cell is the plain mean over units."""
         if not self.cell.has_value or not self.measured.any():
             return False
         mean, value = float(self.values[self.measured].mean()), float(self.cell.value or 0.0)
@@ -64,7 +64,7 @@ class UnitMetric:
 
     @property
     def stderr(self) -> float | None:
-        """The sample standard deviation over the root of n, as if units were independent."""
+        """Standard deviation over √n, for independent units."""
         n = int(self.measured.sum())
         if n < 2:
             return None
@@ -73,20 +73,20 @@ class UnitMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One attempt at a unit: what was sent and what came of it."""
+    """One attempt at a unit: prompt and answer."""
 
     attempt: int
     outcome: JobResult | None
 
     @property
     def text(self) -> str | None:
-        """What the model wrote; None where it wrote nothing or scored choices."""
+        """Text of the model; None for choices or failures."""
         text = getattr(self._response, "text", None)
         return text if isinstance(text, str) and not self.choices else None
 
     @property
     def error(self) -> str:
-        """Why there is no answer; empty where there is one."""
+        """Reason why there is no answer; "" if there is one."""
         if self.outcome is None:
             return ""
         error = self.outcome.error or getattr(self.outcome.response, "error", None)
@@ -98,7 +98,7 @@ class Answer:
 
     @property
     def choices(self) -> list[tuple[str, float, bool | None]]:
-        """The choices that were scored: text, log-likelihood, and whether it was the greedy one."""
+        """Scored choices: text, log-likelihood, and greediness."""
         response = self._response
         if not isinstance(response, RawLoglikelihood):
             return []
@@ -113,7 +113,7 @@ class Answer:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The prompt as messages; a plain text is one of the user."""
+        """Prompt as messages; a plain text becomes a user message."""
         prompt = self.prompt
         if prompt is None or isinstance(prompt, str):
             return [] if prompt is None else [{"role": "user", "content": prompt}]
@@ -121,12 +121,12 @@ class Answer:
 
     @property
     def prompt(self) -> Any:
-        """A text, or messages; None where none is stored."""
+        """Text or messages; None if not stored."""
         return None if self.outcome is None else self.outcome.job.request.prompt
 
     @property
     def prompt_text(self) -> str:
-        """The prompt as one text: as the model was shown it, where that is stored."""
+        """Prompt as text, as rendered by the model if stored."""
         shown = getattr(self._response, "prompt", "")
         if isinstance(shown, str) and shown:
             return shown
@@ -134,7 +134,7 @@ class Answer:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How an answer was asked for, what was left open being left out."""
+        """Decoding parameters that were set."""
         request = None if self.outcome is None else self.outcome.job.request
         if not isinstance(request, GenerateRequest):
             return {}
@@ -144,7 +144,7 @@ class Answer:
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Tokens of prompt and answer; None where it was not counted."""
+        """Tokens of prompt and answer; None if unknown."""
         usage = getattr(self._response, "usage", None)
         counts = [
             getattr(self._response, "prompt_tokens", None) or getattr(usage, "prompt_tokens", None),
@@ -156,7 +156,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """The units of one scorer on one slice of a run."""
+    """Units of one scorer on one slice of a run."""
 
     run: Run
     block: Block
@@ -182,12 +182,12 @@ class Answers:
 
     @property
     def unit_ids(self) -> list[str]:
-        """The units, sorted."""
+        """Sorted unit ids."""
         return [str(unit) for unit in self.units.ids.tolist()]
 
     @cached_property
     def metrics(self) -> list[UnitMetric]:
-        """The cells that are made of one value per unit, in the order of the results."""
+        """Metrics with one value per unit, in the order of the results."""
         cells = self.run.cells.block_or_none(self.block.slice, self.block.scorer) or {}
         found = []
         for name, cell in self.block.cells.items():
@@ -262,12 +262,12 @@ class Answers:
 
     @cached_property
     def references(self) -> dict[str, Reference]:
-        """What was right about units, where the run stores it."""
+        """References of units, if stored."""
         return references_of(self.run, self.unit_ids)
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """What the units are, where the run stores it."""
+        """Inputs of units, if stored."""
         inputs = self.run.inputs
         return {} if inputs is None else inputs.texts_of(self.block.slice, self.unit_ids)
 
@@ -305,7 +305,7 @@ class Answers:
             yield row, key[0], Answer(attempt=key[1], outcome=self._outcomes.get(key))
 
     def question(self, unit: str, answer: Answer) -> str | None:
-        """Return what was asked, without examples; None where only a prompt with examples is there.
+        """Return the question without few-shot examples; None if it is not stored separately.
 
         A chat ends in the question whatever stands before it; a text does not say where it begins.
         """
@@ -321,7 +321,7 @@ class Answers:
         return bool(as_mapping(config_of(self.run).get("task")).get("num_fewshot"))
 
     def right_texts(self, unit: str) -> list[str]:
-        """Return the references of a unit as texts, none where the run has none."""
+        """Return the references of a unit as texts; empty if not stored."""
         reference = self.references.get(unit)
         return [] if reference is None or reference.text is None else _several(reference.text)
 

@@ -1,4 +1,4 @@
-"""Rollouts in the ``metrics.json`` of astra-rl's evaluators."""
+"""Export of rollouts as ``metrics.json`` of astra-rl."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The numbers of runs as flat rows: the one source of every table that is exported."""
+"""Values of runs as flat rows, for all exported tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -93,7 +93,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 
 
 def cell_dict(cell: Cell) -> dict[str, Any]:
-    """Return a cell as the formats of other tools carry it beside their own numbers.
+    """Return a cell as additional data for other formats.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def cell_dict(cell: Cell) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The tool that asked and measured, where that was not this one."""
+    """Origin of an imported run."""
 
     tool: str
     version: str
@@ -123,12 +123,12 @@ class Origin:
 
     @property
     def task(self) -> Mapping[str, Any]:
-        """How the log describes its task."""
+        """Description of the task in the log."""
         return as_mapping(self.settings.get("task"))
 
     @property
     def decoding(self) -> Mapping[str, Any]:
-        """How answers were asked for, as far as the log says so."""
+        """Decoding parameters in the log."""
         return as_mapping(self.task.get("generation_kwargs")) or {
             name: self.settings[name] for name in _DECODING if name in self.settings
         }
@@ -138,7 +138,7 @@ _DECODING = ("temperature", "top_p", "top_k", "max_tokens")
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping, an empty one in the place of anything else."""
+    """Return a mapping; an empty one for other values."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -148,7 +148,7 @@ def config_of(run: Run) -> Mapping[str, Any]:
 
 
 def origin_of(run: Run) -> Origin | None:
-    """Return the tool that an imported run comes from; None for a run of this toolkit.
+    """Return the tool of an imported run; None for runs of this toolkit.
 
     Examples
     --------
@@ -180,12 +180,12 @@ def _time(told: Any) -> datetime | None:
 
 
 def captured_at(run: Run) -> datetime:
-    """Return when a run was written down, in UTC; 1970 where it does not say so."""
+    """Return the UTC time at which a run was stored; 1970 if unknown."""
     return _time(run.manifest.get("captured_at")) or datetime.fromtimestamp(0, UTC)
 
 
 def begun_at(run: Run) -> datetime | None:
-    """Return when the first question was asked; None for an imported log that does not say so."""
+    """Return the start time; None if unknown."""
     origin = origin_of(run)
     return captured_at(run) if origin is None else origin.created
 

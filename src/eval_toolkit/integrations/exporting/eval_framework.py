@@ -1,4 +1,4 @@
-"""Runs in the files of eval-framework: metadata, output, results and aggregated results."""
+"""Export to eval-framework's files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     Parameters
     ----------
     run : Run
-        Run of a task; metrics that are no mean over samples are left out.
+        Run of a task; metrics that are not means over samples are left out.
 
     Returns
     -------

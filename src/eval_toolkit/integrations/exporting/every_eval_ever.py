@@ -1,4 +1,4 @@
-"""Runs in the exchange format of Every Eval Ever: a JSON of results, a JSONL of samples."""
+"""Export to the Every Eval Ever format: results as JSON, samples as JSONL."""
 
 import hashlib
 import math
@@ -43,8 +43,7 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
     run : Run
         Run of any kind.
     samples : bool, default True
-        Whether there are files of samples, a line per sample and metric that is a mean over
-        samples.
+        Whether to write files of samples, one line per sample and metric.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Runs in the files of lm-eval: ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``."""
+"""Export to lm-eval's ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     run : Run
         Run of rows or of a task.
     samples : bool, default True
-        Whether there are files of samples, for slices that have records.
+        Whether to write files of samples, for slices with records.
 
     Returns
     -------

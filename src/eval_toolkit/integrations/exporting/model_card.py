@@ -1,4 +1,4 @@
-"""A fragment for a model card: the numbers with their intervals, and where they come from."""
+"""Model card fragments with metrics, intervals and provenance."""
 
 from collections.abc import Iterator, Mapping
 

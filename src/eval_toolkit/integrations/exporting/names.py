@@ -1,4 +1,4 @@
-"""Names of files and folders out of names that may hold anything."""
+"""Safe file names from arbitrary names."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ _LONGEST = 80
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a name for a file for each name, all different whatever the case.
+    """Return a file name for each name, unique regardless of case.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One value per unit as a file of predictions: label, score, row_id and content_hash."""
+"""Export of one value per unit as predictions: label, score, row_id and content_hash."""
 
 import csv
 import io
@@ -31,8 +31,8 @@ def predictions_csv(
     run : Run
         With records.
     metric : str, optional
-        A metric that is a mean over units, whose values become the column ``score``. By default
-        the scores of the scorer where the run has scores, else its main metric.
+        Metric that is a mean over units, exported as the column ``score``. By default the scores,
+        else the main metric.
     slice, scorer : str, optional
         Which; by default those that speak for the run.
 

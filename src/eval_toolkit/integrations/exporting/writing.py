@@ -1,4 +1,4 @@
-"""Runs written for other tools and for readers: one function, a name per format."""
+"""Export of runs by format name."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -58,13 +58,13 @@ def export_files(
     Parameters
     ----------
     runs : Run or sequence of Run
-        Finished runs of any kind that the format has a place for. Several make one table; in other
-        formats each has a folder of its own.
+        Finished runs of any kind supported by the format. Several are combined in one table, or get
+        a folder each.
     format : str
         One of `EXPORT_FORMATS`.
     **options
-        ``samples`` of "every-eval-ever" and "lm-eval": by default where the run has records; True
-        refuses a run without. ``metric``, ``slice`` and ``scorer`` of "predictions".
+        ``samples`` of "every-eval-ever" and "lm-eval": by default if the run has records; True
+        raises if there are none. ``metric``, ``slice`` and ``scorer`` of "predictions".
 
     Returns
     -------
@@ -158,10 +158,9 @@ def export_run(
     runs, format, **options
         As in `export_files`.
     to : path
-        The file, for a format that is one; a folder that is there takes it under its usual name.
-        Otherwise the folder, which is made.
+        Target file, or folder for formats with several files.
     overwrite : bool, default False
-        Whether files that are there may be replaced.
+        Whether to replace existing files.
 
     Returns
     -------
@@ -196,7 +195,7 @@ def export_run(
         raise InvalidInputError(f"{target}: is a file; {format} needs a folder")
     there = [path for path in paths if path.exists()]
     if there and not overwrite:
-        raise InvalidInputError(f"{there[0]}: is there already; pass overwrite=True to replace it")
+        raise InvalidInputError(f"{there[0]}: already exists; pass overwrite=True to replace it")
     try:
         with ExitStack() as stack:  # all are written before the first takes its place
             for path, content in paths.items():

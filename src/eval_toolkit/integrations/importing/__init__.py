@@ -1,4 +1,4 @@
-"""Runs out of other tools' logs."""
+"""Import of other tools' logs as runs."""
 
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.imports import Imported, import_logs, measure_log

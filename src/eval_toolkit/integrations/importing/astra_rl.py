@@ -1,4 +1,4 @@
-"""astra-rl's ``metrics.json``: a summary, and of every rollout its numbers and turns.
+"""Import of astra-rl's ``metrics.json``.
 
 Also what `rollouts.Evaluator.write_json` and `rollouts_json` write, which is the same shape with
 more in it. Columns are the numbers of ``overall``; of a ``first_…_turn`` it is whether there is one,
@@ -61,7 +61,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     path : Path
         ``metrics.json``.
     wanted : Wanted
-        What to take.
+        What to import.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
         for at, one in enumerate(as_list(told.get("details"), f"{path}: 'details'"), 1)
     ]
     if not details:
-        raise ArtifactError(f"{path}: 'details' is empty (0 rollouts); there is nothing to import")
+        raise ArtifactError(f"{path}: 'details' is empty (0 rollouts); nothing to import")
     columns = _columns(details, path)
     samples = _samples(details, columns, wanted, path)
     stated, notes = _stated(summary, samples)

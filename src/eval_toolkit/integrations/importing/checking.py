@@ -1,4 +1,4 @@
-"""What a log states about itself, against what its own samples say."""
+"""Checks of a log's stated values against its samples."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _OF_DRAWS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A number that a log states, and what its samples make of it.
+    """A stated value, and the value computed from the samples.
 
     Examples
     --------
@@ -60,11 +60,11 @@ def check_log(
     Parameters
     ----------
     log : Log
-        What it states.
+        Log with stated values.
     records : Records, optional
-        Records of its samples, where there are some.
+        Records of its samples, if any.
     cells : mapping of str to MetricResult
-        By column.
+        Cells by column.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Whether a numeric column is a count, an identifier, a setting or a time, by its name."""
+"""Detection of non-metric columns by name."""
 
 import re
 
@@ -39,7 +39,7 @@ _OUTCOMES = frozenset(
 
 
 def is_beside(name: str) -> bool:
-    """Return whether a column is a count, an identifier, a setting or a time, by its name.
+    """Return whether a column is a count, identifier, setting or time, by its name.
 
     Examples
     --------

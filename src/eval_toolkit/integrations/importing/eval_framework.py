@@ -1,4 +1,4 @@
-"""eval-framework's output folders: ``metadata.json``, ``output.jsonl``, ``results.jsonl``, averages.
+"""Import of eval-framework's output folders.
 
 A column for each metric, ``metric/key`` where it has keys; book-keeping (bytes and sequence
 positions) is left out. A row with an error has an error, one without value is skipped.
@@ -241,7 +241,7 @@ def _outputs(folder: Path, wanted: Wanted, notes: list[str]) -> dict[tuple[str, 
         place = _place(row, f"{path}: line {line}")
         if place in found:
             raise ArtifactError(
-                f"{path}: line {line}: {place[0]}/{place[1]} is there twice, first in line "
+                f"{path}: line {line}: {place[0]}/{place[1]} occurs twice, first in line "
                 f"{found[place].line}"
             )
         found[place] = _Output(line, row)

@@ -1,4 +1,4 @@
-"""eval-framework's averages: what each is made of, held against the rows it is made of."""
+"""Checks of eval-framework's averages against its rows."""
 
 import math
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ class Measured:
 def averages(
     told: Mapping[str, Any], rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return the averages that are stated, and notes on what is wrong with them.
+    """Return the stated averages, and notes on their problems.
 
     Parameters
     ----------

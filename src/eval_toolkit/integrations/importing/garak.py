@@ -1,4 +1,4 @@
-"""garak's ``*.report.jsonl``: setup, attempts with their detectors' scores, and eval lines.
+"""Import of garak's ``*.report.jsonl``.
 
 A log is a probe; an item is a prompt, its tries are the generations. Of every detector there is a
 column ``passed:DETECTOR``: 1 where its score is below garak's threshold, 0 where the attack hit.
@@ -66,7 +66,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     path : Path
         ``*.report.jsonl``.
     wanted : Wanted
-        What to take; ``by`` and ``group_field`` are fields of an attempt, such as "goal".
+        What to import; ``by`` and ``group_field`` are fields of an attempt, such as "goal".
 
     Returns
     -------
@@ -147,7 +147,7 @@ class _Report:
 
     @property
     def threshold(self) -> float:
-        """From this score on an attack has hit."""
+        """Score from which an attack counts as successful."""
         stated = number_or_none(self.setup.get("run.eval_threshold"))
         return _THRESHOLD if stated is None else stated
 
@@ -223,7 +223,7 @@ class _Report:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One prompt, what the target answered, and what the detectors say about each answer."""
+    """One prompt with the target's answers and the detectors' scores."""
 
     probe: str
     uuid: str | None
@@ -268,7 +268,7 @@ class _Attempt:
 
     @property
     def is_done(self) -> bool:
-        """Whether the detectors have scored it."""
+        """Whether the attempt has been scored."""
         return self.status == _COMPLETE or bool(self.scores)
 
     def response(self, at: int) -> str | None:

@@ -1,4 +1,4 @@
-"""HELM's run folders: ``run_spec.json``, ``stats.json``, ``per_instance_stats.json`` and the rest.
+"""Import of HELM's run folders.
 
 Which stats are columns: those of ``per_instance_stats.json`` that say how good an answer is. Left
 out is HELM's book-keeping (counts, tokens, costs, run times, finish reasons, truncation,

@@ -1,4 +1,4 @@
-"""HELM's requests: what was asked of the model about each instance, and what it wrote."""
+"""HELM's requests and answers by instance."""
 
 import math
 from collections import defaultdict
@@ -30,7 +30,7 @@ __all__ = ["asked", "created", "key_of", "requests_of", "tell_requests"]
 
 
 def key_of(each: Mapping[str, Any], where: str) -> Key:
-    """Return what one try goes by, or raise one line."""
+    """Return the key of an attempt; raise a one-line error if it is invalid."""
     name, trial = each.get("instance_id"), each.get("train_trial_index", 0)
     if not isinstance(name, str) or not name:
         raise ArtifactError(f"{where}: 'instance_id' must be text, got {name!r:.40}")

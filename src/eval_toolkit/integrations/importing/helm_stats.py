@@ -1,4 +1,4 @@
-"""HELM's stats: what they are called, what they are about, and which samples make each mean."""
+"""HELM's statistics: names, contexts and samples."""
 
 import math
 from collections import defaultdict
@@ -37,7 +37,7 @@ _NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """What was done to an instance, or what a stat was computed on."""
+    """Perturbation of an instance."""
 
     name: str
     robustness: bool = False
@@ -56,14 +56,14 @@ class Key:
 
     @property
     def unit_id(self) -> str:
-        """The item: the instance, with the seed where it was perturbed by several."""
+        """Unit id: the instance, with the seed if there are several perturbations."""
         seed = None if self.perturbation is None else self.perturbation.seed
         return self.instance if seed is None else f"{self.instance}#{seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What HELM takes a mean over: the instances of a split, perturbed in one way or not."""
+    """Set of instances over which HELM averages."""
 
     split: str | None
     sub_split: str | None
@@ -106,7 +106,7 @@ class NamedStat:
 
 
 def is_bookkeeping(name: str) -> bool:
-    """Return whether a stat counts and clocks, and says nothing about the answer.
+    """Return whether a statistic is bookkeeping and not a metric.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def stated(
     inside: Mapping[Key, LoggedSample],
     everything: Mapping[Key, LoggedSample],
 ) -> tuple[list[Stated], list[str]]:
-    """Return the means that a run states about a context, and notes on what they are.
+    """Return the stated means of a run in a context, with notes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`import_logs`: read and check everything, then write runs, or nothing at all."""
+"""`import_logs`: read and check logs, then write all runs or none."""
 
 import os
 import secrets
@@ -28,7 +28,7 @@ __all__ = ["Imported", "import_logs", "measure_log"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Imported(Displayed):
-    """A log as it was read, what was found about it, and the run it became.
+    """A log with its findings and its run.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def measure_log(log: Log) -> Imported:
     Parameters
     ----------
     log : Log
-        What a reader returned.
+        Log returned by a reader.
 
     Returns
     -------
@@ -105,25 +105,25 @@ def import_logs(
     higher_is_better: Mapping[str, bool] | None = None,
     overwrite: bool = False,
 ) -> list[Imported]:
-    r"""Make runs of other tools' logs.
+    r"""Import logs of other tools as runs.
 
     Parameters
     ----------
     paths : path or iterable of paths
-        Files and folders, as `read_logs` takes them.
+        Files and folders, as in `read_logs`.
     out : path, optional
         A folder to write runs into, one for each task and model; without it nothing is written.
     wanted : Wanted, optional
-        Which fields say what.
+        Fields to use.
     task, model : str, optional
-        Other names, where the logs are of one task or one model.
+        Other names, if the logs have a single task or model.
     rename : mapping of str to str, optional
         Other names of columns, so that runs of two tools have a metric in common.
     higher_is_better : mapping of str to bool, optional
-        By column, under its new name: whether more of it is better. It wins over what the logs say,
-        and that over what names say; see `metrics.directions.known_direction`.
+        Whether higher is better, by renamed column. Overrides the logs, which override the names;
+        see `metrics.directions.known_direction`.
     overwrite : bool, default False
-        Replace runs that are there.
+        Whether to replace existing runs.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def import_logs(
 
 
 def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) -> list[Run]:
-    """Write all runs beside their places first, so that a disk that refuses one has none."""
+    """Write all runs to temporary folders first, so that either all or none are stored."""
     aside = out / f".importing-{secrets.token_hex(4)}"
     runs: list[Run] = []
     try:

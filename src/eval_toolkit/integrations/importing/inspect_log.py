@@ -1,4 +1,4 @@
-"""Inspect's logs: ``.eval``, a zip file with a member for each sample, and ``.json``."""
+"""Import of Inspect's logs: ``.eval`` and ``.json``."""
 
 import re
 from collections import Counter
@@ -37,7 +37,7 @@ _LONGEST_SETTING = 4_000
 
 
 def recognises(path: Path) -> bool:
-    """Say whether a path looks like a log of Inspect: by its suffix, or how it begins.
+    """Return whether a path looks like a log of Inspect.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     Parameters
     ----------
     path : Path
-        An ``.eval`` or ``.json`` file; what is in it decides, not its name.
+        ``.eval`` or ``.json`` file, detected by content.
     wanted : Wanted
-        Without ``samples`` an ``.eval`` file's summaries are read alone. Fields are looked for in
-        the samples' metadata.
+        What to import. Without ``samples`` only the summaries of ``.eval`` files are read. Fields
+        are taken from the samples' metadata.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What an Inspect log holds, from either kind of file: header, samples, reductions."""
+"""Parts of an Inspect log: header, samples, reductions."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ _RECOVER = "`inspect log recover` may bring its samples back"
 
 @dataclass(slots=True)
 class Parts:
-    """What a log holds, as it was read."""
+    """Content of a log."""
 
     path: Path
     header: Mapping[str, Any]
@@ -36,38 +36,38 @@ class Parts:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """What was to be done: ``eval`` of the header."""
+        """``eval`` of the header."""
         return _object(self.header.get("eval"), f"{self.path}: `eval`")
 
     @property
     def model(self) -> str:
-        """The model under test, as Inspect calls it."""
+        """Name of the model."""
         return whole_text(self.spec["model"])
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """What the log states; empty where it states nothing."""
+        """Stated results; empty if there are none."""
         return _object(self.header.get("results") or {}, f"{self.path}: `results`")
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """How it was run."""
+        """Configuration of the run."""
         return _object(self.spec.get("config") or {}, f"{self.path}: `eval.config`")
 
     @property
     def dataset(self) -> Mapping[str, Any]:
-        """Which items were asked."""
+        """Description of the dataset."""
         return _object(self.spec.get("dataset") or {}, f"{self.path}: `eval.dataset`")
 
     @property
     def sample_ids(self) -> list[Any]:
-        """Of the items that were meant; empty where the log does not say."""
+        """Ids of the planned items; empty if unknown."""
         given = self.dataset.get("sample_ids")
         return given if isinstance(given, list) else []
 
     @property
     def epochs(self) -> int:
-        """How often each item was asked."""
+        """Number of epochs."""
         given = self.config.get("epochs")
         return given if isinstance(given, int) and given > 0 else 1
 
@@ -106,7 +106,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
     name = next((one for one in (_HEADER, _START) if one in zipped), None)
     if name is None:
         raise ArtifactError(
-            f"{path}: has neither {_HEADER!r} nor {_START!r}; it is no log of Inspect"
+            f"{path}: has neither {_HEADER!r} nor {_START!r}; it is not an Inspect log"
         )
     header = _object(_member(zipped, name), f"{path}: {name}")
     parts = Parts(path, header, [], unfinished=name == _START)

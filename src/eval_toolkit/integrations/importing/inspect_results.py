@@ -1,4 +1,4 @@
-"""What the header of an Inspect log states, and how it was made from the scores."""
+"""Stated results in the header of an Inspect log."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The numbers that a header states, and what is to be said about those that were left out."""
+    """Stated values, with notes on those left out."""
 
     stated: list[Stated]
     notes: list[str]
@@ -47,13 +47,13 @@ def read_results(
     Parameters
     ----------
     results : mapping
-        ``results`` of the header; empty where it has none.
+        ``results`` of the header; empty if there are none.
     columns : collection of str
-        Columns of the samples; empty where the log has no samples.
+        Columns of the samples; empty if there are no samples.
     scorers : object
         ``eval.scorers`` of the header: tells Inspect's metrics from the task's own.
     unreduced : bool
-        Whether the epochs were not reduced: every try counts as an item.
+        Whether epochs were not reduced, so that every epoch counts as an item.
 
     Returns
     -------

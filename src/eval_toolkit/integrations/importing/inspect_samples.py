@@ -1,4 +1,4 @@
-"""Samples of Inspect in our words: what was asked, what was answered, what it counted."""
+"""Samples of Inspect logs as records."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -62,15 +62,15 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     Parameters
     ----------
     raw : object
-        As parsed.
+        Parsed sample.
     where : str
         Names file and member in errors.
     wanted : Wanted
-        Prompt and answer are left out where ``samples`` is False.
+        What to import; without ``samples`` prompts and answers are left out.
     model : str
         The model under test, whose tokens are counted.
     scorer : str
-        What to call a score without a name, as the oldest logs have it.
+        Default name of a score, as in the oldest logs.
 
     Raises
     ------
@@ -132,9 +132,9 @@ def logged_samples(
     Parameters
     ----------
     found : sequence of Found
-        As read.
+        Samples as read.
     scorers : sequence of str
-        What the header calls them: the columns of a log whose samples all failed.
+        Scorer names in the header, for logs whose samples all failed.
     """
     homes = {column: name for one in found for column, name in one.scorers.items()}
     named = set(homes.values())

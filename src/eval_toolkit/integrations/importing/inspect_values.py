@@ -1,4 +1,4 @@
-"""Scores of Inspect as numbers: what a value counts, and how values of several epochs become one."""
+"""Numeric values of Inspect scores, and their reduction over epochs."""
 
 import math
 import re
@@ -29,7 +29,7 @@ def as_value(value: Any) -> Value:
     Parameters
     ----------
     value : object
-        As the log has it.
+        Value in the log.
 
     Returns
     -------
@@ -93,14 +93,14 @@ def columns_of(scorer: str, value: Any) -> dict[str, Any]:
 
 
 def reduced(values: Sequence[float], reducer: str) -> float | None:
-    """Return one value for all epochs of an item, or None where this reducer has none.
+    """Return one value for all epochs of an item, or None if the reducer is undefined.
 
     Parameters
     ----------
     values : sequence of float
         Values of the epochs that were scored, in order; at least one.
     reducer : str
-        As a log names it: "mean", "median", "mode", "max", "at_least_2", "pass_at_2", "pass_k_2".
+        Name of the reducer: "mean", "median", "mode", "max", "at_least_2", "pass_at_2", "pass_k_2".
 
     Returns
     -------
@@ -158,7 +158,7 @@ def mean_of(samples: Iterable[LoggedSample], column: str, reducer: str | None) -
     column : str
         One of theirs.
     reducer : str or None
-        As for `reduced`; None takes every epoch as an item of its own.
+        See `reduced`; None uses every epoch as a separate item.
 
     Returns
     -------

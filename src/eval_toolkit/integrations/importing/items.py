@@ -1,4 +1,4 @@
-"""What an item is, out of the dataset's row that a log holds: input, target, group and parts.
+"""Items in the dataset rows of a log: input, target, group and parts.
 
 Runs of two tools are compared by what was asked, so the input is the raw question of the dataset
 and never the prompt that one of the tools made of it.
@@ -16,7 +16,7 @@ __all__ = ["as_text", "item_group", "item_input", "item_parts", "item_target"]
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is and anything else as compact JSON.
+    """Return a text unchanged and other values as compact JSON.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def as_text(value: Any) -> str:
 
 
 def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
-    """Return what is asked, as the dataset has it.
+    """Return the input of an item in the dataset.
 
     Parameters
     ----------

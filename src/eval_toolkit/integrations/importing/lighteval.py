@@ -1,4 +1,4 @@
-"""lighteval: ``results_*.json``, and the details of each task in Parquet.
+"""Import of lighteval's ``results_*.json`` and details in Parquet.
 
 Details are the samples: ``doc``, ``metric`` and ``model_response`` (``__doc__`` and so on up to
 0.12, flat columns before that). A results file finds its own details where lighteval puts them;
@@ -87,7 +87,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     path : Path
         A results file, details in Parquet, or the folder that has both.
     wanted : Wanted
-        What to take; fields are looked for in the doc and in its ``specific``.
+        What to import; fields are taken from the doc and its ``specific``.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     general = as_mapping(told.get("config_general"), f"{path}: 'config_general'")
     results = as_mapping(told.get("results"), f"{path}: 'results'")
     if not results:
-        raise ArtifactError(f"{path}: 'results' is empty; there is nothing to import")
+        raise ArtifactError(f"{path}: 'results' is empty; nothing to import")
     details = _details_of(path)
     logs = [_log(path, told, general, task, details.pop(task, None), wanted) for task in results]
     if details and logs:

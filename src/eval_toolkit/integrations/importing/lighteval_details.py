@@ -1,4 +1,4 @@
-"""lighteval's details: one row of Parquet per document, in three spellings."""
+"""lighteval's details: one Parquet row per document, in three formats."""
 
 import ast
 from collections import Counter

@@ -1,4 +1,4 @@
-"""lm-eval's ``results_*.json`` with the ``samples_*.jsonl`` beside it, of 0.4 and before."""
+"""Import of lm-eval's ``results_*.json`` and ``samples_*.jsonl``."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _OF_FILE = ("git_hash", "system_instruction_sha", "chat_template_sha", "fewshot_
 
 
 def recognises(path: Path) -> bool:
-    """Say whether a file looks like results or samples of lm-eval."""
+    """Return whether a file looks like results or samples of lm-eval."""
     if path.suffix not in (".json", ".jsonl") or not path.is_file():
         return False
     try:
@@ -66,14 +66,14 @@ def _is_sample(head: bytes) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return a log for each task: with samples where they lie beside the results.
+    """Return a log per task, with samples if they are in the same folder.
 
     Parameters
     ----------
     path : Path
         ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``.
     wanted : Wanted
-        What to take.
+        What to import.
 
     Returns
     -------

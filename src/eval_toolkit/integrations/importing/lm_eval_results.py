@@ -1,4 +1,4 @@
-"""What an lm-eval file of results states, and how its numbers are made of the samples."""
+"""Stated results of lm-eval, and their relation to the samples."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _NOT_SAID = "a rule that the files do not name"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A file of results, or what stands for it where there is none."""
+    """Header of a results file, possibly empty."""
 
     path: Path | None = None
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Header:
         return cls(path, content)
 
     def part(self, name: str) -> Mapping[str, Any]:
-        """Return an object of the file; an empty one where there is none."""
+        """Return an object of the file; empty if it is missing."""
         found = self.content.get(name)
         return found if isinstance(found, dict) else {}
 
@@ -76,7 +76,7 @@ class Header:
 
     @property
     def model(self) -> str:
-        """The model's name, by the rule that lm-eval makes the folder's name by."""
+        """Name of the model, as in lm-eval's folder names."""
         told = self.content.get("model_name")
         if isinstance(told, str) and told:
             return told
@@ -92,7 +92,7 @@ class Header:
 
     @property
     def created(self) -> str:
-        """When it was begun, "" where the file does not say."""
+        """Start time; "" if unknown."""
         date = self.content.get("date")
         if isinstance(date, bool) or not isinstance(date, (int, float)):
             return ""
@@ -102,7 +102,7 @@ class Header:
             return ""
 
     def n_of(self, task: str, key: str = "") -> int | None:
-        """Return how many documents a task or one of its numbers had, where the file says so."""
+        """Return the number of documents of a task or value, if stated."""
         numbers = self.results.get(task, {})
         counts = numbers.get("sample_count")
         told = counts.get(key) if isinstance(counts, dict) else None
@@ -113,12 +113,12 @@ class Header:
         return told if isinstance(told, int) and not isinstance(told, bool) else None
 
     def shots(self, task: str) -> int | None:
-        """Return how many examples a task's prompts hold, where the file says so."""
+        """Return the number of few-shot examples of a task, if stated."""
         told = self.part("n-shot").get(task, self.part("config").get("num_fewshot"))
         return told if isinstance(told, int) else None
 
     def aggregations(self, task: str) -> dict[str, str]:
-        """Return how each metric is made of its column, as the task's configuration says."""
+        """Return the aggregation of each metric, from the task's configuration."""
         listed = self.of_task("configs", task).get("metric_list")
         named = [entry for entry in list_or_empty(listed) if isinstance(entry, dict)]
         told = {str(entry.get("metric")): entry.get("aggregation") for entry in named}

@@ -1,4 +1,4 @@
-"""Looking at data before anything is scored: splits, disguises, words, shortcuts, drift."""
+"""Exploratory checks of data: splits, obfuscation, words, shortcuts, drift."""
 
 from typing import TYPE_CHECKING
 

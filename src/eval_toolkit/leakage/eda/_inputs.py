@@ -1,4 +1,4 @@
-"""What the functions of this package take: texts, labels and tables of features."""
+"""Validation of texts, labels and feature tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def strings(texts: Sequence[str], name: str) -> list[str]:
 def is_positive(
     labels: ArrayLike, positive_label: Any, n: int, names: tuple[str, str]
 ) -> BoolArray:
-    """Return which of n labels are the positive one; ``names`` are those of labels and texts."""
+    """Return whether each label is the positive one; ``names`` are used in messages."""
     listed = validation.identifiers(labels, names[0]).tolist()
     if len(listed) != n:
         raise InvalidInputError(
@@ -86,7 +86,7 @@ def _numbers(x: ArrayLike, name: str) -> FloatArray:
 def feature_pair(
     x_a: ArrayLike, x_b: ArrayLike, *, least: int = 1, why: str = ""
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two tables of the same columns, each of at least so many rows."""
+    """Return two tables with the same columns, each with a minimum number of rows."""
     tables = features(x_a, "x_a"), features(x_b, "x_b")
     if tables[0].shape[1] != tables[1].shape[1]:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Reading a column of texts: what is missing is counted, what is no text is named."""
+"""Validation of columns of texts with missing values."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +10,14 @@ __all__ = ["checked_text", "present"]
 
 
 def checked_text(text: str, name: str = "text") -> str:
-    """Return the text, if it is one."""
+    """Return the text; raise if it is not a text."""
     if not isinstance(text, str):
         raise InvalidTypeError(f"`{name}` must be a str, got {type(text).__name__}: {text!r:.80}")
     return text
 
 
 def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[str], int]:
-    """Return the rows that have a text, their texts, and how many rows have none."""
+    """Return the rows with a text, their texts, and the number of rows without one."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
         raise InvalidTypeError(
             f"`{name}` is a {type(texts).__name__}; pass a list of texts, also for one"

@@ -1,4 +1,4 @@
-"""The audit of a dataset: every split summarised, leakage looked for, gates that say go or stop."""
+"""Audit of a dataset: split summaries, leakage checks, and gates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ GateStatus: TypeAlias = Literal["ok", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class AuditGate:
-    """One question to the data and its answer.
+    """One gate of an audit with its result.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class AuditGate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DataAudit(Displayed):
-    """What an audit saw and what it says.
+    """Results of an audit.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class DataAudit(Displayed):
 
     @property
     def gate_summary(self) -> str:
-        """All gates in one line, those that failed with the reason."""
+        """Summary of all gates in one line, with the reasons of failed ones."""
         failed = [str(gate) for gate in self.gates.values() if not gate.passed]
         skipped = [gate.name for gate in self.gates.values() if gate.status == "skipped"]
         n_passed = len(self.gates) - len(failed) - len(skipped)
@@ -123,12 +123,12 @@ class DataAudit(Displayed):
         return plain(payload)  # type: ignore[no-any-return]
 
     def write(self, path: str | Path) -> Path:
-        """Write the audit as strict JSON, whole or not at all; folders are created.
+        """Write the audit as strict JSON atomically; create missing folders.
 
         Parameters
         ----------
         path : path
-            Path of the file.
+            Target file.
 
         Returns
         -------
@@ -167,31 +167,33 @@ def audit_dataset(
     max_neg_pos_ratio: float = 10.0,
     pct_over_context_threshold: float = 0.05,
 ) -> DataAudit:
-    """Look at every split of a dataset before anything is measured on it.
+    """Audit every split of a dataset before an evaluation.
 
     Parameters
     ----------
     loader : DatasetLoader
-        Gives the splits and the dataset's name.
+        Loader of the splits.
     tokenizer : callable, optional
-        ``tokenizer(text)`` gives tokens, or a mapping with ``input_ids``; called once per text.
+        ``tokenizer(text)`` returns tokens, or a mapping with ``input_ids``; called once per text.
     context_window : int, optional
-        Tokens that fit into the model.
+        Maximum number of tokens of the model.
     exact, near : bool, default True
-        Look for copies, and for near-duplicates, within each split.
+        Whether to look for copies and near-duplicates within each split.
     near_threshold : float, default 0.9
-        Similarity from which texts of one split are near-duplicates.
+        Minimum similarity of near-duplicates within a split.
     cross_split : bool, default True
-        Look for rows of other splits that resemble a row of the split "train".
+        Whether to look for rows of other splits that resemble a row of the split "train".
     cross_split_threshold : float, default 0.9
-        Similarity from which they do.
+        Minimum similarity of near-duplicates across splits.
     obfuscation : bool, default True
-        Run the detectors of `analyze_obfuscation`, and look for disguised copies of training
-        rows, too (`ConfusableFormLeakageCheck`).
+        Whether to run the detectors of `analyze_obfuscation`, and to look for obfuscated copies of
+        training rows (`ConfusableFormLeakageCheck`).
     min_neg_pos_ratio, max_neg_pos_ratio : float, default 0.1 and 10
-        Negative rows per positive row that the gate ``class_balance`` accepts, in every split.
+        Range of negative rows per positive row accepted by the gate ``class_balance``, for every
+        split.
     pct_over_context_threshold : float, default 0.05
-        Share of texts longer than the window that ``context_window_fit`` accepts, in every split.
+        Share of texts longer than the context window accepted by ``context_window_fit``, for every
+        split.
 
     Returns
     -------
@@ -267,7 +269,7 @@ def audit_dataset(
 
 
 def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
-    """Return the splits under their names, as slices of those names."""
+    """Return the splits as slices named after their keys."""
     splits = loader.load_splits()
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
@@ -275,7 +277,7 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
             "name to EvalSlice"
         )
     if not splits:
-        raise InvalidInputError("`loader` gave no splits; there is nothing to audit")
+        raise InvalidInputError("`loader` returned no splits")
     for name, part in splits.items():
         if not isinstance(part, EvalSlice):
             raise InvalidTypeError(
@@ -291,7 +293,7 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
 
 
 def _why_not_across(splits: Mapping[str, EvalSlice], asked: bool) -> str:
-    """Return why splits are not compared; empty when they are."""
+    """Return why splits are not compared; "" if they are."""
     if not asked:
         return "`cross_split` is False"
     if _TRAIN not in splits:
@@ -313,7 +315,7 @@ def _across_checks(
 
 
 def _checked(checks: list[LeakageCheck], splits: Mapping[str, EvalSlice]) -> LeakageReport:
-    """Run checks on the rows that have a text, and name rows as they were loaded."""
+    """Run checks on the rows with a text; row numbers in findings refer to the loaded rows."""
     if not checks:
         return LeakageReport()
     rows: dict[str, list[int]] = {}
@@ -328,7 +330,7 @@ def _checked(checks: list[LeakageCheck], splits: Mapping[str, EvalSlice]) -> Lea
 
 
 def _renumbered(finding: LeakageFinding, rows: Mapping[str, list[int]]) -> LeakageFinding:
-    """Return a finding on some of the rows with the numbers those rows have among all."""
+    """Return a finding with row numbers mapped from a subset to all rows."""
 
     def old(split: str, row: int) -> int:
         return rows[split][row] if split in rows else row
@@ -425,7 +427,7 @@ def _window_gate(
 
 
 def _share(found: ProportionInterval) -> str:
-    """Return a share in words: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
+    """Return a share as text: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
     return (
         f"{found.successes} of {found.n} rows "
         f"({found.proportion:.3f} [{found.low:.3f}, {found.high:.3f}])"

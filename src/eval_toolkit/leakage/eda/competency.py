@@ -1,4 +1,4 @@
-"""What a task gives away: how well length, characters and single words predict the label."""
+"""Competency baselines: prediction of the label from length, characters and words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _MOST_GRAMS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompetencyBaselines(Displayed):
-    """Average precision of three shallow baselines, and what no skill would give.
+    """Average precision of three simple baselines, with the chance level.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class CompetencyBaselines(Displayed):
 
     @property
     def above_chance(self) -> tuple[str, ...]:
-        """Names of the baselines whose whole interval lies above ``chance``."""
+        """Names of the baselines whose interval lies entirely above ``chance``."""
         found = []
         for name in ("length", "char_ngram", "bow"):
             ci = getattr(self, name).ci
@@ -89,22 +89,22 @@ def competency_baselines(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> CompetencyBaselines:
-    """Average precision of length, character n-grams and a bag of words, against the prevalence.
+    """Return the average precision of length, character n-gram and bag-of-words baselines.
 
     Parameters
     ----------
     train_texts, test_texts : sequence of str
-        What the baselines are fitted on, and what they are measured on.
+        Texts to fit the baselines on, and texts to evaluate them on.
     train_labels, test_labels : array-like
         Label of each text.
     positive_label : object, default 1
-        The positive class; all other rows are negative.
+        Positive class; all other labels are negative.
     char_ngram_range : tuple of int, default (2, 5)
-        Fewest and most characters of an n-gram.
+        Shortest and longest character n-gram.
     n_resamples, confidence
         As in `bootstrap_ci`.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------

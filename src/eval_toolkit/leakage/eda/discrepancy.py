@@ -1,4 +1,4 @@
-"""Maximum mean discrepancy: whether two samples of features come from one distribution."""
+"""Maximum mean discrepancy of two samples of features."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanDiscrepancy(Displayed):
-    """The squared maximum mean discrepancy, with the p-value of "no shift".
+    """Squared maximum mean discrepancy with the p-value of "no shift".
 
     Examples
     --------
@@ -58,16 +58,16 @@ class MeanDiscrepancy(Displayed):
 def median_bandwidth(
     x: ArrayLike, *, max_samples: int = 1000, seed: SeedLike = None, rng: SeedLike = None
 ) -> float:
-    """Median distance of two rows: the usual bandwidth of a Gaussian kernel.
+    """Return the median distance of two rows, a common bandwidth of Gaussian kernels.
 
     Parameters
     ----------
     x : array-like of shape (n, d)
-        Features; for a two-sample test those of both samples together.
+        Features; for a two-sample test those of both samples.
     max_samples : int, default 1000
-        Maximum number of rows; a larger sample is drawn down to it.
+        Maximum number of rows; larger samples are subsampled.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------
@@ -116,22 +116,23 @@ def maximum_mean_discrepancy(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> MeanDiscrepancy:
-    """Squared maximum mean discrepancy of two samples, and a permutation test of "no shift".
+    """Return the squared maximum mean discrepancy with a permutation test of "no shift".
 
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
-        Features of either side, such as embeddings; one row per independent item.
+        Features of each sample, such as embeddings; rows must be independent.
     bandwidth : float, optional
-        σ of the kernel exp(−‖x − y‖² / 2σ²), `median_bandwidth` of both sides together by default.
+        Bandwidth σ of the kernel exp(−‖x − y‖² / 2σ²); by default the `median_bandwidth` of both
+        samples.
     n_permutations : int, default 1000
-        0 for no test.
+        Number of permutations; 0 for no test.
     n_resamples : int, default 0
-        So many bootstrap draws for an interval; 0 for none.
+        Number of bootstrap resamples for the interval; 0 for none.
     confidence : float, default 0.95
         Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------
@@ -211,7 +212,7 @@ def check_pairs(n: int) -> None:
 
 
 def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
-    """Return the rows seen from their median, in a unit of their size, and that unit.
+    """Return the rows centred at their median and rescaled, and the scale.
 
     Inner products lose digits far from the origin, and all of them where squares are too small or
     too large for a float. The unit is a power of two: it changes no digit.
@@ -228,7 +229,7 @@ def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _gaussian(rows: FloatArray, width: float | None) -> FloatArray:
-    """Return the kernel of every pair, in the one matrix of that size; no row with itself."""
+    """Return the kernel matrix with a zero diagonal."""
     moved, unit = from_middle(rows)
     kernel = squared_distances(moved, moved)
     ratio = 0.0 if width is None else unit / width
@@ -240,7 +241,7 @@ def _gaussian(rows: FloatArray, width: float | None) -> FloatArray:
 
 
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the squared Euclidean distances of rows to rows, by their inner products.
+    """Return the squared Euclidean distances between two sets of rows.
 
     What rounding leaves of the distance of two equal rows becomes 0.
 
@@ -274,7 +275,7 @@ def _bandwidth(pooled: FloatArray, given: float | None, seed: int) -> float | No
 
 
 def _discrepancy(kernel: FloatArray, n_a: int) -> float:
-    """Return the estimate from a kernel matrix with zeros on the diagonal, A's rows first."""
+    """Return the estimate from a kernel matrix with a zero diagonal, A's rows first."""
     n_b = len(kernel) - n_a
     within_a = kernel[:n_a, :n_a].sum() / (n_a * (n_a - 1))
     within_b = kernel[n_a:, n_a:].sum() / (n_b * (n_b - 1))
@@ -284,7 +285,7 @@ def _discrepancy(kernel: FloatArray, n_a: int) -> float:
 def _count_as_large(
     kernel: FloatArray, n_a: int, value: float, n: int, drawn: np.random.Generator
 ) -> int:
-    """Return how many of n random splits have at least this discrepancy."""
+    """Return the number of random splits with at least this discrepancy."""
     n_b = len(kernel) - n_a
     rows = kernel.sum(axis=1)
     total = rows.sum()
@@ -306,7 +307,7 @@ def _count_as_large(
 
 
 def _resampled(kernel: FloatArray, n_a: int, n: int, drawn: np.random.Generator) -> FloatArray:
-    """Return the estimate on n bootstrap draws of either side."""
+    """Return the estimate on n bootstrap resamples of each sample."""
     n_b = len(kernel) - n_a
     parts = []
     for first in range(0, n, _BLOCK):
@@ -325,7 +326,7 @@ def _resampled(kernel: FloatArray, n_a: int, n: int, drawn: np.random.Generator)
 
 
 def _times(n: int, size: int, drawn: np.random.Generator) -> FloatArray:
-    """Return how often each of n rows is drawn, never one row alone: that has no pair."""
+    """Return how often each of n rows is drawn; at least two distinct rows are drawn."""
     counts = drawn.multinomial(n, np.full(n, 1.0 / n), size=size)
     while (alone := counts.max(axis=1) == n).any():
         counts[alone] = drawn.multinomial(n, np.full(n, 1.0 / n), size=int(alone.sum()))

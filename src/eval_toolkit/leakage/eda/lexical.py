@@ -1,4 +1,4 @@
-"""Words that tell two corpora, or two classes, apart."""
+"""Lexical associations: words typical of one corpus or class."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ Tokenizer = Callable[[str], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class TermAssociation:
-    """How a term is spread over two corpora; positive numbers lean towards A.
+    """Association of a term with one of two corpora; positive values indicate A.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class TermAssociation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LexicalAssociation(Displayed):
-    """The terms of two corpora, from the most typical of A to the most typical of B.
+    """Terms of two corpora, from the most typical of A to the most typical of B.
 
     Examples
     --------
@@ -76,12 +76,12 @@ class LexicalAssociation(Displayed):
     min_count: int
 
     def typical_of_a(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with z above 0, the highest first."""
+        """Return at most n terms with positive z, highest first."""
         listed = self.terms[: validation.integer(n, "n")]
         return tuple(term for term in listed if term.z > 0.0)
 
     def typical_of_b(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with z below 0, the lowest first."""
+        """Return at most n terms with negative z, lowest first."""
         # Sorted again, so that terms with one z come by name here too.
         lowest = sorted(self.terms, key=lambda term: (term.z, term.term))
         return tuple(term for term in lowest[: validation.integer(n, "n")] if term.z < 0.0)
@@ -100,20 +100,20 @@ def weighted_log_odds(
     min_count: int = 5,
     tokenizer: Tokenizer | None = None,
 ) -> LexicalAssociation:
-    """Log-odds of every term in one corpus against another, weighted by an informative prior.
+    """Return the log-odds of every term in two corpora, with an informative prior.
 
     Parameters
     ----------
     corpus_a, corpus_b : sequence of str
-        Texts of either side.
+        Texts of the two corpora.
     prior_scale : float, default 0.01
-        Weight of the prior, as a share of the two corpora together. More of it draws terms that
-        are frequent in both towards 0.
+        Weight of the prior, as a share of both corpora. Larger values shrink frequent terms towards
+        0.
     min_count : int, default 5
-        Terms with fewer occurrences in both corpora together are not listed.
+        Minimum number of occurrences in both corpora of a listed term.
     tokenizer : callable, optional
-        From a text to its terms. By default runs of letters, digits and underscores, without
-        regard to case.
+        Function from a text to its terms. By default runs of letters, digits and underscores in
+        lower case.
 
     Returns
     -------
@@ -201,16 +201,16 @@ def class_lexical_association(
     min_count: int = 5,
     tokenizer: Tokenizer | None = None,
 ) -> LexicalAssociation:
-    """Terms that tell the positive class from the rest.
+    """Return the terms that distinguish the positive class from the rest.
 
     Parameters
     ----------
     texts : sequence of str
-        One per row.
+        Texts, one per row.
     labels : array-like of shape (n,)
-        Label of each text. Of more than two classes, all but the positive one are the rest.
+        Label of each text.
     positive_label : object, default 1
-        The class that is A; all other rows are B.
+        Class that is corpus A; all other rows are corpus B.
     prior_scale, min_count, tokenizer
         As in `weighted_log_odds`.
 
@@ -238,7 +238,7 @@ def class_lexical_association(
     if positive.all() or not positive.any():
         which = "every" if positive.all() else "no"
         raise InvalidInputError(
-            f"{which} label is {positive_label!r:.80}; `positive_label` must tell two classes apart"
+            f"{which} label is {positive_label!r:.80}; `positive_label` must separate two classes"
         )
     return weighted_log_odds(
         [rows[i] for i in np.flatnonzero(positive)],
@@ -277,7 +277,7 @@ def _given_terms(terms: Iterable[str], row: str) -> list[str]:
 
 
 def _monroe(a: FloatArray, b: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Return the difference of the log-odds of every term, and the same in standard errors."""
+    """Return the difference of the log-odds of every term, and its z-score."""
     prior = scale * (a + b)
     in_a, in_b = a + prior, b + prior
     difference = np.log(in_a / (in_a.sum() - in_a)) - np.log(in_b / (in_b.sum() - in_b))
@@ -285,7 +285,7 @@ def _monroe(a: FloatArray, b: FloatArray, scale: float) -> tuple[FloatArray, Flo
 
 
 def _mutual_information(own: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the bits by which a term and its corpus go together; −∞ where it never occurs."""
+    """Return the pointwise mutual information of a term and its corpus in bits; −∞ if absent."""
     both = own + other
     with np.errstate(divide="ignore"):
         bits: FloatArray = np.log2(own * (both.sum() / own.sum()) / both)

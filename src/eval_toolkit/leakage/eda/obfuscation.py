@@ -1,4 +1,4 @@
-"""Texts in disguise: invisible characters, styled letters, encoded runs, ROT13, leetspeak.
+"""Detectors of obfuscated text: invisible characters, styled letters, encodings, leetspeak.
 
 Each detector looks at one text and is a plain rule that can be checked by eye. None is a verdict:
 commas in Chinese are full width, Persian joins and separates letters by invisible characters, and
@@ -76,7 +76,7 @@ def _is_invisible(sign: str) -> bool:
 
 
 def count_invisible_chars(text: str) -> int:
-    r"""Return how many characters of a text show nothing.
+    r"""Return the number of invisible characters in a text.
 
     Format characters (zero width, soft hyphen, bidirectional controls, tags), control characters
     other than white space, variation selectors, fillers, and halves of surrogate pairs.
@@ -109,7 +109,7 @@ def count_invisible_chars(text: str) -> int:
 
 
 def nfkc_changed(text: str) -> bool:
-    """Return whether Unicode's compatibility form (NFKC) of a text is another text.
+    """Return whether NFKC normalisation changes a text.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def nfkc_changed(text: str) -> bool:
 
 
 def nfkc_char_delta(text: str) -> int:
-    """Return how many characters a text gains (or, below zero, loses) in the form NFKC.
+    """Return the number of characters that NFKC normalisation adds to (or removes from) a text.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def shannon_entropy(text: str) -> float:
 
 
 def has_high_entropy_alnum_run(text: str) -> bool:
-    """Return whether a text holds a run that looks like base64 or hexadecimal data.
+    """Return whether a text contains a run that looks like base64 or hexadecimal data.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def has_high_entropy_alnum_run(text: str) -> bool:
 
 
 def has_rot13_marker(text: str) -> bool:
-    """Return whether a text names ROT13 or holds words written in it.
+    """Return whether a text mentions ROT13 or contains words encoded with it.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def has_rot13_marker(text: str) -> bool:
 
 
 def is_leeted_token(token: str) -> bool:
-    """Return whether a word has digits or signs in the place of letters.
+    """Return whether a word has digits or symbols in place of letters.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def is_leeted_token(token: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeetspeakCounts(Displayed):
-    """Words of a text, and how many of them are leetspeak.
+    """Number of words in a text, and of leetspeak words among them.
 
     Examples
     --------
@@ -348,7 +348,7 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObfuscationProfile(Displayed):
-    """How many texts each detector flags, out of how many.
+    """Share of texts flagged by each detector.
 
     Examples
     --------
@@ -396,12 +396,12 @@ _DETECTORS: dict[str, Callable[[str], bool]] = {
 def analyze_obfuscation(
     texts: Iterable[str | None], *, confidence: float = 0.95
 ) -> ObfuscationProfile:
-    r"""Run every detector over texts and count.
+    r"""Apply all detectors to texts and count the flagged ones.
 
     Parameters
     ----------
     texts : iterable of str
-        None (or NaN) where a text is missing.
+        Texts; None (or NaN) if missing.
     confidence : float, default 0.95
         Confidence level of the intervals.
 

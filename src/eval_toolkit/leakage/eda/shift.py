@@ -1,4 +1,4 @@
-"""How far apart two samples of features are: a classifier, a kernel and neighbours."""
+"""Distribution shift between two samples: a classifier, a kernel and neighbours."""
 
 import warnings
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _UNDECIDED = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyADistance(Displayed):
-    """The proxy A-distance, and the errors of the classifier that it comes from.
+    """Proxy A-distance, with the errors of its classifier.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class ProxyADistance(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourPurity(Displayed):
-    """Share of nearest neighbours that come from a row's own side.
+    """Share of nearest neighbours from a row's own sample.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class NeighbourPurity(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionShift(Displayed):
-    """Three measures of one shift.
+    """Three measures of distribution shift.
 
     Examples
     --------
@@ -125,23 +125,23 @@ def proxy_a_distance(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> ProxyADistance:
-    """Proxy A-distance: how well a linear classifier tells the two sides apart.
+    """Return the proxy A-distance, from the error of a linear classifier.
 
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
-        Features of either side.
+        Features of the two samples.
     c : float, default 0.1
         Inverse strength of the classifier's ridge penalty.
     n_folds : int, default 5
-        Folds of the cross-validation. Rows i of both sides are in one fold where the sides are of
-        one size, so that paired rows are never on both sides of a fit.
+        Number of cross-validation folds. For samples of equal size, rows i of both are in the same
+        fold, so that paired rows are never split.
     n_resamples : int, default 0
-        So many draws for an interval; 0 for none.
+        Number of resamples for the interval; 0 for none.
     confidence : float, default 0.95
         Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
-        Two spellings of one argument.
+        Random seed or generator; give only one of the two.
 
     Returns
     -------
@@ -215,14 +215,14 @@ def proxy_a_distance(
 
 
 def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity:
-    """Share of the k nearest neighbours that come from a row's own side.
+    """Return the share of the k nearest neighbours from a row's own sample.
 
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
-        Features of either side, in units that may be compared.
+        Features of the two samples, on comparable scales.
     k : int, default 5
-        Neighbours of each row, among all other rows of both sides.
+        Number of neighbours of each row, among all other rows.
 
     Returns
     -------
@@ -285,12 +285,12 @@ def distribution_shift(
     k: int = 5,
     **drawing: Unpack[Drawing],
 ) -> DistributionShift:
-    """Proxy A-distance, maximum mean discrepancy and neighbour purity of the same two samples.
+    """Return proxy A-distance, maximum mean discrepancy and neighbour purity of two samples.
 
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
-        Features of either side.
+        Features of the two samples.
     c, n_folds
         As in `proxy_a_distance`.
     bandwidth, n_permutations
@@ -298,7 +298,7 @@ def distribution_shift(
     k
         As in `knn_purity`.
     n_resamples, confidence, seed, rng
-        Parameters of the intervals of the first two, and of the test.
+        Settings of the intervals of the first two measures, and of the test.
 
     Returns
     -------
@@ -337,7 +337,7 @@ def _distance(error: float) -> float:
 
 
 def _folds(n: int, n_folds: int, seed: int) -> IntArray:
-    """Return the fold of each of n rows; the same for both sides where they are of one size."""
+    """Return the fold of each of n rows; equal for both samples if they have equal sizes."""
     drawn = np.random.default_rng(derive_seed(seed, "folds", n))
     return drawn.permutation(n) % n_folds
 
@@ -345,7 +345,7 @@ def _folds(n: int, n_folds: int, seed: int) -> IntArray:
 def _wrong_out_of_fold(
     tables: tuple[FloatArray, FloatArray], n_folds: int, c: float, seed: int
 ) -> FloatArray:
-    """Return 1 for rows that a classifier fitted without their fold gives to the wrong side."""
+    """Return 1 for rows that the out-of-fold classifier assigns to the wrong sample."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -375,7 +375,7 @@ def _wrong_out_of_fold(
 
 
 def _own_share(pooled: FloatArray, side: BoolArray, rows: IntArray, k: int) -> FloatArray:
-    """Return the share of own-side rows among the k nearest neighbours of some rows."""
+    """Return the share of own-sample rows among the k nearest neighbours of some rows."""
     squares = squared_distances(pooled[rows], pooled)
     squares[np.arange(len(rows)), rows] = np.inf
     last = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]

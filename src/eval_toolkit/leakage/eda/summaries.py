@@ -1,4 +1,4 @@
-"""What a split holds: rows, classes, lengths, and what is missing, each with its count."""
+"""Summaries of a split: rows, classes, lengths and missing values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ClassBalance(Displayed):
-    """How many rows each class has.
+    """Number of rows of each class.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """The middle, the 95th percentile and the largest of some lengths.
+    """Median, 95th percentile and maximum of lengths.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class LengthQuantiles(Displayed):
     """Why there are no lengths; empty when there are."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; "token" is there only when tokens were counted."""
+        """Return plain JSON types; "token" is included only if tokens were counted."""
         payload: dict[str, Any] = {"n": self.n, "n_missing": self.n_missing}
         for unit in ("char", "word", "token"):
             found = getattr(self, unit)
@@ -166,15 +166,15 @@ class LengthQuantiles(Displayed):
 def length_quantiles(
     texts: Iterable[str | None], *, tokenizer: Callable[[str], Any] | None = None
 ) -> LengthQuantiles:
-    """Measure how long texts are.
+    """Measure the lengths of texts.
 
     Parameters
     ----------
     texts : iterable of str
-        None (or NaN) where a text is missing.
+        Texts; None (or NaN) if missing.
     tokenizer : callable, optional
-        ``tokenizer(text)`` gives the tokens of one text, or a mapping that holds them as
-        ``input_ids``, as a Hugging Face tokenizer does.
+        ``tokenizer(text)`` returns the tokens of a text, or a mapping with ``input_ids``, as
+        Hugging Face tokenizers do.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def _token_counts(
 
 
 def _n_tokens(encoded: Any, where: str) -> int:
-    """Return the number of tokens of one text, given as such or as ``input_ids``."""
+    """Return the number of tokens of a text, given as a list or as ``input_ids``."""
     tokens: Any = encoded.get("input_ids") if isinstance(encoded, Mapping) else encoded
     if hasattr(tokens, "tolist"):  # arrays and tensors
         tokens = tokens.tolist()
@@ -245,14 +245,14 @@ def _n_tokens(encoded: Any, where: str) -> int:
         batch_of_one = len(tokens) == 1 and isinstance(tokens[0], (list, tuple))
         return len(tokens[0] if batch_of_one else tokens)
     raise InvalidTypeError(
-        f"the tokenizer gave a {type(encoded).__name__} for {where}; it must give a list of "
+        f"the tokenizer returned a {type(encoded).__name__} for {where}; it must return a list of "
         "tokens, or a mapping with 'input_ids'"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSummary(Displayed):
-    """One split: its rows, classes and lengths, and how much of it is disguised or too long.
+    """Summary of a split: rows, classes, lengths, obfuscated and overlong texts.
 
     Examples
     --------
@@ -264,7 +264,7 @@ class SplitSummary(Displayed):
 
     name: str
     n: int
-    """Rows."""
+    """Number of rows."""
     n_missing: int
     """Rows without a text."""
     n_empty: int
@@ -304,13 +304,13 @@ def summarize_split(
     Parameters
     ----------
     part : EvalSlice
-        Rows with one column of texts; missing texts are counted.
+        Slice with one column of texts; missing texts are counted.
     tokenizer : callable, optional
-        As `length_quantiles` takes it; called once per text.
+        See `length_quantiles`; called once per text.
     context_window : int, optional
-        Tokens that fit; with a tokenizer, texts with more are counted.
+        Maximum number of tokens; with a tokenizer, longer texts are counted.
     obfuscation : bool, default True
-        Also run the detectors of `analyze_obfuscation`.
+        Whether to run the detectors of `analyze_obfuscation`.
 
     Returns
     -------

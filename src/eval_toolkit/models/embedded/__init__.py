@@ -1,4 +1,4 @@
-"""A real language model of 135 million parameters, run by numpy alone."""
+"""A language model with 135 million parameters in numpy."""
 
 from eval_toolkit.models.embedded.fetching import cache_folder, fetch_model, model_path
 from eval_toolkit.models.embedded.model import EmbeddedModel

@@ -1,4 +1,4 @@
-"""The ChatML template, as text for people and as token ids for the model.
+"""The ChatML template as text and as token ids.
 
 Control tokens are put in as ids; what a message says is always plain text, so that a message that
 spells out ``<|im_end|>`` does not end a turn.
@@ -19,12 +19,12 @@ DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Huggin
 
 
 class ChatFormat:
-    """Conversations as a model was trained on them.
+    """Chat format of a model.
 
     Parameters
     ----------
     template : str
-        The chat template that comes with the weights.
+        Chat template of the weights.
     """
 
     def __init__(self, template: str) -> None:
@@ -33,11 +33,11 @@ class ChatFormat:
 
     @property
     def is_known(self) -> bool:
-        """Whether the template is of the form written here."""
+        """Whether the template has the supported form."""
         return _OPEN in self._template
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as one text, with its control tokens spelled out."""
+        """Return a conversation as text with its control tokens."""
         return "".join(text for text, _ in self._parts(messages))
 
     def encode(self, messages: Sequence[Message], tokenizer: Tokenizer) -> tuple[list[int], str]:
@@ -53,10 +53,10 @@ class ChatFormat:
         return ids + tokenizer.encode(tail), tail
 
     def _parts(self, messages: Sequence[Message]) -> list[tuple[str, bool]]:
-        """Return the texts of a conversation, and of each whether it is a control token."""
+        """Return the texts of a conversation, and whether each is a control token."""
         if not self.is_known:
             raise ModelError(
-                "the model has no chat template of a known form; give the prompt as one text",
+                "the model has no chat template of a known form; pass the prompt as text",
                 kind="unsupported",
             )
         turns = [(message.role.value, message.content) for message in messages]

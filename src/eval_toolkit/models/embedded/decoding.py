@@ -1,4 +1,4 @@
-"""Generation: a batch in which every text goes at its own pace.
+"""Batched generation with independent rows.
 
 Each pass takes the next token of every text under way and the first pieces of those that have
 just come in; a text that is finished leaves its place to the next. What is drawn for a text
@@ -23,7 +23,7 @@ PIECE = 256
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to generate, and how."""
+    """Prompt and generation settings."""
 
     prompt: Sequence[int]
     max_tokens: int
@@ -35,7 +35,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A text, why it ended ("stop" or "length") and how many tokens were generated."""
+    """Generated text, finish reason ("stop" or "length") and number of tokens."""
 
     text: str
     finish_reason: str
@@ -44,7 +44,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """A text under way."""
+    """A text being generated."""
 
     at: int
     order: Order
@@ -63,13 +63,13 @@ class Decoding:
     Parameters
     ----------
     network, tokenizer
-        The model.
+        Model.
     batch_size : int
-        Texts under way at once.
+        Maximum number of concurrent texts.
     max_held : int
-        Tokens that all texts under way may come to have together (one text may have more).
+        Maximum total number of tokens of all texts in progress (a single text may have more).
     check : callable
-        Called before every pass; may raise to end the work.
+        Called before every pass; may raise to stop.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Decoding:
         self._check = check
 
     def run(self, orders: Sequence[Order]) -> list[Generated]:
-        """Return what was generated for each order."""
+        """Return the generated text of each order."""
         done: dict[int, Generated] = {}
         rows: list[_Row] = []
         for group in shared_prefixes([order.prompt for order in orders]):
@@ -126,7 +126,7 @@ class Decoding:
         return _Row(at, order, cache, stream, draw, order.prompt[cache.length :])
 
     def _step(self, rows: Sequence[_Row], done: dict[int, Generated]) -> list[_Row]:
-        """Run one pass; return the rows that go on and note the others."""
+        """Run one pass; return the unfinished rows and store the others."""
         self._check()
         segments = [_segment(row.pending[:PIECE], row.cache) for row in rows]
         hidden = self._network.forward(segments)
@@ -163,7 +163,7 @@ def _segment(ids: Sequence[int], cache: Cache) -> Segment:
 
 
 def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generator") -> int:
-    """Return the likeliest token, or one drawn; every draw takes one number of the generator."""
+    """Return the likeliest token, or a sampled one, using one random number per draw."""
     if order.temperature == 0.0:
         return int(scores.argmax())
     shares = scores.astype(np.float64)

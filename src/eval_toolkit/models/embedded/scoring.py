@@ -1,4 +1,4 @@
-"""Log-likelihoods: the continuations of a context as branches of one tree, many trees per pass.
+"""Log-likelihoods of continuations, processed as trees with a shared context.
 
 A context is run once for all its continuations, and a beginning that several contexts share once
 for all of them. Texts that are too long for a pass are run in pieces. None of this changes the
@@ -27,7 +27,7 @@ _HELD = 8192
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Continuations (ids) of one context (ids, at least one); none may be empty."""
+    """Nonempty context and nonempty continuations, as token ids."""
 
     context: Sequence[int]
     branches: Sequence[Sequence[int]]
@@ -44,7 +44,7 @@ class Score:
 
 @dataclass(slots=True)
 class _Tree:
-    """A segment, and which of its columns foretell which token of which branch."""
+    """A segment, with the columns that predict the tokens of each branch."""
 
     segment: Segment
     item: int
@@ -58,11 +58,11 @@ class Scoring:
     Parameters
     ----------
     network : Network
-        The model.
+        Network of the model.
     max_tokens : int
-        Tokens per pass.
+        Number of tokens per pass.
     check : callable
-        Called before every pass; may raise to end the work.
+        Called before every pass; may raise to stop.
     """
 
     def __init__(self, network: Network, max_tokens: int, check: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class Scoring:
         return cache
 
     def _pieces(self, ids: Sequence[int], cache: Cache) -> Iterator[Float32Array]:
-        """Yield the hidden states of a text, piece by piece; it is added to the cache."""
+        """Yield the hidden states of a text in pieces, adding it to the cache."""
         for at in range(0, len(ids), PIECE):
             piece = np.array(ids[at : at + PIECE])
             positions = cache.length + np.arange(len(piece))
@@ -149,7 +149,7 @@ class Scoring:
     def _run_long(
         self, item: int, ids: Sequence[int], branch: tuple[int, ...], past: Cache | None
     ) -> None:
-        """Score a branch that is longer than a pass; what it adds to the cache is forgotten."""
+        """Score a branch longer than a pass, restoring the cache afterwards."""
         cache = past or Cache(self._network, len(ids))
         length = cache.length
         logprobs, greedy = [], []
@@ -195,7 +195,7 @@ class Scoring:
 
 
 def _packs(branches: Sequence[tuple[int, ...]], room: int) -> Iterator[list[tuple[int, ...]]]:
-    """Yield branches that fit into one pass together, at least one at a time."""
+    """Yield groups of branches that fit into one pass, at least one each."""
     pack: list[tuple[int, ...]] = []
     used = 0
     for branch in branches:
@@ -210,7 +210,7 @@ def _packs(branches: Sequence[tuple[int, ...]], room: int) -> Iterator[list[tupl
 def _tree(
     item: int, rest: Sequence[int], branches: list[tuple[int, ...]], past: Cache | None
 ) -> _Tree:
-    """Return a context and its branches as one segment; a branch sees the context and itself."""
+    """Return a context and its branches as one segment with tree attention."""
     n = len(rest)
     ids = [*rest]
     n_past = past.length if past is not None else 0

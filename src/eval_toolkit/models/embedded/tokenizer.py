@@ -1,4 +1,4 @@
-"""Byte-level BPE with the pre-tokenizer called "smollm": every digit alone, then as GPT-2 does.
+"""Byte-level BPE with the "smollm" pre-tokenizer, which splits digits.
 
 Ids are those of llama.cpp, which also decides the corner cases: bytes without a token (some
 control characters of ASCII have none) are left out.
@@ -34,7 +34,7 @@ _ASCII_DIGIT = re.compile("([0-9])")
 
 
 def _byte_letters() -> list[str]:
-    """Return the letter that stands for each byte: itself where it can be seen, else one beyond."""
+    """Return the character that represents each byte in the vocabulary."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     beyond = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(beyond)) for byte in range(256)]
@@ -45,12 +45,12 @@ _BYTES = {letter: byte for byte, letter in enumerate(_LETTERS)}
 
 
 class Tokenizer:
-    """Texts to token ids and back.
+    """Tokenizer of a GGUF file.
 
     Parameters
     ----------
     file : GGUFFile
-        Its metadata hold the vocabulary and the merges.
+        File whose metadata contain the vocabulary and the merges.
 
     Raises
     ------
@@ -99,9 +99,9 @@ class Tokenizer:
         Parameters
         ----------
         text : str
-            Half a surrogate pair is read as the replacement sign.
+            Text; lone surrogates become the replacement character.
         control : bool, default False
-            Whether control tokens that are spelled out count as such.
+            Whether control tokens in the text are recognised.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; control tokens have none."""
+        """Return the text of ids, without control tokens."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:
@@ -154,7 +154,7 @@ class Tokenizer:
         return tuple(ids)
 
     def _merged(self, pieces: list[str]) -> list[str]:
-        """Join neighbours, the pair learnt first before the others, from left to right.
+        """Merge adjacent tokens in the learnt order, from left to right.
 
         Candidates wait in a heap and neighbours are linked, so that a word of n letters takes
         n log n steps.
@@ -188,7 +188,7 @@ class Tokenizer:
 
 
 def _digits(text: str) -> re.Pattern[str]:
-    """Return what finds every number in a text: of ASCII, or of any script that occurs in it."""
+    """Return a pattern that matches digits, in ASCII or in the scripts of a text."""
     if text.isascii():
         return _ASCII_DIGIT
     others = {letter for letter in set(text) if unicodedata.category(letter).startswith("N")}
@@ -196,14 +196,14 @@ def _digits(text: str) -> re.Pattern[str]:
 
 
 class TextStream:
-    """Text that grows token by token; a character appears when its last byte is there.
+    """Incremental decoding of tokens to text.
 
     Parameters
     ----------
     tokenizer : Tokenizer
-        Whose tokens these are.
+        Tokenizer of the tokens.
     stops : sequence of str
-        The text ends before the first of these.
+        Stop strings; the text ends before the first of them.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
@@ -219,7 +219,7 @@ class TextStream:
         self._grow(self._bytes.decode(self._tokenizer.token_bytes(token)))
 
     def finish(self) -> str:
-        """Return the whole text; bytes that are no whole character become replacement signs."""
+        """Return the whole text; incomplete characters become replacement characters."""
         self._grow(self._bytes.decode(b"", final=True))
         return self.text
 

@@ -1,4 +1,4 @@
-"""Weights that are loaded once per process, however many models use them."""
+"""Cache of loaded weights, shared by all models of a process."""
 
 import threading
 import weakref
@@ -26,7 +26,7 @@ _loaded: "weakref.WeakValueDictionary[tuple[Path, int, int], Weights]" = (
 
 
 class Weights:
-    """A GGUF file with its hash, tokenizer and chat format; the network is expanded on first use."""
+    """A GGUF file with its hash, tokenizer and chat format; the network is decoded on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Weights:
 
     @property
     def network(self) -> Network:
-        """The network; the file is let go of when it has been read."""
+        """Network; the file is released after reading."""
         with _lock:
             if isinstance(self._source, GGUFFile):
                 self._source = _readable(Network, self._source, self.path)
@@ -49,12 +49,12 @@ class Weights:
 
 
 def load_weights(path: Path | None) -> Weights:
-    """Return the weights in a file, shared by all who ask while anyone holds them.
+    """Return the weights of a file, shared while any model uses them.
 
     Parameters
     ----------
     path : Path, optional
-        A GGUF file; by default the one that was fetched, whose hash is checked.
+        GGUF file; by default the downloaded one, whose hash is checked.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def load_weights(path: Path | None) -> Weights:
 
 
 def _readable(read: Callable[[SourceT], ReadT], source: SourceT, path: Path) -> ReadT:
-    """Return what was read; say what is wrong with a file as models say it."""
+    """Return the content of a file; errors become `ModelError`."""
     try:
         return read(source)
     except ArtifactError as error:

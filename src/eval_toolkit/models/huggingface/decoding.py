@@ -1,4 +1,4 @@
-"""Generation: rows decoded together, each with its own draw, leaving the batch when it ends."""
+"""Batched generation with independent sampling per row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ __all__ = ["Generated", "Row", "decode", "draw"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A prompt to continue, and when to end."""
+    """Prompt and stopping criteria."""
 
     place: int
     request: GenerateRequest
@@ -31,13 +31,13 @@ class Row:
 
     @property
     def length(self) -> int:
-        """Tokens of the prompt."""
+        """Number of prompt tokens."""
         return len(self.prompt)
 
 
 @dataclass(slots=True)
 class Generated:
-    """What has been generated for a row; finished when there is a reason."""
+    """Generated tokens of a row; finished if there is a reason."""
 
     row: Row
     ids: list[int] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Generated:
         self.random = np.random.default_rng(self.row.seed)
 
     def take(self, token: int) -> None:
-        """Add a token, or see that the text has ended."""
+        """Add a token, or detect the end of the text."""
         row = self.row
         if token in row.ends:
             self.finish_reason = "stop"
@@ -68,7 +68,7 @@ class Generated:
 
 
 def decode(network: Network, rows: Sequence[Row], abandoned: Callable[[], bool]) -> list[Generated]:
-    """Return what follows each prompt; unfinished once nobody waits for it."""
+    """Return the generation for each prompt; unfinished if the caller no longer waits."""
     generated = [Generated(row) for row in rows]
     reading = Reading(network, [row.prompt for row in rows])
     logits, active = reading.after, generated
@@ -90,7 +90,7 @@ def decode(network: Network, rows: Sequence[Row], abandoned: Callable[[], bool])
 
 
 def draw(logits: NDArray[np.float32], request: GenerateRequest, random: np.random.Generator) -> int:
-    """Return a token drawn at the request's temperature from the likeliest ``top_p`` share."""
+    """Sample a token at the request's temperature with nucleus sampling."""
     above = logits.astype(np.float64) - logits.max()
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
         weights = np.exp(above / request.temperature)

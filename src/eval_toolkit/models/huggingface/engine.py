@@ -1,4 +1,4 @@
-"""Requests to answers: prepared one by one, run in batches of similar length, told apart again."""
+"""Batched processing of requests by length."""
 
 import math
 import time
@@ -22,7 +22,7 @@ Answer = RawCompletion | RawLoglikelihood | Exception
 
 
 class _Sized(Protocol):
-    """Work for one request, and the cells it takes in a batch."""
+    """Work of one request, and its size in a batch."""
 
     @property
     def place(self) -> int: ...
@@ -37,7 +37,7 @@ _Work = TypeVar("_Work", bound=_Sized)
 
 @dataclass(slots=True)
 class _Sums:
-    """What the continuations of one request have come to so far."""
+    """Partial results for the continuations of a request."""
 
     request: LoglikelihoodRequest
     prompt: str
@@ -80,7 +80,7 @@ class Engine:
     """Whether the caller no longer waits for the answers."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return an answer or an error for each request: one that fails leaves the rest alone."""
+        """Return an answer or an error for each request; failures are independent."""
         answers: dict[int, Any] = {}
         rows: list[Row] = []
         shared: list[Shared] = []
@@ -156,7 +156,7 @@ class Engine:
         return ModelError(f"{what}; the model reads at most {self.context_length}", kind="too_long")
 
     def _batches(self, work: Sequence[_Work]) -> Iterator[list[_Work]]:
-        """Yield batches of similar length, the longest first: what does not fit fails at once."""
+        """Yield batches of similar length, longest first, so that memory errors occur early."""
         batch: list[_Work] = []
         n_rows = 0
         for item in sorted(work, key=lambda item: -item.length):
@@ -200,7 +200,7 @@ def _attempt(
     run: Callable[[Sequence[_Work], dict[int, Any]], None],
     answers: dict[int, Any],
 ) -> None:
-    """Run a batch; where that fails, run its parts alone, so that only the guilty one fails."""
+    """Run a batch; if it fails, run its halves to isolate the failing request."""
     try:
         run(batch, answers)
     except Exception as error:  # out of memory, an index out of range: whatever a network raises

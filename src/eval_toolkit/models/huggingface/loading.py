@@ -1,4 +1,4 @@
-"""Where a model comes from: a folder, the hub at one commit, or objects made by the caller."""
+"""Sources of models: a folder, the hub at a commit, or given objects."""
 
 import hashlib
 from importlib.util import find_spec
@@ -24,24 +24,24 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 
 
 def torch_library() -> ModuleType:
-    """Return torch; no extra brings it, because which build to install depends on the machine."""
+    """Return torch, which no extra installs because builds depend on the machine."""
     return require("torch", feature="HuggingFaceModel")
 
 
 def transformers_library() -> ModuleType:
-    """Return transformers; torch is asked for before it, because without torch it only warns."""
+    """Return transformers, after checking that torch is installed."""
     if find_spec("transformers") is not None:
         torch_library()
     return require("transformers", feature="HuggingFaceModel", extra="hf")
 
 
 class Source:
-    """A folder of weights, or a model on the hub pinned to the commit that was found first.
+    """A folder of weights, or a hub model pinned to a commit.
 
     Parameters
     ----------
     name_or_path : str
-        A folder, else a name on the hub.
+        Folder, or name on the hub.
     revision : str, optional
         Branch, tag or commit on the hub.
     """
@@ -61,7 +61,7 @@ class Source:
         self.revision = Path(config).parent.name
 
     def digest(self) -> str | None:
-        """Return the sha256 of the weight files of a folder; None on the hub: see the commit."""
+        """Return the sha256 of the weight files of a folder; None on the hub."""
         if not self.folder:
             return None
         files = sorted(

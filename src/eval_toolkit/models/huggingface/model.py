@@ -1,4 +1,4 @@
-"""`HuggingFaceModel`: the requests under way are collected, prepared and run in batches."""
+"""`HuggingFaceModel`: a transformers model with batched requests."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -40,32 +40,32 @@ class _Batching(TypedDict, total=False):
 
 
 class HuggingFaceModel(LocalModel):
-    """A causal language model of the transformers library (extra ``hf``, and torch), loaded when used.
+    """A causal language model of transformers (extra ``hf``, and torch), loaded on first use.
 
     Parameters
     ----------
     name_or_path : str
-        A folder, or a name on the hub; only a label where ``model`` and ``tokenizer`` are given.
+        Folder, or name on the hub; only a label if ``model`` and ``tokenizer`` are given.
     revision : str, optional
-        Branch, tag or commit on the hub. The commit found is what is loaded and recorded.
+        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
     device : str, default "cpu"
-        As torch names it, e.g. "cuda:0".
+        Device, as named by torch, e.g. "cuda:0".
     dtype : str, default "float32"
         "float32", "float16" or "bfloat16".
     batch_size : int, default 8
-        Prompts in one batch.
+        Maximum number of prompts in a batch.
     max_batch_tokens : int, default 4096
-        Tokens in one batch, padding and the copies of shared contexts counted.
+        Maximum number of tokens in a batch, including padding and copies of shared contexts.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, where the request does not say.
+        Maximum number of tokens of an answer, if the request has none.
     context_length : int, optional
-        Most tokens read at once; what the model's configuration says by default.
+        Maximum context length; by default that of the model's configuration.
     chat_template : str, optional
-        Jinja text instead of the tokenizer's own template.
+        Jinja template instead of that of the tokenizer.
     trust_remote_code : bool, default False
-        Let the library run code that comes with the model.
+        Whether to run code that comes with the model.
     tokenizer, model : objects of transformers, optional
-        Ready ones, given together and used where and as they are.
+        Loaded objects, given together and used unchanged.
 
     Notes
     -----
@@ -125,16 +125,16 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def name(self) -> str:
-        """The last part of its name or path."""
+        """Last part of the name or path."""
         return Path(self.name_or_path).name or self.name_or_path
 
     @property
     def concurrency(self) -> int:
-        """Requests that are worth having under way: enough to sort by length."""
+        """Recommended number of concurrent requests, enough to sort by length."""
         return 4 * self.batch_size
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its answers; loads the tokenizer, and hashes weights in a folder."""
+        """Return the settings that affect its answers; loads the tokenizer, and hashes weights in a folder."""
         template = self._tokenizer.chat_template
         dtype, device = self.dtype, self.device
         if self._ready is not None:
@@ -208,7 +208,7 @@ class HuggingFaceModel(LocalModel):
         length: int | None = getattr(config, "max_position_embeddings", None)
         if not length:
             raise ModelError(
-                f"{self.name} does not say how much it can read; pass context_length=",
+                f"{self.name} has no context length; pass context_length=",
                 kind="unsupported",
             )
         return length
@@ -219,7 +219,7 @@ class HuggingFaceModel(LocalModel):
         return frozenset(end for end in [*ends, self._tokenizer.eos] if end is not None)
 
     def _answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Answer a batch, in the batcher's thread."""
+        """Process a batch in the batcher's thread."""
         try:
             engine = self._engine
         except ModelError as error:  # the same for all: not to be found out once per request

@@ -1,4 +1,4 @@
-"""A causal language model of transformers, read in batches of rows that share nothing but time."""
+"""Forward passes of a causal language model on padded batches."""
 
 import inspect
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ __all__ = ["Network", "Reading"]
 
 
 class Network:
-    """The module, and how to call it: explicit positions, so that padding changes no number."""
+    """Module with explicit positions, so that padding does not affect results."""
 
     def __init__(self, torch: ModuleType, module: Any) -> None:
         config = module.config
@@ -32,15 +32,15 @@ class Network:
 
     @property
     def device(self) -> Any:
-        """Where its inputs go."""
+        """Device of the inputs."""
         return self._module.device
 
     def tensor(self, rows: Sequence[Sequence[int]]) -> Any:
-        """Return equally long rows of integers as a tensor beside the weights."""
+        """Return rows of integers as a tensor on the device."""
         return self.torch.tensor(rows, dtype=self.torch.long, device=self.device)
 
     def __call__(self, ids: Any, mask: Any, positions: Any, cache: Any, *, last: bool) -> Any:
-        """Return the module's output; with ``last`` only the last logits are needed."""
+        """Return the module's output; with ``last`` only the last logits."""
         arguments = {"position_ids": positions, "logits_to_keep": 1 if last else 0}
         accepted = {name: arguments[name] for name in arguments if name in self._accepted}
         return self._module(
@@ -49,7 +49,7 @@ class Network:
 
 
 class Reading:
-    """What a batch of rows has read so far, kept so that they can read on.
+    """State of a batch, to continue reading.
 
     Prompts stand at the right of their rows, later texts at the left of theirs: masked cells in
     between are never seen, and each row counts its own positions.
@@ -67,14 +67,14 @@ class Reading:
         """Logits of what follows each prompt."""
 
     def select(self, rows: Sequence[int]) -> None:
-        """Go on with these rows only; one named several times is continued in several ways."""
+        """Keep these rows; repeated rows are continued in several ways."""
         index = self._network.torch.tensor(rows, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask = self._mask[index]
         self.after = self.after[index]
 
     def read(self, texts: Sequence[Sequence[int]]) -> Any:
-        """Read on in every row and return the logits after each token; short rows are padded."""
+        """Read further tokens in every row and return the logits; short rows are padded."""
         network, width = self._network, max(map(len, texts))
         ids = network.tensor([list(t) + [0] * (width - len(t)) for t in texts])
         new = network.tensor([[1] * len(t) + [0] * (width - len(t)) for t in texts])

@@ -1,4 +1,4 @@
-"""How likely texts are: the context is read once, each continuation goes on from there."""
+"""Log-likelihoods of continuations with a shared context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _POSITIONS_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Continuations of one context, and the slots of the request they belong to."""
+    """Continuations of one context, and their indices in the request."""
 
     place: int
     context: Sequence[int]
@@ -22,17 +22,17 @@ class Shared:
 
     @property
     def n_rows(self) -> int:
-        """Rows it takes."""
+        """Number of rows."""
         return len(self.continuations)
 
     @property
     def length(self) -> int:
-        """Tokens that are read in its longest row: the last one of a text never is."""
+        """Number of tokens read in the longest row; the last one is never read."""
         return len(self.context) + max(map(len, self.continuations)) - 1
 
 
 def score(network: Network, items: Sequence[Shared]) -> list[list[tuple[float, bool]]]:
-    """Return, for each item, log-likelihood and greediness of its continuations."""
+    """Return the log-likelihood and greediness of the continuations of each item."""
     torch = network.torch
     owners = [at for at, item in enumerate(items) for _ in item.continuations]
     texts = [text for item in items for text in item.continuations]

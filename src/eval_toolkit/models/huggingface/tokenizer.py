@@ -1,4 +1,4 @@
-"""A tokenizer of transformers behind the few calls that scoring and decoding need."""
+"""Thread-safe wrapper of a transformers tokenizer."""
 
 import threading
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ __all__ = ["HubTokenizer"]
 
 
 class HubTokenizer:
-    """Texts to ids and back, and messages to text by the chat template; safe between threads."""
+    """Tokenizer with chat template."""
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
         self._tokenizer = tokenizer
@@ -28,13 +28,13 @@ class HubTokenizer:
 
     @property
     def eos(self) -> int | None:
-        """The token that ends a text, where there is one."""
+        """End-of-text token, if there is one."""
         eos: int | None = self._tokenizer.eos_token_id
         return eos
 
     @property
     def chat_template(self) -> str | None:
-        """The template of messages: the one that was given, else the tokenizer's default."""
+        """Given chat template, else that of the tokenizer."""
         own = self._given_template or self._tokenizer.chat_template
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
@@ -46,7 +46,7 @@ class HubTokenizer:
         return self.chat_template is not None
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text, nothing added."""
+        """Return the ids of a text without special tokens."""
         if not text:
             return []
         with self._lock:
@@ -60,7 +60,7 @@ class HubTokenizer:
             )
 
     def text_after(self, prompt: Sequence[int], ids: Sequence[int]) -> str:
-        """Return the text of ``ids`` where they follow a prompt: a leading space is kept."""
+        """Return the text of ``ids`` after a prompt, keeping a leading space."""
         last = list(prompt[-1:])
         return self._decode([*last, *ids])[len(self._decode(last)) :]
 
@@ -72,12 +72,12 @@ class HubTokenizer:
         return text
 
     def stop_tokens(self, stops: Sequence[str]) -> frozenset[int]:
-        """Return the special tokens among stop strings: no text shows those."""
+        """Return the special tokens among stop strings, which do not appear in text."""
         ids = {self._tokenizer.convert_tokens_to_ids(stop) for stop in stops}
         return self._special & ids
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the template writes them, ready for the answer.
+        """Return messages rendered by the template, ready for the answer.
 
         A last message of the assistant is left open: the answer continues it.
         """

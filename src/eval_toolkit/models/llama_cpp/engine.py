@@ -40,7 +40,7 @@ def start_server(
     api_key: str | None = None,
     alias: str = "",
 ) -> Any:
-    """Return a server of xllamacpp that has loaded a file and listens on this machine only."""
+    """Return an xllamacpp server with a loaded file, listening on localhost."""
     xllamacpp = require("xllamacpp", feature="llama.cpp", extra="llamacpp")
     if not path.is_file():
         raise ModelError(f"{path} is not a file", kind="not_found")
@@ -70,14 +70,14 @@ def start_server(
 
 
 class Engine:
-    """A loaded file. Not to be used by two threads at once, but for texts and templates.
+    """A loaded file; not thread-safe, except for texts and templates.
 
     Parameters
     ----------
     path : Path
         The GGUF file.
     n_ctx, threads, gpu_layers : int
-        As `LlamaCppModel` takes them.
+        See `LlamaCppModel`.
     """
 
     def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
@@ -96,15 +96,15 @@ class Engine:
 
     @cached_property
     def speaks_chat(self) -> bool:
-        """Whether the file has a chat template; llama.cpp makes one up where it has none."""
+        """Whether the file has its own chat template."""
         return "tokenizer.chat_template" in read_metadata(self._path)
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text, nothing added."""
+        """Return the ids of a text without special tokens."""
         return self._tokenize(whole_text(text), parse_special=control) if text else []
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the template writes them; a last assistant message is left open."""
+        """Return messages rendered by the template; a last assistant message is left open."""
         conversation = [
             {"role": message.role.value, "content": whole_text(message.content)}
             for message in messages
@@ -112,7 +112,7 @@ class Engine:
         return str(self._ask("/apply-template", {"messages": conversation})["prompt"])
 
     def complete(self, ids: Sequence[int], **options: Any) -> dict[str, Any]:
-        """Return llama.cpp's answer to a completion request, from an empty cache by default."""
+        """Return llama.cpp's answer to a completion request, by default with an empty cache."""
         request = {"prompt": list(ids), "cache_prompt": False, **options}
         answer: dict[str, Any] = _checked(self._server.handle_completions(request))
         return answer
@@ -136,7 +136,7 @@ class Engine:
         return min(float(found["logprob"]), 0.0), found["top_logprobs"][0]["id"] == token
 
     def prime(self, ids: Sequence[int]) -> None:
-        """Read a prompt from an empty cache; what is asked next goes on from there."""
+        """Read a prompt into an empty cache for further requests."""
         self.complete(ids, max_tokens=1, temperature=0.0)
 
     def _probabilities(self, ids: Sequence[int], *, forced: int, n: int) -> dict[str, Any] | None:
@@ -175,7 +175,7 @@ class Engine:
 
 
 def _checked(answer: Any) -> Any:
-    """Return an answer, or raise what it complains about."""
+    """Return an answer, or raise its error."""
     error = answer.get("error") if isinstance(answer, Mapping) else None
     if error is None:
         return answer

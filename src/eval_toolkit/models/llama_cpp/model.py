@@ -26,22 +26,22 @@ _SEEDS = (1 << 32) - 1
 
 
 class LlamaCppModel(LocalModel):
-    """A GGUF file run by llama.cpp (extra ``llamacpp``), loaded on first use.
+    """A GGUF model run by llama.cpp (extra ``llamacpp``), loaded on first use.
 
     Parameters
     ----------
     path : str or Path
-        The GGUF file.
+        GGUF file.
     name : str, optional
-        The file's name without its ending by default.
+        Name; by default that of the file without its suffix.
     n_ctx : int, default 4096
-        Most tokens of prompt and answer together; 0 for what the model was trained with.
+        Maximum number of tokens of prompt and answer; 0 for the trained length.
     threads : int, default 1
-        Number of threads of the computation. Another number may change the last digits.
+        Number of threads. It may affect the last digits.
     gpu_layers : int, default 0
-        Layers put on a GPU, where xllamacpp was built for one.
+        Number of layers on a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, where the request does not say.
+        Maximum number of tokens of an answer, if the request has none.
 
     Notes
     -----
@@ -78,7 +78,7 @@ class LlamaCppModel(LocalModel):
         self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=1)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides its answers; loads the model and hashes its file."""
+        """Return the settings that affect its answers; loads the model and hashes its file."""
         engine = self._engine
         return {
             "kind": "llama_cpp",
@@ -111,7 +111,7 @@ class LlamaCppModel(LocalModel):
             return self._loaded
 
     def _answer_all(self, requests: Sequence[Request]) -> list[RawCompletion | RawLoglikelihood]:
-        """Answer one by one, in the batcher's thread."""
+        """Process requests sequentially in the batcher's thread."""
         return [
             self._generated(request)
             if isinstance(request, GenerateRequest)
@@ -178,7 +178,7 @@ class LlamaCppModel(LocalModel):
     def _forced(
         self, parts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]
     ) -> list[list[tuple[float, bool]]]:
-        """Return what each token of each part came to; one context is read once for all."""
+        """Return the score of each token of each part, reading the context once."""
         known: dict[tuple[int, ...], tuple[float, bool]] = {}
         primed: Sequence[int] | None = None
         scores: list[list[tuple[float, bool]]] = []

@@ -1,4 +1,4 @@
-"""`LlamaCppServer`: llama.cpp's OpenAI-compatible server in a process of its own."""
+"""`LlamaCppServer`: llama.cpp's OpenAI-compatible server in a separate process."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ _CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
 
 
 class LlamaCppServer:
-    """A GGUF file behind an OpenAI-compatible interface on this machine (extra ``llamacpp``).
+    """A GGUF model behind a local OpenAI-compatible interface (extra ``llamacpp``).
 
     A context manager: the server runs in a process of its own, and ends with the block, with
     `stop`, or with this process, whichever comes first.
@@ -31,21 +31,21 @@ class LlamaCppServer:
     Parameters
     ----------
     path : str or Path
-        The GGUF file.
+        GGUF file.
     port : int, default 0
-        0 takes one that is free.
+        Port; 0 chooses a free one.
     n_ctx : int, default 4096
-        Most tokens of prompt and answer together, for each slot.
+        Maximum number of tokens of prompt and answer, per slot.
     threads : int, default 1
-        Number of threads of the computation.
+        Number of threads.
     slots : int, default 1
-        Requests answered at once. With more than one, answers depend on their neighbours.
+        Number of concurrent requests. With more than one, answers may depend on each other.
     gpu_layers : int, default 0
-        Layers put on a GPU, where xllamacpp was built for one.
+        Number of layers on a GPU, if xllamacpp supports it.
     api_key : str, optional
-        What clients must send; handed over by a pipe, never on a command line.
+        Key that clients must send; passed through a pipe, not on a command line.
     timeout_s : float, default 120.0
-        For loading.
+        Timeout of loading in seconds.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class LlamaCppServer:
 
     @property
     def pid(self) -> int | None:
-        """The process of the server while it runs."""
+        """Process id of the running server."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
@@ -131,7 +131,7 @@ class LlamaCppServer:
                 raise
 
     def _address(self, process: "subprocess.Popen[str]", complaints: IO[str]) -> str:
-        """Return what the process says it listens on."""
+        """Return the address reported by the process."""
         late = threading.Timer(self._timeout_s, process.kill)
         late.start()
         address = ""
@@ -157,7 +157,7 @@ class LlamaCppServer:
         raise ModelError(f"the server did not start: {last}", kind="not_found")
 
     def stop(self) -> None:
-        """End the process, by force where it does not end by itself; safe to call again."""
+        """Stop the process, by force if necessary; can be called repeatedly."""
         process, self._process, self.base_url = self._process, None, ""
         if process is None:
             return
@@ -174,7 +174,7 @@ class LlamaCppServer:
 
 
 def _serve() -> None:
-    """Serve until standard input ends: also when the parent was killed."""
+    """Serve until standard input closes, e.g. because the parent has died."""
     settings = json.loads(sys.stdin.readline())
     try:
         server = start_server(Path(settings.pop("path")), **settings)

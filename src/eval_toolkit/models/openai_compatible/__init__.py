@@ -1,4 +1,4 @@
-"""Models behind the HTTP interface that OpenAI introduced and most servers speak today."""
+"""Models with an OpenAI-compatible HTTP interface."""
 
 from typing import TYPE_CHECKING
 

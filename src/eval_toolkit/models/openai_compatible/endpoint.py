@@ -1,4 +1,4 @@
-"""One server: its address, its key, a session per event loop, limits, retries, and the totals."""
+"""HTTP endpoint: address, key, sessions, limits, retries and totals."""
 
 import asyncio
 import io
@@ -43,7 +43,7 @@ _KEEPALIVE_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is, read from ``base_url``."""
+    """Address of a server, from ``base_url``."""
 
     base: str
     root: str
@@ -53,7 +53,7 @@ class Address:
 
     @classmethod
     def read(cls, base_url: str) -> "Address":
-        """Return the parts of an address, or say what is wrong with it."""
+        """Parse an address; raise with an explanation if it is invalid."""
         parts = urlsplit(base_url) if isinstance(base_url, str) else SplitResult("", "", "", "", "")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = redact_secrets(base_url)
@@ -90,18 +90,18 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """Host, path and query: what messages and manifests call it."""
+        """Host, path and query, for messages and manifests."""
         return f"{self.base.partition('://')[2]}{self.query}"
 
     def url(self, path: str) -> str:
-        """Return the address of a path; one that starts with / is below the root."""
+        """Return the URL of a path; paths that start with / are relative to the root."""
         start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
         return f"{start}{self.query}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What a model was asked so far, and what it took.
+    """Total requests and usage of a model.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Totals:
 
 
 class Reply(Generic[T]):
-    """What was read of an answer, and what it took."""
+    """A parsed answer with its usage."""
 
     __slots__ = ("latency_s", "tokens", "tries", "value")
 
@@ -141,7 +141,7 @@ class Reply(Generic[T]):
 
 
 class _Line:
-    """The session and the limiter of one event loop."""
+    """Session and limiter of one event loop."""
 
     __slots__ = ("aiohttp", "life", "limiter", "loop", "secrets", "session")
 
@@ -162,26 +162,26 @@ class _Line:
 
 
 class Endpoint:
-    """A server that is asked by POST and GET, within limits and again where it fails.
+    """A server with GET and POST requests, limits and retries.
 
     Parameters
     ----------
     address : Address
-        Where it is.
+        Address of the server.
     key_env : str, optional
-        Environment variable that holds the key; its absence is no error until the server asks.
+        Environment variable with the key; it may be missing unless the server requires it.
     headers_env : mapping of str to str
-        Other headers, by the environment variable that holds each.
+        Environment variable of each further header.
     concurrency, adaptive
-        As in `Limiter`.
+        See `Limiter`.
     timeout_s : float
-        Time limit of one try.
+        Timeout of one try in seconds.
     rule : RetryRule
-        When to ask again.
+        Rule for retries.
     budgets : tuple of Budget or None
         Requests and tokens per minute.
     prices : tuple of float
-        Per million tokens of prompt and answer.
+        Prices per million tokens of prompt and answer.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Endpoint:
         return self._budgets[1] is not None
 
     def totals(self) -> Totals:
-        """Return what was asked so far."""
+        """Return the totals so far."""
         limiter = self._line.limiter if self._line else None
         return Totals(
             n_requests=self._n_requests,
@@ -238,7 +238,7 @@ class Endpoint:
         return self._prices
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
-        """Return the price of so many tokens."""
+        """Return the price of a number of tokens."""
         price_in, price_out = self._prices
         return ((prompt_tokens or 0) * price_in + (completion_tokens or 0) * price_out) / 1e6
 
@@ -250,18 +250,18 @@ class Endpoint:
         *,
         n_tokens: int = 0,
     ) -> Reply[T]:
-        """Post a body (or get, without one), read the answer, and ask again where that may help.
+        """Send a request (GET without a body) and parse the answer, with retries.
 
         Parameters
         ----------
         path : str
-            Below the base address, or below the root where it starts with /.
+            Path relative to the base address, or to the root if it starts with /.
         body : bytes, optional
-            JSON.
+            JSON body.
         read : callable
-            Reads the decoded answer; raises `ModelError` of kind "garbled" where it cannot.
+            Parser of the decoded answer; raises `ModelError` of kind "garbled" for invalid ones.
         n_tokens : int
-            Estimate for the budget.
+            Estimated number of tokens for the budget.
 
         Returns
         -------
@@ -326,7 +326,7 @@ class Endpoint:
             limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
 
     async def _exchange(self, line: _Line, path: str, body: bytes | None) -> Mapping[str, Any]:
-        """Send one request and return the decoded object of a good answer."""
+        """Send one request and return the decoded object of a successful answer."""
         aiohttp = line.aiohttp
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
         method = "GET" if body is None else "POST"
@@ -361,7 +361,7 @@ class Endpoint:
         return self._decoded(path, raw, line.secrets)
 
     async def _body(self, path: str, response: Any) -> bytes:
-        """Return the whole of an answer, unpacked as it comes and only so far as the limit."""
+        """Return the body of an answer, decompressed up to the limit."""
         parts, n = [], 0
         async for part in response.content.iter_any():
             parts.append(part)
@@ -432,7 +432,7 @@ class Endpoint:
         return f"the environment variable {self._key_env} {there}"
 
     def _headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the headers and which of their values are secrets."""
+        """Return the headers, and which of their values are secrets."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         secrets = []
         if self._key_env and (key := os.environ.get(self._key_env, "").strip()):
@@ -451,7 +451,7 @@ class Endpoint:
         return headers, tuple(secrets)
 
     async def _open(self) -> _Line:
-        """Start a session in the running loop; one of another loop ended with it."""
+        """Open a session in the running loop."""
         headers, secrets = self._headers()
         life = _session_life(headers, self._timeout_s, from_env=not self.address.is_loopback)
         limiter = Limiter(
@@ -467,7 +467,7 @@ class Endpoint:
         return self._line
 
     async def aclose(self) -> None:
-        """Close the session; a later request opens another."""
+        """Close the session; later requests open another."""
         line, self._line = self._line, None
         if line is not None and line.loop is asyncio.get_running_loop():
             await line.life.aclose()
@@ -499,7 +499,7 @@ async def _session_life(
 
 
 def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and answer; None for what the server does not say."""
+    """Return the tokens of prompt and answer; None if unknown."""
     usage = payload.get("usage")
     if type(usage) is not dict:
         return None, None
@@ -512,7 +512,7 @@ def _count(given: Any) -> int | None:
 
 
 async def run_all(awaitables: Sequence[Awaitable[T]]) -> list[T]:
-    """Return all results in order; the first failure ends the others."""
+    """Return all results in order; the first failure cancels the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         return await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""What went wrong between us and a server: one `ModelError` of the right kind, in one line."""
+"""Conversion of HTTP failures to `ModelError`."""
 
 import json
 import re
@@ -51,7 +51,7 @@ _RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-
 
 
 class EndpointError(ModelError):
-    """A `ModelError` that knows how long the server asked to wait."""
+    """A `ModelError` with the delay requested by the server."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class EndpointError(ModelError):
 
 
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a server's words in one short line without secrets."""
+    """Return a server's message on one short line without secrets."""
     text = " ".join(text.split())
     for secret in secrets:
         text = text.replace(secret, REDACTED)
@@ -75,7 +75,7 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
-    """Return a decoded answer without the secrets that were sent; some servers repeat them.
+    """Return a decoded answer with the sent secrets removed, as some servers repeat them.
 
     Plain words and numbers stay, whatever they open: an answer may be about them.
     """
@@ -96,13 +96,13 @@ def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
 
 
 def _is_telling(secret: str) -> bool:
-    """Return whether a secret is no word, such as the key "EMPTY" of many a server, nor a number."""
+    """Return whether a secret is distinctive, unlike common words or numbers such as "EMPTY"."""
     mixed = any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
     return len(secret) >= (8 if mixed else 16) and not secret.isdecimal()
 
 
 def _words(payload: Any) -> tuple[str, str]:
-    """Return a message and a code out of the many shapes of error bodies."""
+    """Return the message and code of an error body in any of the common formats."""
     if isinstance(payload, Mapping):
         error = payload.get("error", payload)
         if isinstance(error, Mapping):
@@ -143,22 +143,22 @@ def from_status(
     secrets: Iterable[str] = (),
     hint: str = "",
 ) -> EndpointError:
-    """Return the error an HTTP status and its body stand for.
+    """Return the error for an HTTP status and its body.
 
     Parameters
     ----------
     where : str
         Host and path, for the message.
     status : int
-        Status of the answer; 300 to 599.
+        HTTP status, 300 to 599.
     headers : mapping of str to str
-        Headers of the answer; looked up in lower case.
+        Response headers with lower-case names.
     body : bytes
-        Body of the answer.
+        Response body.
     secrets : iterable of str
-        Texts that must not come out again.
+        Texts to remove from the message.
     hint : str
-        What to do about a key, added where the server asks for one.
+        Advice added if the server requires a key.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def from_status(
 
 
 def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = ()) -> EndpointError:
-    """Return the error inside a body that came with status 200, as some gateways send it."""
+    """Return the error in a body with status 200, as sent by some gateways."""
     message, code = _words(payload)
     error = payload.get("error")
     status = error.get("code") if isinstance(error, Mapping) else None
@@ -200,14 +200,14 @@ def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = (
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the seconds a server asks to wait, by any of the headers in use; None if by none.
+    """Return the requested delay in seconds from any of the common headers, or None.
 
     Parameters
     ----------
     headers : mapping of str to str
         Headers of the answer; looked up in lower case.
     now : datetime, optional
-        To compare a date with; the clock's by default.
+        Time to compare a date with; by default the current time.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _span(text: str) -> float | None:
-    """Return "2", "1.5s" or "6m0s" in seconds; None for anything else."""
+    """Parse "2", "1.5s" or "6m0s" as seconds; None for others."""
     pieces = _SPAN.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text.strip():
         return None

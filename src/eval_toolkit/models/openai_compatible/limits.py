@@ -1,4 +1,4 @@
-"""How much may be under way: budgets per minute, and a limit that gives way to a busy server."""
+"""Rate limits: budgets per minute and adaptive concurrency."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ BURST = 0.02
 
 
 class Budget:
-    """So many requests or tokens per minute, handed out evenly.
+    """Budget of requests or tokens per minute, spent evenly.
 
     In any 60 seconds (the end not included) no more than the budget is handed out; a single
     request that is larger than the burst may go into debt, which the next ones wait for.
@@ -20,9 +20,9 @@ class Budget:
     Parameters
     ----------
     per_minute : float
-        The budget.
+        Budget per minute.
     clock : callable
-        Seconds that never go back.
+        Monotonic clock in seconds.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Budget:
         self._then = clock()
 
     def wait_for(self, amount: float) -> float:
-        """Return the seconds until the amount may be taken; 0.0 for now."""
+        """Return the seconds until the amount is available; 0.0 for now."""
         now = self._clock()
         self._level = min(self._burst, self._level + (now - self._then) * self._rate)
         self._then = now
@@ -53,12 +53,12 @@ class Budget:
         return missing / self._rate if missing > 1e-9 else 0.0
 
     def take(self, amount: float) -> None:
-        """Spend the amount; a negative one gives back."""
+        """Spend the amount; negative amounts are returned to the budget."""
         self._level = min(self._burst, self._level - amount)
 
 
 class Limiter:
-    """Admits requests first come, first served, below a limit that adapts.
+    """First-come, first-served limiter with adaptive concurrency.
 
     The limit starts at the ceiling. A server that is overloaded (429, no answer in time) halves
     it, once for all the requests that were under way together; every answer lets it grow again, by
@@ -67,13 +67,13 @@ class Limiter:
     Parameters
     ----------
     ceiling : int
-        Most requests at once, ever.
+        Maximum concurrency.
     adaptive : bool
-        Whether the limit gives way at all.
+        Whether the concurrency adapts.
     requests, tokens : Budget, optional
-        What is spent per minute.
+        Budgets per minute.
     limit : float, optional
-        Where to start, the ceiling by default.
+        Initial concurrency; by default the ceiling.
 
     Examples
     --------
@@ -118,14 +118,14 @@ class Limiter:
         """How often the limit was halved."""
 
     def admit(self, n_tokens: int) -> bool:
-        """Start a request now if nobody waits and the limits allow it; else `wait`."""
+        """Start a request now if possible; otherwise use `wait`."""
         if self._waiting or self.in_flight >= int(self.limit) or self._pause(n_tokens) > 0.0:
             return False
         self._start(n_tokens)
         return True
 
     async def wait(self, n_tokens: int) -> None:
-        """Return when it is this request's turn; it has been started then."""
+        """Wait until this request may start."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, n_tokens))
         self._serve()
@@ -138,7 +138,7 @@ class Limiter:
             raise
 
     def release(self, cuts: int, *, overloaded: bool = False, answered: bool = False) -> None:
-        """End a request that started when the limit had been halved ``cuts`` times."""
+        """End a request that started after ``cuts`` reductions of the limit."""
         self.in_flight -= 1
         if self._adaptive:
             if overloaded:
@@ -151,7 +151,7 @@ class Limiter:
             self._serve()
 
     def settle(self, estimated: int, used: int) -> None:
-        """Book the tokens a request really took in place of the estimate."""
+        """Replace a request's estimated tokens by the actual number."""
         if self._tokens is not None:
             self._tokens.take(used - estimated)
 
@@ -171,7 +171,7 @@ class Limiter:
             self._tokens.take(n_tokens)
 
     def _serve(self) -> None:
-        """Start those whose turn it is; one timer wakes the first that a budget holds up."""
+        """Start waiting requests; a timer wakes the first one that a budget delays."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""The model: requests in, HTTP out, answers back."""
+"""`OpenAICompatible`: a model behind an HTTP interface."""
 
 import asyncio
 import os
@@ -62,51 +62,52 @@ class OpenAICompatible:
     Parameters
     ----------
     model : str
-        What the server calls it.
+        Name of the model on the server.
     base_url : str
-        Address up to and with ``/v1``. A password or key in it is refused.
+        Address including ``/v1``. It must not contain a password or key.
     api_key_env : str, optional
-        Environment variable that holds the key; one that is named must be set. By default
-        OPENAI_API_KEY for OpenAI's own address, and none for any other: a key goes only where it
-        was meant to go.
+        Environment variable with the key; it must be set if given. By default OPENAI_API_KEY for
+        OpenAI's own address, and none for others, so that a key is never sent elsewhere.
     headers_env : mapping of str to str, optional
-        More headers, by the environment variable that holds the value.
+        Environment variable of each further header.
     name : str, optional
-        What tables call it; ``model`` by default.
+        Name in tables; by default ``model``.
     concurrency : int, default 64
-        Most requests at once. With ``adaptive`` fewer while the server is overloaded.
+        Maximum number of concurrent requests; with ``adaptive`` fewer while the server is
+        overloaded.
     timeout_s : float, default 60
-        Time limit of one try.
+        Timeout of one try in seconds.
     max_tries : int, default 5
-        Tries of one request, the first included; ``Retry-After`` is respected.
+        Maximum number of tries of one request; ``Retry-After`` is respected.
     retry_wait_s : float, default 0.5
-        Before the second try, where the server names no time; doubled each time, with jitter.
+        Delay before the second try, unless the server specifies one; doubled each time, with
+        jitter.
     total_timeout_s : float, default 600
-        No further try later than this after the first one failed.
+        Time after the first failure in which retries are made.
     requests_per_minute, tokens_per_minute : float, optional
-        Budgets.
+        Rate limits.
     prices : tuple of two floats, optional
-        Per million tokens of prompt and of answer, in a currency of your choice.
+        Prices per million tokens of prompt and of answer, in any currency.
     adaptive : bool, default True
-        Halve the concurrency on 429 and timeouts and let it grow again.
+        Whether to halve the concurrency on 429 and timeouts and increase it again.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        By which way; each must prove itself before it is used.
+        Method of scoring; each is verified before use.
     start_text : str
-        Put before a text that is scored from its first token: the BOS token spelled out, for
-        servers that add none.
+        Text before a text that is scored from its first token: the BOS token, for servers that do
+        not add one.
     completions_for_text : bool, default True
-        Send text prompts to ``/completions``; False sends them as one user message.
+        Whether to send text prompts to ``/completions``; False sends them as a user message.
     prefill : {"auto", "message", "vllm", "user"}
-        How a cue (an assistant message at the end) is sent: as the last message ("auto" too); so,
-        with the two fields vLLM needs to continue it; or at the end of the last user message, for
-        servers that refuse to go on. An answer that repeats the cue has it taken off.
+        How a cue (a final assistant message) is sent: as the last message ("auto", "message"); with
+        the two additional fields for vLLM ("vllm"); or at the end of the last user message, for
+        servers that do not continue messages ("user"). Repeated cues are removed from answers.
     max_tokens_field : str, optional
         ``"max_completion_tokens"`` for OpenAI, ``"max_tokens"`` elsewhere.
     default_max_tokens : int, default 1024
-        For text prompts without a limit: servers would stop after 16 tokens.
+        Limit of text prompts without one, since servers would stop after 16 tokens.
     extra_body : mapping, optional
-        Fields added to every body; None leaves out one that would be sent (``{"temperature":
-        None}`` for models that refuse it).
+        Fields added to every body; None removes a field (``{"temperature": None}`` for models that
+        reject it).
 
     Raises
     ------
@@ -197,22 +198,22 @@ class OpenAICompatible:
 
     @property
     def name(self) -> str:
-        """What tables and run folders call it."""
+        """Name in tables and run folders."""
         return self._name
 
     @property
     def concurrency(self) -> int:
-        """Most requests at once."""
+        """Maximum number of concurrent requests."""
         return self._concurrency
 
     @property
     def default_max_tokens(self) -> int | None:
-        """Tokens of an answer to a text prompt without a limit; None where it goes as a message."""
+        """Token limit of an answer to a text prompt; None if prompts are sent as messages."""
         return self._dialect.default_max_tokens if self._completions_for_text else None
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """Per million tokens of prompt and of answer; None where none were given."""
+        """Prices per million tokens of prompt and of answer, or None."""
         return self._endpoint.prices if self._has_prices else None
 
     @cached_property
@@ -225,7 +226,7 @@ class OpenAICompatible:
         return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that may change the answers; no key, and nothing about speed."""
+        """Return all settings that may change the answers, without the key and speed settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
@@ -239,7 +240,7 @@ class OpenAICompatible:
         }
 
     def totals(self) -> Totals:
-        """Return what was asked so far, what it took, and how much may be under way now."""
+        """Return total requests and usage so far, and the current concurrency."""
         return self._endpoint.totals()
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
@@ -248,7 +249,7 @@ class OpenAICompatible:
         Parameters
         ----------
         request : GenerateRequest
-            A text goes to ``/completions``, a conversation to ``/chat/completions``.
+            Texts are sent to ``/completions``, conversations to ``/chat/completions``.
 
         Returns
         -------
@@ -293,12 +294,12 @@ class OpenAICompatible:
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Score continuations, by a way that has proven itself.
+        """Score continuations with a verified method.
 
         Parameters
         ----------
         request : LoglikelihoodRequest
-            A conversation needs a server that applies its template (``/apply-template``).
+            Request; conversations need a server that applies its template (``/apply-template``).
 
         Returns
         -------
@@ -346,7 +347,7 @@ class OpenAICompatible:
             ) from None
 
     async def _proven(self) -> "Scoring":
-        """Return the way to score; the first caller finds it, the others wait for it."""
+        """Return the scoring method, verified once; concurrent callers wait for it."""
         if self._scoring is None:
             loop = asyncio.get_running_loop()
             if self._proof is None or self._proof[0] is not loop:
@@ -371,7 +372,7 @@ class OpenAICompatible:
             return error
 
     async def check(self) -> "EndpointReport":
-        """Find out what the endpoint can do, by a dozen small requests.
+        """Detect the capabilities of the endpoint with about a dozen small requests.
 
         Returns
         -------
@@ -388,11 +389,11 @@ class OpenAICompatible:
         return await examine(self._server, self.generate, self._ways)
 
     def check_sync(self) -> "EndpointReport":
-        """Do the same as `check`, where no event loop is running."""
+        """Same as `check`, outside of an event loop."""
         return asyncio.run(self.check())
 
     async def aclose(self) -> None:
-        """Close the connections; a later request opens new ones."""
+        """Close the connections; later requests open new ones."""
         await self._endpoint.aclose()
 
 

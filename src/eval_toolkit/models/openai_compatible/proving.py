@@ -1,4 +1,4 @@
-"""Proof that a server's log-probabilities are what they claim to be, once per endpoint.
+"""Verification of a server's log-probabilities, once per endpoint.
 
 Servers that ignore ``echo``, that are off by one token, or that renormalise after a bias all answer
 200 and plausible numbers. So a way is only used after the same number came back by two roads: what
@@ -39,18 +39,18 @@ _SAYS_NOTHING = frozenset({"auth", "rate_limited", "timeout", "connection"})
 
 
 class Unproven(Exception):  # noqa: N818 - a finding that is reported, not an error that is raised
-    """Why a way cannot be used."""
+    """Reason why a scoring method cannot be used."""
 
 
 async def prove(server: Server, ways: Sequence[str]) -> Scoring:
-    """Return the first way that proves itself.
+    """Return the first method that passes verification.
 
     Parameters
     ----------
     server : Server
-        To be examined.
+        Server to verify.
     ways : sequence of str
-        Names from `wire.WAYS`, in the order of preference.
+        Names from `wire.WAYS`, in order of preference.
 
     Returns
     -------
@@ -116,7 +116,7 @@ async def _prove_whole_text(
 
 
 def _look(scored: ScoredText, text: str) -> None:
-    """Refuse an answer that is not about the text that was sent."""
+    """Raise if an answer does not match the sent text."""
     if not scored.is_about(text):
         got = (scored.text or "")[:40]
         raise Unproven(f"the text does not come back (sent {text!r}, got {got!r})")
@@ -166,7 +166,7 @@ async def _takes_lists(
 
 
 def _same(one: ScoredText, other: ScoredText) -> bool:
-    """Whether two answers are about the same text; the token generated after it may differ."""
+    """Return whether two answers refer to the same text; the next token may differ."""
     if (one.offsets or [])[: other.n_prompt] != (other.offsets or [])[: other.n_prompt]:
         return False
     pairs = list(zip(one.logprobs, other.logprobs, strict=False))[1 : other.n_prompt]

@@ -1,4 +1,4 @@
-"""What an endpoint can do, found out by asking it: behind ``eval-toolkit models check``."""
+"""Capabilities of an endpoint, for ``eval-toolkit models check``."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _GENERATE = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing an endpoint can or cannot do.
+    """A capability of an endpoint.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Capability:
 
     @property
     def shown(self) -> str:
-        """What came back, and how soon."""
+        """Result and response time."""
         return self.detail if self.latency_s is None else f"{self.detail} in {self.latency_s:.2f} s"
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class EndpointReport:
-    """What an endpoint can do, one line each.
+    """Capabilities of an endpoint.
 
     Examples
     --------
@@ -62,11 +62,11 @@ class EndpointReport:
 
     @property
     def ok(self) -> bool:
-        """Whether it generates text at all."""
+        """Whether the endpoint generates text."""
         return any(found.ok for found in self.capabilities if found.name in _GENERATE)
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Return what, "yes" or "no", and what came back; whether it generates at all first."""
+        """Return the capability, "yes" or "no", and the result of each check."""
         ways = [found.name for found in self.capabilities if found.ok and found.name in _GENERATE]
         how = f"by {' and '.join(ways)}" if ways else "neither by chat nor by completions"
         return [
@@ -96,16 +96,16 @@ async def examine(
     generate: Callable[[GenerateRequest], Awaitable[Any]],
     ways: tuple[str, ...],
 ) -> EndpointReport:
-    """Ask an endpoint for everything once.
+    """Test all capabilities of an endpoint.
 
     Parameters
     ----------
     server : Server
-        To be examined.
+        Server to examine.
     generate : callable
-        The model's own ``generate``.
+        ``generate`` method of the model.
     ways : tuple of str
-        Ways to the log-likelihood that may be used; none to leave it out.
+        Scoring methods to test; empty to skip.
 
     Returns
     -------

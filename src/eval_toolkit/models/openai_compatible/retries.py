@@ -1,4 +1,4 @@
-"""Asking again: after how long, and how often, once a first try has failed."""
+"""Retries of failed requests."""
 
 import logging
 import random
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often and how long a request is asked again."""
+    """Number and duration of retries."""
 
     max_tries: int = 5
     first_wait_s: float = 0.5
@@ -27,7 +27,7 @@ class RetryRule:
 
 
 def _quiet() -> None:
-    """Keep stamina's line per retry off the terminal; handlers of the user's own still get it."""
+    """Keep stamina's messages off the terminal; the user's handlers still get them."""
     log = logging.getLogger("stamina")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
@@ -36,16 +36,16 @@ def _quiet() -> None:
 async def ask_again(
     ask: Callable[[], Awaitable[T]], failure: ModelError, rule: RetryRule
 ) -> tuple[T, int]:
-    """Ask until there is an answer or the rule says stop; the first try has failed already.
+    """Retry until there is an answer or the rule stops; the first try has already failed.
 
     Parameters
     ----------
     ask : callable
-        One try; raises `ModelError`.
+        Function for one try; raises `ModelError`.
     failure : ModelError
         Failure of the first try.
     rule : RetryRule
-        When to stop.
+        Rule for stopping.
 
     Returns
     -------

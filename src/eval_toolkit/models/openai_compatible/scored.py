@@ -1,4 +1,4 @@
-"""Log-probabilities in answers: read from the shapes in use, and summed over a continuation.
+"""Parsing of log-probabilities in answers.
 
 A continuation starts where the prompt ends. That place is looked up in the answer (where each token
 begins), never found by tokenising again.
@@ -36,12 +36,12 @@ _ABOVE_BEST = 0.25
 
 
 class StraddleError(ModelError):
-    """A token covers the end of the prompt and the start of the continuation."""
+    """A token extends over the boundary between prompt and continuation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of one continuation."""
+    """Score of one continuation."""
 
     logprob: float
     n_tokens: int
@@ -51,7 +51,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
-    """The tokens of one text with their log-probabilities, as a server gave them."""
+    """Tokens of a text with their log-probabilities, as returned by a server."""
 
     logprobs: Sequence[Any]
     offsets: Sequence[int] | None
@@ -63,7 +63,7 @@ class ScoredText:
     """Tokens of the text by the server's own count; what comes after them was generated."""
 
     def between(self, start: int, stop: int) -> Score:
-        """Return the score of the tokens number ``start`` to ``stop`` (not included)."""
+        """Return the score of the tokens from ``start`` to ``stop`` (exclusive)."""
         numbers = self.logprobs[start:stop]
         if not numbers or len(numbers) < stop - start:
             raise garbled(f"{len(self.logprobs)} log-probabilities where {stop} are needed")
@@ -90,36 +90,35 @@ class ScoredText:
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
 
     def is_about(self, text: str) -> bool:
-        """Return whether the server says, or does not deny, that this is the text it scored."""
+        """Return whether the scored text matches, as far as the server states it."""
         return self.text is None or whole_text(self.text).startswith(whole_text(text))
 
 
 def another_text(found: str) -> ModelError:
-    """Return the error for numbers about something else."""
+    """Return the error for results about another text."""
     return garbled(f"another text than the one that was sent: {found[:40]!r} …")
 
 
 def is_logprob(value: Any) -> bool:
-    """Return whether a value can be the logarithm of a probability."""
+    """Return whether a value is a valid log-probability."""
     return _is_number(value) and -math.inf < value <= ROUNDING
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number that a float can hold; JSON knows others."""
+    """Return whether a value is a number that fits a float."""
     return type(value) is float or (type(value) is int and value.bit_length() < 1024)
 
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """How a server measures where tokens begin, found out once.
+    """Unit and offset of a server's token positions.
 
     Parameters
     ----------
     unit : str
-        "characters" or "bytes".
+        Unit: "characters" or "bytes".
     shift : int
-        Shift of the first character: servers that put a BOS token before the text count its
-        spelling.
+        Offset of the first character, since some servers include a BOS token.
     """
 
     unit: str = "characters"
@@ -162,7 +161,7 @@ def _tail(text: str) -> str:
 
 
 def fit_ruler(measured: Sequence[tuple[str, int]]) -> Ruler | None:
-    """Return the ruler by which each text has the end that was measured; None if there is none."""
+    """Return the ruler that matches the measured ends of all texts, or None."""
     for unit in ("characters", "bytes"):
         plain = Ruler(unit)
         shifts = {end - plain.size(text) for text, end in measured}
@@ -196,7 +195,7 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
 
 
 def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
-    """Return the texts, if they have a number for every token that the server says it was sent."""
+    """Return the texts if every sent token has a number."""
     n_numbers = sum(len(one.logprobs) for one in texts)
     if n_prompt is not None and n_numbers < n_prompt:
         raise garbled(f"{n_numbers} log-probabilities for {n_prompt} prompt tokens")
@@ -211,7 +210,7 @@ def _best(top: Any) -> float | None:
 
 
 def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
-    """Return the choices of a list of prompts, in the order of the prompts."""
+    """Return the choices in the order of the prompts."""
     choices = payload.get("choices")
     if type(choices) is not list or len(choices) != n:
         found = len(choices) if isinstance(choices, list) else 0
@@ -227,7 +226,7 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 
 def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
-    """Return the texts that ``echo`` with ``logprobs`` brought back, one per prompt."""
+    """Return the texts in answers with ``echo`` and ``logprobs``, one per prompt."""
     count = n_prompt if len(choices) == 1 else None  # of several only the sum is known
     return _counted([_echo(choice, count) for choice in choices], n_prompt)
 
@@ -235,7 +234,7 @@ def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> lis
 def read_prompt_logprobs(
     choices: Sequence[Mapping[str, Any]], texts: Sequence[str], n_prompt: int | None
 ) -> list[ScoredText]:
-    """Return the texts that ``prompt_logprobs`` brought back, one per prompt ("" if not known)."""
+    """Return the texts in ``prompt_logprobs``, one per prompt ("" if unknown)."""
     read = [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
     return _counted(read, n_prompt)
 
@@ -281,7 +280,7 @@ class NextToken:
 
 
 def read_next_token(choice: Mapping[str, Any]) -> NextToken:
-    """Return the one token that was asked for, from either of the two shapes in use."""
+    """Parse the single requested token, in either of the common formats."""
     text, logprobs = choice.get("text"), choice.get("logprobs")
     if type(text) is not str or type(logprobs) is not dict:
         raise garbled("no log-probability of the generated token")
@@ -306,7 +305,7 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
 
 
 def _token_id(given: Any, token: Any, text: str) -> int | None:
-    """Return the id of a token: as it is given, or written in place of the token's text."""
+    """Return the id of a token, given or encoded in its text."""
     if type(given) is int or type(token) is not str:
         return given if type(given) is int else None
     number = token.removeprefix("token_id:")

@@ -1,4 +1,4 @@
-"""Three ways to the log-likelihood of a text over HTTP, each behind the same two methods."""
+"""Three methods for log-likelihoods over HTTP."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ __all__ = ["Forcing", "Scoring", "Server", "WholeText", "Work"]
 
 
 class Work:
-    """What several requests for one answer took together."""
+    """Total usage of several requests for one answer."""
 
     __slots__ = ("completion_tokens", "latency_s", "prompt_tokens", "tries")
 
@@ -43,7 +43,7 @@ class Work:
 
 
 class Server:
-    """The few questions that scoring puts to a server."""
+    """Low-level requests of scoring methods."""
 
     def __init__(self, endpoint: Endpoint, dialect: Dialect) -> None:
         self.endpoint = endpoint
@@ -55,7 +55,7 @@ class Server:
         way: str,
         work: Work | None = None,
     ) -> list[ScoredText]:
-        """Return the log-probabilities of whole texts, by ``echo`` or ``prompt_logprobs``."""
+        """Return the log-probabilities of whole texts, with ``echo`` or ``prompt_logprobs``."""
         fields: dict[str, Any] = {"model": self.dialect.model, "max_tokens": 1, "temperature": 0}
         fields["prompt"] = prompts[0] if len(prompts) == 1 else list(prompts)
         fields |= {"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 1}
@@ -80,7 +80,7 @@ class Server:
     async def next_token(
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
-        """Return the likeliest next token, or the forced one, with its log-probability."""
+        """Return the likeliest or forced next token with its log-probability."""
         fields: dict[str, Any] = {
             "model": self.dialect.model,
             "prompt": prompt,
@@ -93,7 +93,7 @@ class Server:
         return read_next_token((await self._complete(fields, 1, work)).value[0])
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
-        """Return the ids of a text's tokens and their spelling ("" where it is not given)."""
+        """Return the ids and texts of a text's tokens ("" if unknown)."""
         # One body for both families: llama.cpp reads `content`, vLLM reads `prompt`.
         body = self.dialect.encode(
             {
@@ -109,7 +109,7 @@ class Server:
         return (await self.endpoint.ask("/tokenize", body, _read_tokens)).value
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return a conversation as the text that the server's own template makes of it."""
+        """Return a conversation rendered by the server's template."""
         body = self.dialect.encode({"messages": messages})
         return (await self.endpoint.ask("/apply-template", body, _read_prompt)).value
 
@@ -139,11 +139,11 @@ def _read_prompt(payload: Mapping[str, Any]) -> str:
 
 
 class Scoring(Protocol):
-    """A way that has been proven."""
+    """A verified scoring method."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Name in reports."""
         ...
 
     async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
@@ -153,7 +153,7 @@ class Scoring(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """The server scores prompt and continuation in one go: ``echo`` or ``prompt_logprobs``."""
+    """Score prompt and continuation in one request: ``echo`` or ``prompt_logprobs``."""
 
     server: Server
     name: str
@@ -161,7 +161,7 @@ class WholeText:
     takes_lists: bool
 
     async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
-        """Return the score of each continuation, in one request where the server takes a list."""
+        """Return the score of each continuation, in one request if lists are supported."""
         texts = [prompt + continuation for continuation in continuations]
         scored = await self._scored(texts, work)
         for text, one in zip(texts, scored, strict=True):
@@ -184,7 +184,7 @@ class WholeText:
     async def _by_ids(
         self, prompt: str, continuations: Sequence[str], work: Work, straddle: StraddleError
     ) -> list[Score]:
-        """Score the tokens of the prompt and those of the continuation, put together as ids."""
+        """Score concatenated token ids of prompt and continuation."""
         try:
             before, after = await split_tokens(self.server, prompt, continuations)
         except ModelError as error:
@@ -205,7 +205,7 @@ class WholeText:
 async def split_tokens(
     server: Server, prompt: str, continuations: Sequence[str]
 ) -> tuple[list[int], list[list[int]]]:
-    """Return the tokens of the prompt, and those of each continuation after it.
+    """Return the tokens of the prompt, and those of each continuation.
 
     The tokens of the whole text are taken where they start with those of the prompt; where a token
     would straddle the boundary, the continuation is tokenised on its own.
@@ -223,13 +223,13 @@ async def split_tokens(
 
 @dataclass(frozen=True, slots=True)
 class Forcing:
-    """Token by token: each is forced by a bias, and its raw log-probability comes back."""
+    """Score token by token, forcing each with a logit bias."""
 
     server: Server
     name: str = "force"
 
     async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
-        """Return the score of each continuation; steps that continuations share are asked once."""
+        """Return the score of each continuation; shared steps are requested once."""
         before, after = await split_tokens(self.server, prompt, continuations)
         if not before:
             raise ModelError(

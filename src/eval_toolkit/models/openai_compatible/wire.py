@@ -1,4 +1,4 @@
-"""The JSON of generation: bodies out of requests, texts out of answers."""
+"""JSON bodies and answers of generation requests."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a server wants to hear: how fields are called and how a cue is sent."""
+    """Field names and cue format of a server."""
 
     model: str
     max_tokens_field: str = "max_tokens"
@@ -57,7 +57,7 @@ class Dialect:
         return self.encode(body)
 
     def encode(self, body: dict[str, Any]) -> bytes:
-        """Return a body with the user's own fields; one that is None there is left out."""
+        """Return a body with the user's fields; None removes a field."""
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
@@ -76,7 +76,7 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 
 
 class Generated:
-    """A text as a server gave it, why it ends, and what the model thought beside it."""
+    """A generated text with its finish reason and reasoning."""
 
     __slots__ = ("finish_reason", "reasoning", "reasoning_tokens", "text")
 
@@ -96,19 +96,19 @@ class Generated:
         return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens)
 
     def without_cue(self, cue: str) -> "Generated":
-        """Return the text after the cue, which some servers repeat and others do not."""
+        """Return the text without a repeated cue."""
         if cue and self.text.startswith(cue):
             return self._with_text(self.text[len(cue) :], self.finish_reason)
         return self
 
     def cut_at(self, stops: Sequence[str]) -> "Generated":
-        """Return the text before the first stop: not every server takes as many as there are."""
+        """Return the text before the first stop string, as some servers limit their number."""
         place = stop_position(self.text, stops)
         return self if place is None else self._with_text(self.text[:place], "stop")
 
 
 def garbled(what: str) -> ModelError:
-    """Return the error for an answer without what it must have."""
+    """Return the error for an incomplete answer."""
     return ModelError(f"the answer has {what}", kind="garbled", status=200)
 
 
@@ -128,7 +128,7 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     Parameters
     ----------
     payload : mapping
-        The decoded body.
+        Decoded body.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
 
 
 def _thoughts(message: Mapping[str, Any]) -> str:
-    """Return the reasoning that a message holds beside its content, or among its parts."""
+    """Return the reasoning in a message."""
     for name in _THOUGHTS:
         if type(message.get(name)) is str and message[name]:
             return str(message[name])

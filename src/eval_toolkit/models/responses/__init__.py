@@ -1,4 +1,4 @@
-"""What a model answers, as it came (``Raw…``) and beside the sample it answers.
+"""Answers of models, raw (``Raw…``) and with their samples.
 
 Names follow the published task interface; both of its spellings are accepted and readable:
 ``text`` and ``completion``, ``completion_text`` and ``completion``, ``prompt_tokens`` and

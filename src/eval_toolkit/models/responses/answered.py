@@ -1,4 +1,4 @@
-"""Answers beside the samples they answer: what graders read."""
+"""Answers with their samples, the input of graders."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -20,14 +20,14 @@ __all__ = ["Completion", "Loglikelihood"]
 
 
 class _Answered(Fields):
-    """What both kinds of answers say about the sample they answer."""
+    """Common fields of answers with samples."""
 
     __slots__ = ()
     ground_truth: str | tuple[str, ...] | None
 
     @property
     def ground_truth_list(self) -> list[Any]:
-        """The references; ``[None]`` where there is none."""
+        """References; ``[None]`` if there are none."""
         truth = self.ground_truth
         return list(truth) if isinstance(truth, tuple) else [truth]
 
@@ -37,40 +37,41 @@ def _truth(given: Any) -> str | tuple[str, ...] | None:
 
 
 class Completion(_Answered):
-    """A sample and the text a model answered it with: what graders of completions read.
+    """A sample with the text of the model: input of graders of completions.
 
     Parameters
     ----------
     completion : str
-        The text after the task's post-processing; ``completion_text`` is another name.
+        Text after the task's post-processing; also named ``completion_text``.
     id : str
-        Unit of the sample.
+        Unit id of the sample.
     subject : str
-        Its subject.
+        Subject of the sample.
     ground_truth : str, list of str or None
         Reference or references.
     messages : sequence of Message, optional
-        The conversation with the reply: appended to a cue, else a message of its own.
+        Conversation including the reply.
     raw_completion : str, optional
-        The answer as the model gave it, before the post-processing; ``completion`` by default.
+        Answer before post-processing; by default ``completion``.
     attempt : int
-        Number of the try at the unit.
+        Number of the attempt at the unit.
     prompt : str
-        The text that was sent.
+        Prompt as sent.
     prompt_tokens, completion_tokens : int, optional
-        ``prompt_sequence_positions`` and ``raw_completion_sequence_positions`` are other names.
+        Numbers of tokens; also named ``prompt_sequence_positions`` and
+        ``raw_completion_sequence_positions``.
     finish_reason : str, optional
         As in `RawCompletion`.
     context : object
-        What else the task gives its graders.
+        Further context from the task for graders.
     usage : Usage
-        What it took.
+        Resources used.
     error : ErrorInfo, optional
-        Why there is no text; graders are not asked then.
+        Reason why there is no text; graders are then not called.
     reasoning : str
-        What the model thought before it answered; no part of the answer.
+        Reasoning of the model, which is not part of the answer.
     cut_off : bool, default False
-        Whether the reply ends inside its reasoning, so that there is no answer.
+        Whether the reply ends inside its reasoning and therefore has no answer.
 
     Examples
     --------
@@ -156,27 +157,27 @@ class Completion(_Answered):
 
     @property
     def system_user_instruction(self) -> str:
-        """What system and user said, joined by blank lines."""
+        """System and user messages, joined by blank lines."""
         return "\n\n".join(self._said_by(Role.SYSTEM, Role.USER))
 
     @property
     def user_instruction(self) -> str:
-        """What the user said, joined by blank lines."""
+        """User messages, joined by blank lines."""
         return "\n\n".join(self._said_by(Role.USER))
 
     @property
     def first_user_instruction(self) -> str:
-        """What the user said first; "" where there is nothing."""
+        """First user message; "" if there is none."""
         return next(iter(self._said_by(Role.USER)), "")
 
     @property
     def all_but_first_user_instruction(self) -> str:
-        """What the user said after that, joined by blank lines."""
+        """Further user messages, joined by blank lines."""
         return "\n\n".join(self._said_by(Role.USER)[1:])
 
     @property
     def last_user_instruction(self) -> str:
-        """What the user said last; "" where there is nothing."""
+        """Last user message; "" if there is none."""
         return next(reversed(self._said_by(Role.USER)), "")
 
     @property
@@ -198,7 +199,7 @@ class _RawFields(TypedDict, total=False):
 
 
 class Loglikelihood(_Answered, Scored):
-    """A sample and how likely a model finds its choices: what graders of choices read.
+    """A sample with the log-likelihoods of its choices: input of graders of choices.
 
     Parameters
     ----------
@@ -273,12 +274,12 @@ class Loglikelihood(_Answered, Scored):
 
     @property
     def best(self) -> int:
-        """Position of the likeliest choice; of equally likely ones the first."""
+        """Index of the likeliest choice; the first one among equals."""
         return max(range(len(self._numbers)), key=self._numbers.__getitem__)
 
     @property
     def margin(self) -> float | None:
-        """By how much the likeliest choice leads the next; None with a single choice."""
+        """Margin between the likeliest choice and the next; None for a single choice."""
         if len(self._numbers) < 2:
             return None
         first, second = sorted(self._numbers, reverse=True)[:2]

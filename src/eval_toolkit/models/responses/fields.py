@@ -1,4 +1,4 @@
-"""What answers are made of: what they took, why there is none, fields that have two names."""
+"""Common fields of answers: usage, errors, alternative names."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _NEGATIVE_INFINITY = "-inf"
 
 
 class ResponseType(StrEnum):
-    """What a task wants of a model."""
+    """Response type of a task."""
 
     COMPLETION = "completion"
     LOGLIKELIHOODS = "loglikelihoods"
@@ -38,7 +38,7 @@ class ResponseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Displayed):
-    """What an answer took; none of it is part of a measurement.
+    """Resources used by an answer.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Usage(Displayed):
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of prompt and answer."""
+        """Total tokens of prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Usage(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
-        """Return what `to_dict` wrote; fields of later versions are left out."""
+        """Return the object from its dict; unknown fields are ignored."""
         told = {name: payload[name] for name in cls.__slots__ if name in payload}
         for name in ("cost", "latency_s", "tries", "cached"):
             if not isinstance(told.get(name, 0), (int, float)):
@@ -87,7 +87,7 @@ class Usage(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Why there is no answer.
+    """Reason why there is no answer.
 
     Examples
     --------
@@ -113,12 +113,12 @@ class ErrorInfo:
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "ErrorInfo":
-        """Return what `to_dict` wrote; fields of later versions are left out."""
+        """Return the object from its dict; unknown fields are ignored."""
         return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
 
 
 def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) -> Any:
-    """Return the one value that was given under either of its names."""
+    """Return the value given under either of two names."""
     if alias is ABSENT:  # as nearly always: answers are made by the thousand
         if value is not ABSENT:
             return value
@@ -131,7 +131,7 @@ def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) ->
 
 
 def count(name: str, value: Any, other: str, alias: Any) -> int | None:
-    """Return the number of tokens given under either of its names; None where it is not known."""
+    """Return the number of tokens given under either of two names; None if unknown."""
     number = one(name, value, other, alias, None)
     if number is None or (type(number) is int and number >= 0):
         return number
@@ -139,19 +139,19 @@ def count(name: str, value: Any, other: str, alias: Any) -> int | None:
 
 
 def storable(text: Any, name: str) -> str:
-    """Return a text that can be stored, or raise if it is none."""
+    """Return a text that can be stored; raise if it is not text."""
     if not isinstance(text, str):
         raise InvalidInputError(f"`{name}` is {text!r}; it must be text")
     return whole_text(text)
 
 
 def encoded_numbers(numbers: Iterable[float]) -> list[float | str]:
-    """Return log-probabilities as strict JSON has them; `Fields.from_dict` reads them back."""
+    """Return log-probabilities as strict JSON, read back by `Fields.from_dict`."""
     return [_NEGATIVE_INFINITY if number == -math.inf else number for number in numbers]
 
 
 def _decoded_numbers(given: Any) -> Any:
-    """Return numbers with every ``"-inf"`` read; anything else stays as it is."""
+    """Return numbers with every ``"-inf"`` converted."""
     if isinstance(given, Mapping):
         return dict(zip(given, _decoded_numbers(list(given.values())), strict=True))
     if not isinstance(given, list):
@@ -160,7 +160,7 @@ def _decoded_numbers(given: Any) -> Any:
 
 
 class Fields:
-    """Equality, a short repr and JSON for classes whose constructors accept two spellings."""
+    """Equality, repr and JSON for classes with two names per field."""
 
     __slots__: tuple[str, ...] = ()
     prompt_tokens: int | None
@@ -186,7 +186,7 @@ class Fields:
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` wrote, or what the published interface writes."""
+        """Return the object from its dict, or from that of the published interface."""
         make: Any = cls
         answer: Self = make(**_read(payload))
         return answer
@@ -203,7 +203,7 @@ def _json(value: Any) -> Any:
 
 
 def _read(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a payload as the arguments of a constructor."""
+    """Return a payload as constructor arguments."""
     given = dict(payload)
     for name, kind in (("usage", Usage), ("error", ErrorInfo)):
         told = given.get(name)

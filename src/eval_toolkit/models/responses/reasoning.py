@@ -1,4 +1,4 @@
-"""What a model thinks aloud before it answers, told from the answer.
+"""Separation of a model's reasoning from its answer.
 
 Models write their reasoning between tags (``<think>…</think>``), in a channel of its own, or the
 server returns it in a field of its own. Graders, judges and scorers see the answer; what is stored
@@ -54,7 +54,7 @@ _BARE_CHANNELS = re.compile(r"\s*analysis(.*?)assistantfinal(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ReplyParts:
-    """A reply, taken apart.
+    """A reply divided into reasoning and answer.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class ReplyParts:
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
-    r"""Tell the reasoning in a text from the answer.
+    r"""Separate the reasoning in a text from the answer.
 
     A tag counts at the beginning of a line, outside of quotation marks and fenced code. An opening
     tag at the very beginning that nothing closes makes the whole text reasoning. A closing tag
@@ -81,11 +81,11 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     Parameters
     ----------
     text : str
-        A reply, whole.
+        Whole reply.
     tags : sequence of (str, str)
-        Opening and closing tags; case does not count. None of them: nothing is reasoning.
+        Opening and closing tags, ignoring case. Without tags nothing is reasoning.
     opened : bool, default False
-        Whether the prompt ends with an opening tag, so that the text begins inside the reasoning.
+        Whether the prompt ends with an opening tag, so that the text starts inside the reasoning.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
 
 
 def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
-    """Return pairs of tags, or raise if they are none."""
+    """Return pairs of tags; raise if they are invalid."""
     if tags == REASONING_TAGS:
         return REASONING_TAGS
     if isinstance(tags, str) or not isinstance(tags, Sequence):
@@ -158,7 +158,7 @@ def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
 
 
 def cut_off_notes(n: int, total: int) -> list[str]:
-    """Return the line about replies that end inside their reasoning; none where there are none.
+    """Return a note on replies that end inside their reasoning, if there are any.
 
     Examples
     --------
@@ -194,13 +194,13 @@ def _openings(text: str, tags: tuple[tuple[str, str], ...]) -> Iterator[re.Match
 
 
 def _closing(opening: re.Match[str], tags: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    """Return what closes a tag."""
+    """Return a pattern for a closing tag."""
     found = opening[1].casefold()
     return _pattern(tuple(closing for one, closing in tags if one.casefold() == found))
 
 
 def _closed_alone(text: str, tags: tuple[tuple[str, str], ...]) -> re.Match[str] | None:
-    """Return the last closing tag, where none of the opening ones is in the text."""
+    """Return the last closing tag if there is no opening one."""
     if _pattern(tuple(opening for opening, _ in tags)).search(text):
         return None
     found = None

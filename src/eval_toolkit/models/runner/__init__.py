@@ -1,4 +1,4 @@
-"""Asking a model many things: bounded, journalled, resumed after a kill."""
+"""Execution of many requests with limits, a journal and resuming."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What requests came to: how many were asked, reused, cached and failed, and what they took."""
+"""Counts of requests and their usage."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ __all__ = ["counts_of"]
 
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
-    """Return how many requests were asked, reused, cached and failed, and what they took.
+    """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
     Parameters
     ----------
     outcomes : sequence of JobResult
-        What came of the requests.
+        Outcomes of the requests.
     tags : sequence of (str, str)
-        What reasoning stands between; its tokens are counted apart too.
+        Reasoning tags; reasoning tokens are also counted separately.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The engine: some workers over one list of jobs, each answer in the journal before the next ask.
+"""Request engine: workers on one list of jobs, with every answer written to the journal.
 
 Outcomes do not depend on how many workers there are or on who finishes first.
 """
@@ -51,26 +51,26 @@ def run_jobs(
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
 ) -> JobResults:
-    """Ask a model everything that is not answered yet; works inside a notebook too.
+    """Query a model for all unanswered jobs; also works in notebooks.
 
     Parameters
     ----------
     jobs : iterable of Job
-        No two with the same unit, attempt and step.
+        Jobs with unique unit, attempt and step.
     model : Model
-        Who is asked; closed at the end, where it can be.
+        Model to query; closed at the end if possible.
     journal : Journal, optional
-        Gets every outcome as it comes, and is closed at the end. Answers that it holds already
-        are used, not asked for again; errors are asked again.
+        Journal that receives every outcome, and is closed at the end. Its answers are reused;
+        errors are retried.
     finished : mapping of key to Entry, optional
-        More answers that need no asking: `read_entries` of an earlier run.
+        Further answers that need no request: `read_entries` of an earlier run.
     concurrency : int, optional
-        At most this many requests at once; by default what the model says suits it, else 16.
+        Maximum number of concurrent requests; by default that recommended by the model, else 16.
     on_progress : callable, optional
-        Called with a `Progress` at the start, at the end, and at most ten times a second between.
+        Called with a `Progress` at the start, at the end, and at most ten times a second.
     give_up_after : int or None, default 50
-        Stop after so many failures in a row; None never does. Failures that lie in the prompt
-        (too long, refused) do not count.
+        Number of consecutive failures after which requests stop; None for no limit. Failures caused
+        by the prompt (too long, refused) do not count.
 
     Returns
     -------
@@ -127,14 +127,14 @@ async def run_jobs_async(
     give_up_after: int | None = 50,
     close_model: bool = True,
 ) -> JobResults:
-    """Do what `run_jobs` does, in the event loop that is running.
+    """Same as `run_jobs`, in the running event loop.
 
     Parameters
     ----------
     jobs, model, journal, finished, concurrency, on_progress, give_up_after
         As in `run_jobs`.
     close_model : bool, default True
-        False leaves the model open for the next call in the same loop.
+        Whether to close the model; False leaves it open for further calls in the same loop.
 
     Returns
     -------
@@ -237,7 +237,7 @@ class _Asking:
         return found
 
     async def run(self, n_workers: int) -> None:
-        """Ask until nothing is pending; the first exception of a worker stops them all."""
+        """Run until nothing is pending; the first exception of a worker stops all."""
         workers = [asyncio.create_task(self._work()) for _ in range(n_workers)]
         if not workers:
             return
@@ -310,7 +310,7 @@ class _Asking:
         )
 
     async def close_model(self) -> None:
-        """Close the model where it can be closed; a failure is no reason to lose the outcomes."""
+        """Close the model if possible; errors are ignored, since the outcomes are complete."""
         try:
             if hasattr(self.model, "aclose"):
                 await self.model.aclose()
@@ -341,7 +341,7 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _places(jobs: Iterable[Job]) -> list[Place | None]:
-    """Return the place of each job among those with an equal request."""
+    """Return the index of each job among those with an equal request."""
     n_equal: Counter[Request] = Counter()
     places: list[Place | None] = []
     for job in jobs:
@@ -358,7 +358,7 @@ def _error_info(failure: Exception) -> ErrorInfo:
 
 
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
-    """Run in a loop of its own beside the one that is running; an interrupt ends both."""
+    """Run in a new loop in another thread; an interrupt ends both."""
     begun = threading.Event()
     ended: Future[JobResults] = Future()  # a pool may forget a thread whose start is interrupted
     under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []

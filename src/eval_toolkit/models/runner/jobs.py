@@ -1,4 +1,4 @@
-"""What is to be asked, and what came of it."""
+"""Requests and their outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ Key: TypeAlias = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request, and which attempt at which unit it belongs to.
+    """One request of an attempt at a unit.
 
     Parameters
     ----------
     unit_id : str
-        The unit asked about.
+        Id of the unit.
     attempt : int
-        Number of the try at the unit.
+        Number of the attempt at the unit.
     request : GenerateRequest or LoglikelihoodRequest
-        What is asked.
+        Request to the model.
     step : str, default ""
-        Tells several requests of one attempt apart.
+        Distinguishes several requests of one attempt.
 
     Raises
     ------
@@ -62,26 +62,26 @@ class Job:
 
     @property
     def key(self) -> Key:
-        """What tells this job from the others of a run."""
+        """Unique key of the job in a run."""
         return (self.unit_id, self.attempt, self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What came of one job: an answer, or the reason why there is none.
+    """Outcome of a job: an answer, or the reason why there is none.
 
     Parameters
     ----------
     job : Job
-        What was asked.
+        Job of the outcome.
     response : RawCompletion or RawLoglikelihood, optional
-        The answer.
+        Answer of the model.
     error : ErrorInfo, optional
-        Why there is none.
+        Reason why there is no answer.
     reused : bool, default False
-        Whether the answer was there already.
+        Whether the answer existed already.
     request_hash : str, default ""
-        Hash of request and model, as `request_hash` makes it.
+        Hash of request and model; see `request_hash`.
 
     Examples
     --------
@@ -123,16 +123,16 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobResults(Sequence[JobResult]):
-    """The outcome of every job, in the order of the jobs.
+    """Outcomes of all jobs, in order.
 
     Parameters
     ----------
     outcomes : tuple of JobResult
-        One per job.
+        Outcomes, one per job.
     progress : Progress
-        The counts at the end.
+        Final counts.
     notes : tuple of str
-        What a reader should know: answers that could not be used again, damaged lines.
+        Notes, e.g. on unusable stored answers and damaged lines.
 
     Examples
     --------
@@ -160,16 +160,16 @@ class JobResults(Sequence[JobResult]):
 
     @property
     def n_errors(self) -> int:
-        """Jobs without an answer."""
+        """Number of jobs without an answer."""
         return sum(not outcome.ok for outcome in self.outcomes)
 
     @property
     def n_reused(self) -> int:
-        """Jobs whose answer was there already."""
+        """Number of jobs with a reused answer."""
         return sum(outcome.reused for outcome in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts and notes in plain JSON types; the answers are a table of their own."""
+        """Return counts and notes as plain JSON types, without the answers."""
         return {
             "n_jobs": len(self),
             "n_errors": self.n_errors,

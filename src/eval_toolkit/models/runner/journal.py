@@ -1,4 +1,4 @@
-"""The journal: one line per finished request, so that no kill costs an answer.
+"""Journal with one line per finished request.
 
 A request is finished when its line is written. Lines go to the system at once and to the disk
 twice a second; a line that a power cut tore in two is as if it had never been begun.
@@ -33,20 +33,20 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One finished request, as it is stored.
+    """A finished request as stored.
 
     Parameters
     ----------
     unit_id, attempt, step
-        The job's key.
+        Key of the job.
     request_hash : str
-        Hash of request and model: an answer to another request is no answer to this one.
+        Hash of request and model, which identifies the request.
     response : mapping, optional
-        The answer in JSON types.
+        Answer as JSON types.
     usage : mapping, optional
-        What it took.
+        Resources used.
     error : mapping, optional
-        Why there is no answer.
+        Reason why there is no answer.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Entry:
 
     @classmethod
     def of(cls, outcome: JobResult) -> "Entry":
-        """Return what is stored of an outcome; its error message without secrets."""
+        """Return the entry of an outcome, with secrets removed from its error."""
         job, response, error = outcome.job, outcome.response, outcome.error
         return cls(
             *job.key,
@@ -85,7 +85,7 @@ class Entry:
         )
 
     def answer(self, job: Job, request_hash: str) -> JobResult | None:
-        """Return the outcome of a job, if this is an answer to its very request, undamaged."""
+        """Return the outcome of a job if this entry is a valid answer to its request."""
         if self.response is None or self.request_hash != request_hash:
             return None
         try:
@@ -114,7 +114,7 @@ class Entry:
 
 
 class Entries(dict[Key, Entry]):
-    """Finished requests by their key, and what else the journal told."""
+    """Finished requests by key, with further information from the journal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,12 +125,12 @@ class Entries(dict[Key, Entry]):
 
 
 class Journal:
-    """A file of finished requests, appended to while a run is under way.
+    """Append-only file of finished requests.
 
     Parameters
     ----------
     path : path
-        Made by the first `append`; what is there is kept.
+        Path; created by the first `append`, existing content is kept.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Journal:
         self.close()
 
     def read(self) -> Entries:
-        """Return the finished requests; of several lines with one key the last.
+        """Return the finished requests; the last one for each key.
 
         Returns
         -------
@@ -195,16 +195,16 @@ class Journal:
             entries.n_garbled += 1
 
     def describe(self, **head: Any) -> None:
-        """Say what the first line shall tell besides the version; too late once it is written."""
+        """Set further content of the first line, before it is written."""
         self._head |= redact_secrets(head)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry; when this returns, a kill cannot undo it.
+        """Write an entry durably.
 
         Parameters
         ----------
         entry : Entry
-            A finished request.
+            Finished request.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class Journal:
             self._syncing.wake()
 
     def close(self) -> None:
-        """Put everything on the disk and close the file; a later `append` opens it again."""
+        """Sync and close the file; a later `append` opens it again."""
         file = self._file
         if file is None:
             return
@@ -235,7 +235,7 @@ class Journal:
             os.fsync(self._file)
 
     def _opened(self) -> int:
-        """Open the file where the next line starts, after the last whole one."""
+        """Open the file at the end of the last complete line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open_for_appending(self.path, file_mode())
         try:
@@ -258,7 +258,7 @@ class Journal:
 
 
 def _entry(found: Any) -> Entry | None:
-    """Return the entry in a parsed line, or None if it is none."""
+    """Return the entry in a parsed line, or None if it is not one."""
     told = request_of(found)
     if told is None:
         return None
@@ -269,7 +269,7 @@ def _entry(found: Any) -> Entry | None:
 
 
 def _write_whole(file: int, data: bytes) -> None:
-    """Write all of it, or cut the file back to where it was and raise."""
+    """Write all bytes, or truncate the file and raise."""
     start = os.fstat(file).st_size
     left = memoryview(data)
     try:
@@ -282,7 +282,7 @@ def _write_whole(file: int, data: bytes) -> None:
 
 
 def _mend_last_line(file: int) -> int:
-    """Cut off a torn last line, or end one that is whole; return the size."""
+    """Remove an incomplete last line, or terminate a complete one; return the size."""
     size = os.fstat(file).st_size
     tail, start = b"", size
     while start and b"\n" not in tail:

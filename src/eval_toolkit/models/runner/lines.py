@@ -13,7 +13,7 @@ JOURNAL_VERSION = 1
 
 
 def check_version(path: Path, version: Any) -> None:
-    """Raise an ArtifactError if a journal is of another version than is read here."""
+    """Raise ArtifactError if a journal has an unsupported version."""
     if version != JOURNAL_VERSION:
         raise ArtifactError(
             f"{path}: the journal is of version {version!r}; this eval-toolkit reads version "
@@ -22,7 +22,7 @@ def check_version(path: Path, version: Any) -> None:
 
 
 def parsed_line(line: bytes) -> Any:
-    """Return what a line says, or None where it is no JSON.
+    """Return the content of a line, or None if it is not JSON.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def parsed_line(line: bytes) -> Any:
 
 
 def request_of(found: Any) -> dict[str, Any] | None:
-    """Return a parsed line if it is a finished request: what it was, and an answer or an error.
+    """Return a parsed line if it is a finished request with an answer or an error.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How far a run is: counted as answers come, told a few times a second."""
+"""Progress of requests, reported a few times a second."""
 
 import time
 from collections import deque
@@ -16,7 +16,7 @@ _TELL_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is at one moment.
+    """Progress of a run at one moment.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds left at the present rate; None while nothing has been answered."""
+        """Estimated remaining seconds at the present rate; None before the first answer."""
         if self.done == self.total:
             return 0.0
         return (self.total - self.done) / self.rate if self.rate > 0 else None
@@ -54,7 +54,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Tally:
-    """Counts, and tells a function of it at most ten times a second."""
+    """Counter that reports to a function at most ten times a second."""
 
     def __init__(self, total: int, reused: int, tell: OnProgress | None) -> None:
         self.total = total
@@ -71,7 +71,7 @@ class Tally:
         self.tell()
 
     def count(self, response: Response | None) -> None:
-        """Count an answer, or a failure where there is none."""
+        """Count an answer, or a failure."""
         self.asked += 1
         if response is None:
             self.errors += 1
@@ -86,7 +86,7 @@ class Tally:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the present state."""
+        """Report the present state."""
         if self._tell is not None:
             self._tell(self.snapshot())
             self._next = time.monotonic() + _TELL_EVERY_S

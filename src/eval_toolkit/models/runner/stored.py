@@ -1,4 +1,4 @@
-"""Outcomes as the columns of ``responses.parquet``, and back: each prompt is stored once."""
+"""Conversion of outcomes to the columns of ``responses.parquet`` and back."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     outcomes : iterable of JobResult
-        Answers and errors.
+        Outcomes with answers and errors.
 
     Returns
     -------
@@ -87,12 +87,12 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
 
 
 def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
-    """Return the finished requests in stored columns, as `run_jobs` takes them.
+    """Return the finished requests in stored columns, for `run_jobs`.
 
     Parameters
     ----------
     columns : mapping of str to sequence
-        What `to_columns` returned, or ``Run.table("responses.parquet")``.
+        Result of `to_columns`, or ``Run.table("responses.parquet")``.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
 
 
 def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
-    """Return the outcomes in stored columns, with the requests they answer.
+    """Return the outcomes in stored columns, with their requests.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
 
 
 def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
-    """Return kind, prompt and parameters; a prompt that is no plain text as JSON."""
+    """Return kind, prompt and parameters; prompts that are not plain text as JSON."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
     params = {name: value for name, value in params.items() if value is not None}

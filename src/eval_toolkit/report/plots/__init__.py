@@ -1,4 +1,4 @@
-"""Charts as functions: every one returns an Altair chart for notebooks, reports and papers.
+"""Charts for notebooks, reports and papers, as functions that return Altair charts.
 
 ``chart_a + chart_b`` draws one over the other; there is no ``ax``. `set_plot_style` makes the
 session look like `save_figure` writes files.

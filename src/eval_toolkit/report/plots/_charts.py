@@ -1,4 +1,4 @@
-"""What all charts share: inline data under fixed names, text that is only text, sizes."""
+"""Common parts of charts: inline data, escaped text, sizes."""
 
 import math
 import re
@@ -39,7 +39,7 @@ PIXELS_PER_INCH = 72
 
 
 class Chart(Protocol):
-    """What every function here returns: a chart of Altair, a ``Chart`` or a ``LayerChart``."""
+    """Chart of Altair, a ``Chart`` or a ``LayerChart``."""
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the specification in Vega-Lite, with its data."""
@@ -55,7 +55,7 @@ class Chart(Protocol):
 
 
 def altair() -> Any:
-    """Return the module, or say how to install it."""
+    """Return the module, or raise an error that says how to install it."""
     return require("altair", feature="eval_toolkit.report.plots", extra="report")
 
 
@@ -72,7 +72,7 @@ def clean(text: object, *, limit: int = MAX_TEXT) -> str:
 
 
 def unique_names(names: Iterable[object]) -> list[str]:
-    """Return clean names, numbered where two would look the same.
+    """Return clean, unique names.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5)
 
 
 def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
-    """Return the edges of bins of equal width, wider where the numbers are too near for so many.
+    """Return the edges of equal-width bins, wider if values are too close for the number.
 
     Examples
     --------
@@ -122,7 +122,9 @@ def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
     ([0.0, 0.5, 1.0], [2.5, 3.0, 3.5])
     """
     if not math.isfinite(high - low):
-        raise InvalidInputError(f"`{name}` goes from {low:g} to {high:g}; that is too far to draw")
+        raise InvalidInputError(
+            f"`{name}` goes from {low:g} to {high:g}; the range is too large to draw"
+        )
     edges = np.linspace(low, high, n_bins + 1)
     if (np.diff(edges) > 0).all():
         return edges

@@ -1,4 +1,4 @@
-"""Numbers with intervals, whatever they come as: results of this package, their JSON, triples."""
+"""Values with intervals from results, JSON or triples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _HIGHS = ("ci_high", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One row of a forest: a value with its interval, or why there is none."""
+    """One row of a forest plot: a value with its interval, or the reason why there is none."""
 
     name: str
     value: float | None
@@ -61,7 +61,7 @@ def estimates(values: Mapping[Any, Any], argument: str) -> list[Estimate]:
             f"`{argument}` is {values!r:.80}; it must be a mapping of name to value"
         )
     if not values:
-        raise InvalidInputError(f"`{argument}` is empty; there is nothing to draw")
+        raise InvalidInputError(f"`{argument}` is empty; nothing to draw")
     names = unique_names(values)
     return [
         _estimate(value, name, f"{argument}[{clean(key, limit=40)!r}]")

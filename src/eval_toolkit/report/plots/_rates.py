@@ -1,4 +1,4 @@
-"""Two rates against each other: what ROC and precision-recall curves share."""
+"""Common parts of ROC and precision-recall charts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = ["Axes", "band_layers", "baseline", "from_zero", "hover", "points", "s
 
 
 class Axes:
-    """Two rates from 0 to 1, and what may be drawn between them."""
+    """Two axes from 0 to 1, with their optional elements."""
 
     def __init__(self, x_title: str, y_title: str) -> None:
         self._alt = altair()
@@ -46,7 +46,7 @@ class Axes:
         return self._chart(points(x, y)).mark_line(order=False, **mark)
 
     def curve(self, x: FloatArray, y: FloatArray) -> list[Any]:
-        """Draw the curve, and its numbers for who points at it."""
+        """Draw the curve with tooltips."""
         base = self._chart(points(*thin_curve(x, y)))
         line = base.mark_line(
             order=False, color=PALETTE["negative"], strokeWidth=2, strokeJoin="round", clip=True
@@ -155,7 +155,7 @@ def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> l
         return []
     if not isinstance(band, CurveBand):
         raise InvalidTypeError(
-            f"`band` is {band!r:.80}; give what `inference.roc_band` or `pr_band` returns"
+            f"`band` is {band!r:.80}; pass the result of `inference.roc_band` or `pr_band`"
         )
     if (band.kind, band.n_rows) != (kind, n_rows):
         raise InvalidInputError(
@@ -168,7 +168,7 @@ def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> l
 
 
 def said_of(band: CurveBand | None) -> str:
-    """Return what a description says of a band."""
+    """Return the description of a band."""
     if band is None:
         return ""
     return f" Shaded: pointwise {band.confidence:.0%} bootstrap band of {band.n_resamples} draws."

@@ -39,7 +39,7 @@ def plot_confusion_matrix_grid(
     Parameters
     ----------
     matrices : mapping of str to array-like of shape (2, 2)
-        Counts ``[[TN, FP], [FN, TP]]``: rows are what is true, columns what was predicted.
+        Counts ``[[TN, FP], [FN, TP]]``: rows are true classes, columns predicted ones.
     class_labels : pair of str, default ("negative", "positive")
         Names of the classes.
     title : str, optional

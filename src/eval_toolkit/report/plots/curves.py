@@ -63,7 +63,7 @@ def plot_roc_curve(
     baseline_curve : pair of array-like, or RocCurve, optional
         False and true positive rates of another scorer, drawn in grey.
     band : CurveBand, optional
-        As `eval_toolkit.inference.roc_band` returns it.
+        Band returned by `eval_toolkit.inference.roc_band`.
     title : str, optional
         Above the chart.
     figsize : pair of float, optional
@@ -139,7 +139,7 @@ def plot_pr_curve(
     prevalence : float, optional
         Precision of a random order, drawn as a dashed line; the share of positives by default.
     band : CurveBand, optional
-        As `eval_toolkit.inference.pr_band` returns it.
+        Band returned by `eval_toolkit.inference.pr_band`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Bootstrap draws as a histogram, and cost against quality."""
+"""Histograms of bootstrap replicates, and cost-quality charts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def plot_bootstrap_distribution(
     bins : int, default 30
         Bins of equal width over the replicates.
     value_label : str, default "Difference"
-        What the replicates are.
+        Label of the replicates.
     title : str, optional
         Above the chart.
     figsize : pair of float, optional
@@ -136,7 +136,7 @@ def plot_pareto_frontier(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw cost against quality, and the points that none other beats in both.
+    """Draw cost against quality, with the Pareto frontier.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def _by_cost(row: dict[str, Any]) -> float:
 
 
 def _frontier(cost: FloatArray, gain: FloatArray) -> BoolArray:
-    """Return which points no other point matches in both and beats in one."""
+    """Return which points are Pareto optimal."""
     best = np.zeros(len(cost), dtype=np.bool_)
     reached = -np.inf
     for price in np.unique(cost):

@@ -1,4 +1,4 @@
-"""Values with intervals, one under the other: slices, differences, metrics."""
+"""Forest plots of values with intervals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def plot_forest(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw one value with its interval per slice, and say where there is none and why.
+    """Draw one value with its interval per slice; missing values show the reason.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def plot_forest(
         Cells such as `MetricResult`, intervals such as `BootstrapCI`, the JSON of either, triples
         (value, low, high), or numbers; drawn in the order given.
     value_label : str, default "Value"
-        What the values are, with their unit.
+        Label of the values, with their unit.
     reference : float, optional
         A dashed line, such as the value of all rows.
     title : str, optional
@@ -88,10 +88,10 @@ def plot_differences(
     Parameters
     ----------
     values : mapping of str to result
-        `PairedBootstrapCI` or anything `plot_forest` takes. ``p_value`` and ``p_adjusted`` are
-        shown when pointed at.
+        `PairedBootstrapCI` or other values accepted by `plot_forest`. ``p_value`` and
+        ``p_adjusted`` are shown in tooltips.
     value_label : str, default "Difference"
-        What the differences are, such as "ROC-AUC of B − A".
+        Label of the differences, such as "ROC-AUC of B − A".
     title, figsize
         As for `plot_forest`.
 
@@ -125,14 +125,14 @@ def plot_lift_ci(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw lifts over a baseline with their intervals: `plot_differences` under its other name.
+    """Draw lifts over a baseline with intervals; same as `plot_differences`.
 
     Parameters
     ----------
     lifts : mapping of str to result
-        Anything with ``ci_low`` and ``ci_high``, as `plot_differences` takes it.
+        Objects with ``ci_low`` and ``ci_high``, as in `plot_differences`.
     value_label : str, default "Lift"
-        What the lifts are.
+        Label of the lifts.
     title, figsize
         As for `plot_forest`.
 
@@ -190,7 +190,7 @@ def plot_metric_bars(
     values : mapping of str to result
         As for `plot_forest`.
     value_label : str, default "Value"
-        What the values are, with their unit.
+        Label of the values, with their unit.
     title, figsize
         As for `plot_forest`.
 

@@ -1,4 +1,4 @@
-"""A metric by two kinds of slices, as a table of shades."""
+"""Heat maps of a metric by two kinds of slices."""
 
 import math
 from collections.abc import Sequence
@@ -41,11 +41,11 @@ def plot_slice_metric_heatmap(
     Parameters
     ----------
     grid : array-like of shape (rows, columns)
-        Values; NaN or None where there is none.
+        Values; NaN or None for missing ones.
     row_labels, col_labels : sequence of str
         Names of the rows and columns.
     value_label : str, default "Value"
-        What the values are.
+        Label of the values.
     value_range : pair of float, optional
         Values of the lightest and the darkest cell; those of the data by default.
     title : str, optional
@@ -121,7 +121,7 @@ def _range(values: NDArray[np.float64], given: tuple[float, float] | None) -> tu
     if given is not None:
         low, high = (validation.number(end, "value_range") for end in given)
         if low >= high:
-            raise InvalidInputError(f"`value_range` is {given!r}; the lower value comes first")
+            raise InvalidInputError(f"`value_range` is {given!r}; the lower value must come first")
         return low, high
     known = values[~np.isnan(values)]
     if not len(known):

@@ -1,4 +1,4 @@
-"""Charts as pictures, drawn in a process of their own: should it die, one picture is lost.
+"""Static images of charts, drawn in a separate process.
 
 vl-convert ends its process on texts that it cannot draw. `shown_spec` writes such characters as
 their codes; what it does not know of is held by the process. One worker draws all charts.
@@ -44,9 +44,9 @@ def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
     Parameters
     ----------
     spec : mapping
-        Vega-Lite in JSON types; its texts are shown as `shown_spec` returns them.
+        Vega-Lite specification as JSON types.
     kind : {"svg", "png", "pdf", "script"}
-        The format; "script" is the library for browsers, whatever the chart.
+        Output format; "script" is the browser library.
     **options
         Passed to vl-convert.
 

@@ -1,4 +1,4 @@
-"""Whether probabilities hold, and how scores are spread."""
+"""Reliability diagrams and score distributions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,7 +55,7 @@ def plot_reliability_diagram(
     confidence : float, default 0.95
         Confidence level of each bin's Wilson interval.
     groups : array-like of shape (n,), optional
-        Rows that are not independent share a group; intervals are wider by what that costs.
+        Groups of rows that are not independent; intervals account for them.
     title : str, optional
         Above the chart.
     figsize : pair of float, optional
@@ -195,7 +195,7 @@ def plot_score_histograms(
     scores : mapping of key to array-like
         Scores of each class or group, such as ``{"negative": …, "positive": …}``.
     bins : int, default 30
-        Bins of equal width over [0, 1], or over the range of the data where scores lie outside.
+        Number of equal-width bins over [0, 1], or over the range of the data.
     density : bool, default True
         Each group by itself has area 1; otherwise rows are counted.
     label_formatter : callable, default str

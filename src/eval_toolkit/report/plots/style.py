@@ -1,4 +1,4 @@
-"""What every chart looks like: four colours, a few greys, and a configuration of Vega-Lite."""
+"""Style of all charts: colours and Vega-Lite configuration."""
 
 import re
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ PLOT_STYLE: Mapping[str, Any] = MappingProxyType(
 
 
 def make_palette(**extras: str) -> Mapping[str, str]:
-    """Return the palette with further colours, or others under the same names.
+    """Return the palette with added or replaced colours.
 
     Parameters
     ----------

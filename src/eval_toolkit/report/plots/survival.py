@@ -1,4 +1,4 @@
-"""Survival curves: the share that has not failed, with its band and the numbers at risk."""
+"""Survival curves with bands and numbers at risk."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,12 +45,12 @@ def plot_survival(
     Parameters
     ----------
     curve : SurvivalCurve or mapping
-        What `kaplan_meier` returns, or its JSON as runs of rollouts store it
+        Result of `kaplan_meier`, or its JSON in rollout runs
         (``results_full["rollouts"]["survival"]``).
     time_label : str, default "Turn"
-        What time is counted in.
+        Unit of time.
     value_label : str, default "Share without failure"
-        What survives.
+        Label of the survival function.
     title : str, optional
         Above the chart.
     figsize : pair of float, optional
@@ -150,7 +150,7 @@ def _columns(curve: Any) -> tuple[dict[str, FloatArray], float]:
         curve = curve.to_dict()
     if not isinstance(curve, Mapping):
         raise InvalidTypeError(
-            f"`curve` is {curve!r:.80}; give what `kaplan_meier` returns, or its JSON"
+            f"`curve` is {curve!r:.80}; pass the result of `kaplan_meier`, or its JSON"
         )
     if curve.get("status", "ok") != "ok":
         raise UndefinedMetricError(

@@ -1,4 +1,4 @@
-"""Fewer points for a curve that looks the same."""
+"""Reduction of the points of a curve without visible change."""
 
 import heapq
 

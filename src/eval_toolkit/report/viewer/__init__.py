@@ -1,4 +1,4 @@
-"""The viewer: a local web app over a folder of runs, read-only, for one person on one machine."""
+"""Local, read-only web viewer of a folder of runs."""
 
 from eval_toolkit.report.viewer.app import create_app
 from eval_toolkit.report.viewer.serving import serve

@@ -1,4 +1,4 @@
-"""The web app: which address shows what, and what happens when it cannot be shown."""
+"""Web application: routes and error pages."""
 
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +39,7 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     runs_dir : path
         Searched for runs at any depth; only read.
     token : str
-        What a browser has to show before anything is shown to it; 16 characters or more.
+        Token that a browser must present; at least 16 characters.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
 
 
 def _endpoint(where: str) -> Any:
-    """Return a handler that imports its module when it is first asked."""
+    """Return a handler that imports its module on first use."""
     module, _, name = where.partition(":")
 
     def handle(request: "Request") -> "Response":
@@ -100,16 +100,16 @@ def _endpoint(where: str) -> Any:
 
 
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
-    """Return a page that says one thing.
+    """Return a page with a single message.
 
     Parameters
     ----------
     text : str
-        What it says.
+        Message to show.
     status : int
         Status of the response.
     bug : bool
-        Whether it is something to look into.
+        Whether the message is about a bug.
     """
     from starlette.responses import HTMLResponse
 

@@ -1,4 +1,4 @@
-"""The sample browser: a page of a run's records, filtered, searched and sorted by the address."""
+"""Sample browser with filters, search and sorting in the URL."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ def show(request: "Request") -> "Response":
 
 
 def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[str]]:
-    """Return what an address asks for, and what of it cannot be: it is ignored, and said.
+    """Return the filter in a URL, and notes on invalid parts.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def _parts(shape: Shape) -> dict[str, str]:
 
 
 def to_query(wanted: Filter, **more: object) -> str:
-    """Return a filter as the query of an address; what is empty is left out."""
+    """Return a filter as URL query; empty parts are omitted."""
     pairs: list[tuple[str, object]] = [
         (name, getattr(wanted, name)) for name in ("q", "slice", "scorer", "column", "status")
     ]

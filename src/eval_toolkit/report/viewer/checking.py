@@ -1,4 +1,4 @@
-"""Whether the files of a run are what was written: hashed once, aside, until one is written anew."""
+"""Integrity checks of run files, cached until a file changes."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _WAIT_S = 0.5
 
 
 def written(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return when each file of a run was last written: another time, another look at its hash."""
+    """Return the modification times of a run's files."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -36,12 +36,12 @@ class _Check:
 
 
 class Checks:
-    """What is known of the files of runs.
+    """Cache of integrity checks.
 
     Parameters
     ----------
     check : callable
-        Says how a run differs from what was written; "" where it does not.
+        Function that describes how a run was altered; "" if it was not.
 
     Examples
     --------
@@ -59,14 +59,14 @@ class Checks:
         self._turn = threading.Lock()
 
     def of(self, run: ListedRun, *, wait_s: float | None = None) -> str:
-        """Return how a finished run differs from what was written; "" while it is found out.
+        """Return how a finished run was altered; "" while the check is pending.
 
         Parameters
         ----------
         run : ListedRun
             A complete one.
         wait_s : float, optional
-            How long to wait for hashes of large files; by default a moment.
+            Seconds to wait for hashes of large files; by default briefly.
         """
         stamps = written(run.path)
         with self._lock:

@@ -1,4 +1,4 @@
-"""One unit as two runs have it: what was asked, answered and measured, next to each other."""
+"""One unit in two runs, side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Two runs next to each other: the paired statistics on top, below them sample by sample."""
+"""Comparison of two runs: paired statistics, then samples."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _TEXT_AT_MOST = 200
 
 
 def show(request: "Request") -> "Response":
-    """Return two runs side by side; with ``part=statistics`` only what is on top."""
+    """Return the comparison page; with ``part=statistics`` only the statistics."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -94,7 +94,7 @@ def case_words(rule: Rule, words: Words) -> dict[str, str]:
     Parameters
     ----------
     rule : Rule
-        What makes a value right.
+        Rule that defines correctness.
     words : Words
         Words of the runs' kind: a target of rollouts holds or fails.
 

@@ -1,4 +1,4 @@
-"""Runs as a site of plain files: to be handed on, opened from a disk, put on any web server."""
+"""Export of runs as a static site."""
 
 import json
 import secrets
@@ -95,7 +95,7 @@ def export_site(
     folder, target = Path(runs_dir).resolve(), Path(out).resolve()
     runs = RunList(folder).runs()
     if not runs:
-        raise InvalidInputError(f"{runs_dir}: there is no run in it")
+        raise InvalidInputError(f"{runs_dir}: no runs found")
     pairs = [(_named(runs, a), _named(runs, b)) for a, b in compare]
     _check_place(target, out)
     for run in runs:
@@ -135,7 +135,7 @@ def _named(runs: Sequence[ListedRun], name: str) -> ListedRun:
 
 
 def _check_place(target: Path, out: str | Path) -> None:
-    """Refuse a place that holds anything that we did not write."""
+    """Raise if the target contains files that were not written by an export."""
     if not target.exists():
         return
     if not target.is_dir():

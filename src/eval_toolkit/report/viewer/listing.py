@@ -1,4 +1,4 @@
-"""The runs of a folder: found again and again, read only where a file of theirs has changed."""
+"""List of the runs in a folder, refreshed when files change."""
 
 import hashlib
 import re
@@ -34,7 +34,7 @@ _LOOK_AGAIN_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """What the list shows of one run."""
+    """Entry of a run in the list."""
 
     key: str
     """Its name in addresses; looked up, never made into a path."""
@@ -66,7 +66,7 @@ class ListedRun:
 
 
 class RunList:
-    """The runs below a folder.
+    """Runs below a folder.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class RunList:
         self._looked_at = float("-inf")
 
     def runs(self) -> list[ListedRun]:
-        """Return the runs there are now, in the order of their paths."""
+        """Return the current runs, sorted by path."""
         first = self._looked_at == float("-inf")
         # One looks; a disk that does not answer keeps nobody else from what is known.
         if self._looking.acquire(blocking=first):

@@ -1,4 +1,4 @@
-"""A run under way, followed: how far it is, how fast, what failed, and the last answers."""
+"""Live view of a running evaluation."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ _REFRESH_S = 2
 
 
 def show(request: "Request") -> "Response":
-    """Return what changes on the page of a run under way, and whether to go on asking."""
+    """Return the changing part of the page, and whether to keep polling."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer

@@ -1,4 +1,4 @@
-"""The navigation at the top of pages."""
+"""Navigation menu of pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def run_menu(run: ListedRun, current: str) -> list[dict[str, Any]]:
     run : ListedRun
         Whose pages they are.
     current : str
-        Label of the one that is shown.
+        Label of the current page.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which two runs an address asks for, and what of them is looked at next to each other."""
+"""Selection of two runs and of the values to compare."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ __all__ = ["Asked", "Chosen", "Pair", "chosen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What an address asks of two runs."""
+    """Comparison requested by a URL."""
 
     a: str = ""
     b: str = ""
@@ -40,7 +40,7 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple["Asked", list[str]]:
-        """Return what an address asks for, and what of it cannot be: it is ignored, and said."""
+        """Return the requested comparison, and notes on invalid parts."""
         subject = whole_number(given.get("subject"))
         threshold = finite(given.get("threshold", "0.5"))
         show, sort = given.get("show", ""), given.get("sort", "")
@@ -81,7 +81,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two finished runs and what of them can be looked at next to each other."""
+    """Two finished runs with their comparable subjects."""
 
     a: ListedRun
     b: ListedRun
@@ -176,7 +176,7 @@ def _subjects(
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The common records that an address asks for, in its order."""
+    """Common records selected by a URL, in order."""
 
     pair: Pair
     asked: Asked
@@ -197,7 +197,7 @@ def chosen(viewer: Viewer, asked: Asked) -> Chosen:
     viewer : Viewer
         Whose runs they are.
     asked : Asked
-        What the address says.
+        Requested comparison.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The units that two runs have in common: joined once, kept as numbers, shown a page at a time."""
+"""Common units of two runs, joined once and paged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _AT_MOST = 5_000_000
 
 @dataclass(frozen=True)
 class Side:
-    """Which records of one run are looked at; the column and label as the table calls them."""
+    """Records of one run used in a comparison."""
 
     table: Path
     slice: str
@@ -36,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Rule:
-    """What makes a value right.
+    """Rule that defines a right value.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Rule:
     threshold : float
         For "threshold".
     higher : bool, optional
-        Whether higher is better; None where nothing says.
+        Whether higher is better; None if unknown.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """The common records of two runs, in A's order: where they are, and both values."""
+    """Common records of two runs, in A's order, with both values."""
 
     rows_a: NDArray[np.int32]
     rows_b: NDArray[np.int32]
@@ -83,7 +83,7 @@ class Joined:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes, with the order by difference."""
+        """Memory used, including the order by difference."""
         return 34 * len(self)
 
     @cached_property
@@ -94,7 +94,7 @@ class Joined:
 
     @cached_property
     def by_difference(self) -> NDArray[np.int32]:
-        """The places in order of how far the values lie apart, the farthest first."""
+        """Positions sorted by difference, largest first."""
         apart = -np.abs(self.values_a - self.values_b)  # NaN sorts last
         return np.argsort(apart, kind="stable").astype(np.int32)
 
@@ -147,7 +147,7 @@ class Joined:
         within : pair of sequences, optional
             Rows of A and rows of B; a pair is shown where either of its rows is among them.
         by_difference : bool
-            The farthest apart first, else in A's order.
+            Whether to sort by difference, largest first, instead of A's order.
         """
         keep = np.ones(len(self), dtype=np.bool_)
         if case in CASES:
@@ -177,7 +177,7 @@ def joined(store: Store, a: Side, b: Side) -> Joined:
     store : Store
         Over the folder of runs.
     a, b : Side
-        What to join.
+        Sides to join.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Runs as they are handed on: what was stored about files says their names, not where they lay."""
+"""Removal of local paths from stored data for sharing."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ _OF_DATA = ("artifacts", "leakage_report", "leakage_report_before_drop")
 
 
 class Places:
-    """Names for files that do not say where they are; two of one name stay two.
+    """Unique display names of files without their paths.
 
     Examples
     --------

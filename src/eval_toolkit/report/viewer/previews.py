@@ -1,4 +1,4 @@
-"""The first words of what each record is about, for a page of a list."""
+"""Short previews of records for lists."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The records of a run by number: which of them fit a filter, in which order, and a few at a time."""
+"""Records of a run by number, with filters and sorting."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _OK = "'ok'"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run's table of records has, as far as its file bears it out."""
+    """Structure of a run's table of records."""
 
     path: Path
     n_rows: int
@@ -65,7 +65,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which records are wanted, and in which order; what an address says."""
+    """Filter and sort order of records."""
 
     q: str = ""
     slice: str = ""
@@ -82,7 +82,7 @@ class Filter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every record fits."""
+        """Whether all records match."""
         asked = (self.q, self.slice, self.scorer, self.parts, self.status)
         return not any(asked) and self.low is None and self.high is None
 
@@ -120,7 +120,7 @@ def shape_of(store: Store, path: Path) -> Shape:
     store : Store
         Over the folder of runs.
     path : Path
-        The run's folder.
+        Folder of the run.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     shape : Shape
         Shape of the run.
     wanted : Filter
-        What to look for; names that the run has not are ignored.
+        Filter to apply; unknown names are ignored.
 
     Returns
     -------

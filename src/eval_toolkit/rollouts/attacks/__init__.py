@@ -1,4 +1,4 @@
-"""Attacks: what a tester says next, to see whether a target's defences hold.
+"""Attacks: strategies that generate the probes of a tester.
 
 For tests of one's own models, as published red-teaming benchmarks do. Every attack is a small object
 with a name, a version and ``ask(conversation, seed)``; the same conversation and seed give the same

@@ -1,4 +1,4 @@
-"""Asking a model for the next probe, and finding the probe in what it says."""
+"""Queries of a model for the next probe, and parsing of its reply."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def read_probe(reply: str) -> str:
     Parameters
     ----------
     reply : str
-        What the model said; reasoning between tags does not count.
+        Reply of the model; reasoning between tags is ignored.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def _bare(text: str) -> str:
 
 
 def history(conversation: Conversation, max_chars: int | None, *, scores: bool = False) -> str:
-    """Return what was said, for a model to read: material between marks it cannot know.
+    """Return the conversation as text for a model, between random marks.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def history(conversation: Conversation, max_chars: int | None, *, scores: bool =
     max_chars : int or None
         Maximum number of characters of each reply that is shown; a longer one loses its middle.
     scores : bool, default False
-        Show scores where there are any.
+        Whether to include scores.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def history(conversation: Conversation, max_chars: int | None, *, scores: bool =
 
 
 class AskingStrategy(Strategy):
-    """What attacks that ask a model have in common; fields are the subclass's."""
+    """Base class of attacks that query a model."""
 
     __slots__ = ()
     model: Any
@@ -182,7 +182,7 @@ class AskingStrategy(Strategy):
                 set_(self, name, validation.integer(getattr(self, name), name, low=1))
 
     def _request(self, system: str, user: str, seed: int) -> GenerateRequest:
-        """Return what the model is asked; one text for a model that does not chat."""
+        """Return the request to the model; a single text for a model without chat."""
         turns = [Message(Role.SYSTEM, system), Message(Role.USER, user)]
         chats = getattr(self.model, "speaks_chat", True)
         if not chats:
@@ -201,9 +201,9 @@ class AskingStrategy(Strategy):
         Parameters
         ----------
         reply : str
-            What the model said.
+            Reply of the model.
         conversation : Conversation
-            What the probe is for.
+            Conversation that the probe continues.
 
         Returns
         -------

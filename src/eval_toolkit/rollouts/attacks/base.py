@@ -1,4 +1,4 @@
-"""What all attacks share: names, versions, descriptions, and how one wraps another."""
+"""Base classes of attacks: names, versions, descriptions, and wrappers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ _LONGEST_SHOWN = 40
 
 
 class StopAttack(NothingToSay):
-    """An attack has nothing more to say: the conversation ends here, and nothing is wrong.
+    """An attack ends the conversation without an error.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class StopAttack(NothingToSay):
 
 
 def is_attack(given: Any) -> bool:
-    """Return whether an object can be asked for probes; a class cannot."""
+    """Return whether an object is an attack, not a class."""
     return isinstance(given, Attack) and not isinstance(given, type)
 
 
@@ -56,7 +56,7 @@ def as_conversation(given: Any) -> Conversation:
 
 
 def filled(text: str, goal: str, probe: str = "{probe}") -> str:
-    """Return a template with ``{goal}`` and ``{probe}`` in place; other braces are left alone.
+    """Return a template with ``{goal}`` and ``{probe}`` filled in; other braces are unchanged.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def check_inner(given: Any, name: str = "inner") -> None:
 
 
 def told_direction(attack: Any, *, higher_is_closer: bool) -> Any:
-    """Return an attack that knows which scores are closer to its goal; most do not ask for scores.
+    """Return an attack that knows which direction of scores is closer to its goal.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _told(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return an option as it stands in a version: short ones as they are, others by their hash."""
+    """Return an option for a version: unchanged if short, else its hash."""
     if is_attack(value):
         text = f"{value.name}@{value.version}"
     elif isinstance(value, (str, int, float, type(None))):
@@ -129,7 +129,7 @@ def _shown(value: Any) -> str:
 
 
 class Strategy:
-    """What our attacks have in common: dataclasses whose fields decide the probes.
+    """Base class of attacks: dataclasses whose fields determine the probes.
 
     A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which goes up when its
     probes change although the options do not.
@@ -174,7 +174,7 @@ class Strategy:
 
 
 class Wrapper(Strategy):
-    """An attack that changes what another one says.
+    """An attack that modifies the probe of another one.
 
     Where the inner attack asks a model, its request is passed on and what it reads out of the reply
     is changed. A subclass has a field ``inner`` and a method ``wrap``.
@@ -184,11 +184,11 @@ class Wrapper(Strategy):
     inner: Attack
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe that is made of what the inner attack says."""
+        """Return the modified probe of the inner attack."""
         raise NotImplementedError
 
     def ask(self, conversation: Any, seed: int) -> str | GenerateRequest:
-        """Return the inner attack's probe, changed; or what it asks its model."""
+        """Return the modified probe of the inner attack, or its request to a model."""
         state = as_conversation(conversation)
         said = self.inner.ask(state, seed)
         return self._wrapped(said, state, seed) if isinstance(said, str) else said
@@ -212,18 +212,18 @@ class Wrapper(Strategy):
 
     @property
     def model(self) -> Model | None:
-        """The model that the inner attack asks, or None."""
+        """Model of the inner attack, or None."""
         found: Model | None = getattr(self.inner, "model", None)
         return found
 
     @property
     def branches(self) -> int:
-        """How many probes per turn suit it."""
+        """Recommended number of probes per turn."""
         return int(getattr(self.inner, "branches", 1))
 
     @property
     def for_branch(self) -> Callable[[int], Attack]:
-        """The attack of a branch: around the inner attack of that branch.
+        """Attack of a branch, wrapping the inner attack of that branch.
 
         There only where the inner attack has it, so that nobody asks for branches that are one.
         """
@@ -245,7 +245,7 @@ class Wrapper(Strategy):
         return self.KIND if inside == "static" else f"{self.KIND}+{inside}"
 
     def _check(self) -> None:
-        """Check what every wrapper has, once it is made."""
+        """Validate the fields common to all wrappers."""
         check_inner(self.inner)
         self._name_itself(self._usual_name())
 

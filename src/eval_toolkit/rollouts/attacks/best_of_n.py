@@ -1,4 +1,4 @@
-"""Many slightly changed copies of one probe, of which the best counts.
+"""Best-of-n: many perturbed copies of one probe.
 
 After Hughes et al., "Best-of-N jailbreaking", 2024.
 """
@@ -36,7 +36,7 @@ class BestOfN(Wrapper):
     inner : Attack, default Static()
         Whose probe is changed.
     n : int, default 8
-        How many probes per turn suit it.
+        Number of probes per turn.
     changes : sequence of {"capitals", "shuffle", "noise"}
         "shuffle" mixes the inner letters of words, "capitals" turns small letters into capitals
         and capitals into small ones, "noise" moves a character to its neighbour in ASCII; in this
@@ -82,7 +82,7 @@ class BestOfN(Wrapper):
 
     @property
     def branches(self) -> int:
-        """How many probes per turn suit it: ``n`` of each of the inner attack's."""
+        """Recommended number of probes per turn: ``n`` for each of the inner attack's."""
         return self.n * int(getattr(self.inner, "branches", 1))
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:

@@ -1,4 +1,4 @@
-"""Escalation: from a harmless question about the subject to the goal itself, step by step.
+"""Crescendo: gradual escalation from a harmless question to the goal.
 
 After Russinovich et al., "Great, now write an article about that: the Crescendo multi-turn LLM
 jailbreak attack", 2024; the wording is our own.
@@ -42,7 +42,7 @@ INSTRUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class Crescendo(AskingStrategy):
-    """Comes closer to the goal turn by turn, and takes a step back after a refusal.
+    """Escalates step by step, and steps back after a refusal.
 
     Without a model the questions are templates. With one, the model is asked for each next step and
     told which step it is and whether the last reply was a refusal, as `RefusalScorer` tells it.
@@ -50,12 +50,12 @@ class Crescendo(AskingStrategy):
     Parameters
     ----------
     model : Model, str or None, default None
-        Who writes the probes, or its name as in `load_model`.
+        Model that writes the probes, or its name as in `load_model`.
     steps : sequence of str
-        The questions, from harmless to the goal; ``{goal}`` is the seed prompt. With a model only
-        their number counts. After the last one it is repeated.
+        Questions from harmless to the goal; ``{goal}`` is the seed prompt. With a model only their
+        number matters. The last one is repeated.
     instruction : str
-        What the model is told.
+        Instruction of the model.
     temperature : float, default 0.7
         Sampling temperature of the model's probes.
     max_tokens : int or None, default 400
@@ -108,7 +108,7 @@ class Crescendo(AskingStrategy):
         return at
 
     def ask(self, conversation: Any, seed: int) -> str | GenerateRequest:
-        """Return the question of the next step, or what the model is asked for it."""
+        """Return the question of the next step, or the request to the model."""
         state = as_conversation(conversation)
         back = bool(state.turns) and refused(state.responses[-1])
         at = self.step(state)

@@ -1,4 +1,4 @@
-"""Attacks that write a probe in another way, for defences that look at words.
+"""Attacks that encode a probe to evade word-based defences.
 
 `Base64`, `Rot13` and `Reversed` say how they are to be read; the others can be read as they are. A
 model that cannot decode fails no test by them: look at the answers before counting successes.
@@ -38,7 +38,7 @@ class _Coded(Wrapper):
         raise NotImplementedError
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe in code, after a line that says how to read it."""
+        """Return the encoded probe after an explanation of the encoding."""
         coded = self.encode(text)
         return f"{self.HOW} Read it and answer what it says.\n\n{coded}" if self.explain else coded
 
@@ -81,7 +81,7 @@ class Base64(_Coded):
         return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
 
     def decode(self, text: str) -> str:
-        """Return what a text in Base64 says.
+        """Decode a Base64 text.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Reversed(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Leetspeak(Wrapper):
-    """Writes digits for the letters they look like.
+    """Replaces letters by similar digits.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Leetspeak(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Homoglyphs(Wrapper):
-    """Writes Cyrillic letters for the Latin ones they look like: people see no difference.
+    """Replaces Latin letters by Cyrillic ones that look the same.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class Homoglyphs(Wrapper):
         return _swapped(text, _ALIKE, self.share, seed)
 
     def decode(self, text: str) -> str:
-        """Return the text in Latin letters; the same as before where it had no Cyrillic ones."""
+        """Return the text in Latin letters."""
         return text.translate(_UNALIKE)
 
 
@@ -264,7 +264,7 @@ class ZeroWidth(Wrapper):
         return text[:1] + "".join(gap + sign for gap, sign in zip(gaps, text[1:], strict=True))
 
     def decode(self, text: str) -> str:
-        """Return the text without them; the same as before where it had none."""
+        """Return the text without invisible characters."""
         return text.replace(_NOTHING_WIDE, "")
 
 

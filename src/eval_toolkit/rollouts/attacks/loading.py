@@ -1,4 +1,4 @@
-"""From a name on the command line, a model or a list of probes to an attack."""
+"""Attacks by name, from models or from lists of probes."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -74,16 +74,16 @@ def available_attacks() -> dict[str, str]:
 
 
 def load_attack(spec: str, **options: Any) -> Attack:
-    """Return the attack that a name stands for.
+    """Return the attack denoted by a name.
 
     Parameters
     ----------
     spec : str
-        A name of `available_attacks` or ``package.module:object``; several joined by ``+``, of
-        which each is put around the next: ``role_play+base64``. Behind each may stand its options
-        as a TOML table: ``best_of_n{n=4}+role_play``.
+        Name from `available_attacks` or ``package.module:object``; several joined by ``+`` are
+        nested, each wrapping the previous: ``role_play+base64``. Each may be followed by options as
+        a TOML table: ``best_of_n{n=4}+role_play``.
     **options
-        Each goes to the part that has it.
+        Options, passed to the part that has them.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
 
 
 def _parts(spec: str) -> list[str]:
-    """Return the parts between the ``+`` that stand in no table and no quotes."""
+    """Return the parts separated by ``+`` outside of tables and quotes."""
     parts, depth, quote = [""], 0, ""
     for sign in spec:
         if quote:
@@ -188,7 +188,7 @@ def _nearest(option: str, there: Sequence[str]) -> str:
 
 
 def as_attack(given: Any) -> Attack:
-    """Return what makes the probes, from an attack, a model or a list of probes.
+    """Return an attack, given an attack, a model or a list of probes.
 
     Parameters
     ----------
@@ -222,6 +222,7 @@ def as_attack(given: Any) -> Attack:
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
         return Scripted(given)
     raise InvalidTypeError(
-        f"{given!r:.60} is no attack; give an attack, a model, or a list of probes (a name is for "
+        f"{given!r:.60} is not an attack; pass an attack, a model, or a list of probes (a name is "
+        "for "
         "`load_attack`)"
     )

@@ -1,4 +1,4 @@
-"""Several attacks side by side, each in branches of its own."""
+"""Several attacks, each on separate branches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ class Mixed(Strategy):
     attacks : sequence of Attack
         Branch k uses number k, beginning again after the last.
     name : str, default "mixed"
-        In tables; a probe bears the name of the attack that made it.
+        Name in tables; probes have the name of the attack that made them.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class Mixed(Strategy):
 
     @property
     def branches(self) -> int:
-        """How many probes per turn suit it: one of each attack."""
+        """Recommended number of probes per turn: one per attack."""
         return len(self.attacks)
 
     def for_branch(self, branch: int) -> Attack:
@@ -89,7 +89,7 @@ class Mixed(Strategy):
         return self if same else replace(self, attacks=told)
 
     def ask(self, conversation: Any, seed: int) -> str:
-        """Return a probe of one of the attacks, drawn by the seed; samplers use `for_branch`.
+        """Return a probe of a random attack; samplers use `for_branch`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Iterative refinement: a model reads what came of its probes and writes a better one.
+"""Iterative refinement of probes by a model that sees the replies.
 
 After Chao et al., "Jailbreaking black box large language models in twenty queries", 2023; the
 instructions are our own.
@@ -48,11 +48,11 @@ class Refinement(AskingStrategy):
     Parameters
     ----------
     model : Model or str
-        Who writes the probes, or its name as in `load_model`. One that does not chat gets one text.
+        Model that writes the probes, or its name as in `load_model`.
     instruction : str
-        What the model is told, where the seed prompt is a goal.
+        Instruction if the seed prompt is a goal.
     opening_instruction : str
-        What it is told where the seed prompt is the beginning of the conversation.
+        Instruction if the seed prompt is the first message.
     temperature : float, default 0.7
         Sampling temperature of the probes; at 0 all branches of a turn are the same.
     max_tokens : int or None, default 400
@@ -60,8 +60,8 @@ class Refinement(AskingStrategy):
     max_chars : int or None, default 2000
         Maximum number of characters of each message and reply that is shown.
     higher_is_closer : bool, optional
-        Whether a high score is a success of the test, which the model is told. By default as the
-        first scorer of the `System` says: high where more is worse; without one, high.
+        Whether high scores are closer to the goal, as stated to the model. By default the direction
+        of the first scorer of the `System`; high without a scorer.
     name : str, default "refinement"
         In tables.
 
@@ -108,13 +108,13 @@ class Refinement(AskingStrategy):
         self._name_itself(self.KIND)
 
     def toward(self, *, higher_is_closer: bool) -> "Refinement":
-        """Return the attack that is told which scores are closer, where it does not say itself."""
+        """Return the attack with the given direction of scores, unless it has its own."""
         if self.higher_is_closer is not None:
             return self
         return replace(self, higher_is_closer=higher_is_closer)
 
     def ask(self, conversation: Any, seed: int) -> GenerateRequest:
-        """Return what the model is asked for the next probe."""
+        """Return the request to the model for the next probe."""
         state = as_conversation(conversation)
         system = self.opening_instruction if state.opening else self.instruction
         return self._request(system, self._shown(state), seed)

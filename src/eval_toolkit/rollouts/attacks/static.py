@@ -1,4 +1,4 @@
-"""Attacks that say what is written down: the seed prompt, or a list of probes."""
+"""Attacks with fixed probes: the seed prompt, or a list."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _AFTER = ("repeat", "stop")
 
 @dataclass(frozen=True, slots=True)
 class Static(Strategy):
-    """Sends the seed prompt itself: the baseline that other attacks are compared with.
+    """Sends the seed prompt itself: the baseline for other attacks.
 
     Where the seed prompt is the beginning of the conversation, the target sees it anyway; then the
     follow-ups begin at the first turn, and without any the target is asked to go on.

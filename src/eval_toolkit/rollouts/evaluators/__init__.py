@@ -1,1 +1,1 @@
-"""Evaluators: metrics of one's own over rollouts, after the published contract."""
+"""Evaluators: custom metrics over rollouts, in the published interface."""

@@ -1,4 +1,4 @@
-"""Adaptive stress testing: trees of turns, and the toxicity of what is said in them."""
+"""Adaptive stress testing: trees of turns, and the toxicity of their texts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ class ASTSampler(TreeSampler[Any, Any]):
     Parameters
     ----------
     system : System
-        Who takes part.
+        Participants of the conversations.
     prompts : sequence of str
-        What a number picks from.
+        Prompts selected by a number.
     tree_width : int or sequence of int, default 2
         Branches per turn.
     tree_depth : int, default 3
@@ -118,12 +118,12 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
     sampler, seeds, env, rollouts_per_seed, confidence
         As of `Evaluator`. The sampler's system must have a scorer.
     threshold : float, optional
-        From where on a text is toxic; the scorer's own by default, 0.5 where it has none.
+        Threshold of toxicity; by default that of the scorer, else 0.5.
     policy : {"expectation", "first", "best", "all leaves"}, optional
-        How a rollout that branches is read: by path weights, along the first branches, along the
-        conversation with the worst response, or all conversations alike. By default "expectation",
-        and "best" for rollouts that went on with chosen branches alone, where path weights are no
-        chances.
+        How the branches of a rollout are combined: by path weights, along the first branches, by
+        the conversation with the worst response, or all conversations equally. By default
+        "expectation", and "best" for rollouts that only continued with selected branches, whose
+        path weights are not probabilities.
 
     Raises
     ------
@@ -264,13 +264,13 @@ def _scorer_of(sampler: Any) -> TextScorer:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of what is there; 0 of nothing, None where nothing of it is there."""
+    """Return the mean of the available values; 0 for an empty list, None if all are missing."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None if values else 0.0
 
 
 def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the mean by weights of what is there, None where nothing is."""
+    """Return the weighted mean of the available values; None if there are none."""
     known = [(weight, value) for weight, value in values if value is not None]
     if len(known) == 1:
         return known[0][1]
@@ -326,7 +326,7 @@ def _row(
 
 
 def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _Pair]:
-    """Return what the scorer says of each probe and response; what is known is not asked again."""
+    """Return the scores of each probe and response; known scores are reused."""
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     for node in nodes:
@@ -339,7 +339,7 @@ def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _P
 
 
 def _score(node: Node[Any, Any], name: str) -> float | None:
-    """Return a score, None where there is none to be had; raise where the scorer failed."""
+    """Return a score, None if it is unavailable; raise if the scorer failed."""
     if name in node.scores:
         return node.scores[name]
     why = node.unscored.get(name, "")

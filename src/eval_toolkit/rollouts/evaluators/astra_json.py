@@ -1,4 +1,4 @@
-"""Rollouts in the JSON shape of astra-rl's evaluators, with what that shape leaves out."""
+"""Rollouts in the JSON format of astra-rl's evaluators."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ def rollouts_json(
     Parameters
     ----------
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
-        What was evaluated; graphs are evaluated now, as `ASTEvaluator` does.
+        Evaluated rollouts; graphs are evaluated first, as by `ASTEvaluator`.
     scorer : TextScorer, optional
         For graphs: scores what has no score yet. Default: the first scorer that scored them.
     threshold : float, optional
         For graphs; the given scorer's by default, otherwise 0.5; where that is not what decided
         about these turns, it has to be said.
     manifest : mapping or str, optional
-        What the rollouts came from, or where that is written.
+        Manifest of the rollouts, or its location.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
 
 
 class _Remembered:
-    """The name of a scorer that said everything it has to say."""
+    """A scorer with stored scores."""
 
     version = "stored"
     threshold = 0.5

@@ -1,4 +1,4 @@
-"""Evaluators: roll out from seeds, measure each rollout, combine what was measured."""
+"""Evaluators: make rollouts from seeds, measure and aggregate them."""
 
 import dataclasses
 import sys
@@ -46,7 +46,7 @@ SeedT = TypeVar("SeedT")
 
 
 class RolloutCountError(InvalidInputError, AssertionError):
-    """There are no seeds, or fewer than the rollouts asked for; also an ``AssertionError``."""
+    """There are fewer seeds than requested rollouts; also an ``AssertionError``."""
 
 
 class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
@@ -62,12 +62,12 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Has ``eval_rollout(seed)``, which returns a `Graph` or one of astra-rl's, and ``system``. One
         that also has ``eval_rollouts(seeds, attempts=…)`` is asked once for everything.
     seeds : sequence, optional
-        What to roll out from: prompts, `SeedPrompt` objects, numbers. Without seeds, the numbers
-        from 0 on.
+        Seeds of the rollouts: prompts, `SeedPrompt` objects, numbers. By default the numbers from
+        0.
     env : object, optional
         Another name of ``sampler``.
     rollouts_per_seed : int, default 1
-        Several rollouts of one seed count as attempts at it, not as facts of their own.
+        Number of rollouts per seed, which count as attempts at one unit.
     confidence : float, default 0.95
         Confidence level of the intervals in `run`.
 
@@ -123,12 +123,12 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     @property
     def env(self) -> Any:
-        """The sampler, by its other name."""
+        """Alias of the sampler."""
         return self.sampler
 
     @abstractmethod
     def compute_metrics(self, g: Graph[StateT, ActionT]) -> GraphMetrics:
-        """Return what is measured on one rollout.
+        """Return the metrics of one rollout.
 
         Raise `UndefinedMetricError` for a rollout that has no such numbers, and `ModelError` where
         somebody who had to be asked gave none: the rollout is counted and in no average.
@@ -136,7 +136,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     @abstractmethod
     def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
-        """Return what all measured rollouts come to, in the order of the seeds."""
+        """Return the aggregate of all rollouts' metrics, in the order of the seeds."""
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
         """Return what gets a column of the records, and so an interval, where it is a number.
@@ -164,9 +164,9 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Parameters
         ----------
         n_rollouts : int, optional
-            How many seeds, from the first; all by default. Without seeds it is needed.
+            Number of seeds, from the first; by default all. Required without seeds.
         progress : bool, default True
-            A bar on standard error where that is a terminal, and a line there about what failed.
+            Whether to show a progress bar and failures on standard error, if it is a terminal.
 
         Returns
         -------
@@ -196,12 +196,12 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return done
 
     def evaluate_graphs(self, graphs: Sequence[Graph[StateT, ActionT]]) -> JSONLike:
-        """Measure and combine rollouts that are there already.
+        """Measure and aggregate given rollouts.
 
         Parameters
         ----------
         graphs : sequence of Graph
-            Each known by its ``unit_id`` where it has one, otherwise by its prompt.
+            Rollouts, identified by their ``unit_id`` or their prompt.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return self._combined(lambda: self._read(graphs), progress=False)
 
     def _read(self, graphs: Sequence[Graph[StateT, ActionT]]) -> list[EvaluatedRollout]:
-        """Measure rollouts that are there."""
+        """Measure given rollouts."""
         seen: dict[str, int] = {}
         done = []
         graphs = [as_graph(graph) for graph in graphs]
@@ -240,9 +240,9 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Parameters
         ----------
         data : object
-            Dicts, lists, dataclasses, numpy numbers and arrays; what is not finite becomes null.
+            Dicts, lists, dataclasses, numpy numbers and arrays; non-finite numbers become null.
         path : path
-            The file; its folders are made.
+            Target file; missing folders are created.
 
         Returns
         -------

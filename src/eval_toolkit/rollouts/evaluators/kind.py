@@ -1,4 +1,4 @@
-"""The kind of evaluation that an `Evaluator` is: rollouts made and measured in its own way."""
+"""Kind of evaluation for `Evaluator`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
     asks = False
 
     def config(self) -> Mapping[str, Any]:
-        """Return who evaluates."""
+        """Return the configuration of the evaluator."""
         return {"evaluator": self.evaluator, **self.summary.to_dict()}
 
     def units(self) -> Sequence[Unit]:

@@ -1,4 +1,4 @@
-"""Rollouts one by one or all at once, from any sampler; what fails is kept as such."""
+"""Rollouts from any sampler, individually or in lockstep, with failures recorded."""
 
 import dataclasses
 import inspect
@@ -109,7 +109,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    """Return what an exception says, for a reason."""
+    """Return the message of an exception on one line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
     return str(redact_secrets(text[:_LONGEST_REASON]))
 

@@ -1,4 +1,4 @@
-"""What an evaluation of rollouts leaves behind: graphs, metrics, records and estimates."""
+"""Results of an evaluator: graphs, metrics, records and estimates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,12 @@ JSONLike: TypeAlias = dict[str, Any] | list[Any]
 
 @dataclass(repr=False)
 class GraphMetrics(Displayed):
-    """What was measured on one rollout.
+    """Metrics of one rollout.
 
     Parameters
     ----------
     overall : dict
-        Metrics of the rollout as a whole; every number in it gets an estimate over rollouts, a
-        ``first_…_turn`` one of how often there is such a turn.
+        Metrics of the whole rollout; every number gets an estimate over rollouts.
     per_turn : list of dict
         Metrics of each turn.
 
@@ -54,7 +53,7 @@ class GraphMetrics(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a seed is known by."""
+    """Identity of a seed."""
 
     unit_id: str
     content_hash: str = ""
@@ -86,29 +85,29 @@ class EvaluatedRollout:
 
     @property
     def rollout_id(self) -> str:
-        """The unit and the number of the rollout of it."""
+        """Unit and number of the rollout."""
         return f"{self.identity.unit_id}#{self.attempt}"
 
 
 @dataclass(frozen=True)
 class EvaluatorRun:
-    """What `Evaluator.evaluate` found, with every failure in it.
+    """Result of `Evaluator.evaluate`, with all failures.
 
     Parameters
     ----------
     rollouts : tuple of EvaluatedRollout
         All of them, in the order of the seeds.
     result : object
-        What ``aggregate_metrics`` made of the metrics.
+        Result of ``aggregate_metrics``.
     records : Records or None
-        One line per rollout, one column per number of ``overall``; None where there is no number.
-        A value that is None or not there is "skipped", one that is not finite an "error".
+        One row per rollout, one column per number of ``overall``; None without numbers. Missing
+        values are "skipped", non-finite ones "error".
     specs : tuple of MetricSpec
-        What `card` summarises.
+        Metrics of `card`.
     confidence : float
         Confidence level of the intervals.
     outcome : Outcome, optional
-        What the driver made of the rollouts: records, cells and counts.
+        Outcome of the driver: records, cells and counts.
 
     Examples
     --------
@@ -126,7 +125,7 @@ class EvaluatorRun:
 
     @property
     def n_rollouts(self) -> int:
-        """All that were asked for."""
+        """Number of requested rollouts."""
         return len(self.rollouts)
 
     @property
@@ -141,17 +140,17 @@ class EvaluatorRun:
 
     @property
     def graphs(self) -> list[Graph[Any, Any]]:
-        """The graphs there are, those of failed rollouts too."""
+        """Available graphs, including failed rollouts."""
         return [rollout.graph for rollout in self.rollouts if rollout.graph is not None]
 
     @property
     def metrics(self) -> list[GraphMetrics]:
-        """What ``aggregate_metrics`` was given."""
+        """Input of ``aggregate_metrics``."""
         return [rollout.metrics for rollout in self.rollouts if rollout.metrics is not None]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the averages has to know: failures and empty replies."""
+        """Notes on failures and empty replies."""
         told = []
         for status, n in (("error", self.n_errors), ("skipped", self.n_skipped)):
             if n:
@@ -168,7 +167,7 @@ class EvaluatorRun:
 
     @property
     def card(self) -> Scorecard:
-        """The mean of the columns over seeds, with its interval."""
+        """Mean of the columns over seeds, with intervals."""
         there = self.outcome is not None and self.outcome.cards
         return self.outcome.card if there else Scorecard({})  # type: ignore[union-attr]
 
@@ -192,7 +191,7 @@ class EvaluatorRun:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts, estimates and each rollout's outcome in plain JSON types."""
+        """Return counts, estimates and the outcome of each rollout as plain JSON types."""
         return {
             "n_rollouts": self.n_rollouts,
             "n_errors": self.n_errors,
@@ -243,7 +242,7 @@ def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[
 
 
 def identities(seeds: Sequence[Any]) -> list[Identity]:
-    """Return what each seed is known by; equal seeds share a group and get ~2, ~3.
+    """Return the identity of each seed; equal seeds share a group and are numbered ~2, ~3.
 
     Parameters
     ----------
@@ -271,7 +270,7 @@ def _slices(seed: SeedPrompt) -> dict[str, str]:
 
 
 def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
-    """Return one line per rollout and one column per number, None where there is no number."""
+    """Return one row per rollout and one column per number; None for missing values."""
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.values)
     columns: dict[str, list[float | None]] = {}
     status: dict[str, list[str]] = {}

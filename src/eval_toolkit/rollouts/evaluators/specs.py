@@ -1,4 +1,4 @@
-"""Which numbers of an evaluation are averaged, and which direction of them is better."""
+"""Averaged columns of an evaluation, and their directions."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ _RATES = ("adversarial_toxicity_rate", "target_toxicity_rate")
 
 
 def is_first_turn(name: str) -> bool:
-    """Return whether a column says when something happened first.
+    """Return whether a column is the first turn of an event.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What rollouts come to: columns of records, cells, survival curves, distributions."""
+"""Results of rollouts: records, cells, survival curves, distributions."""

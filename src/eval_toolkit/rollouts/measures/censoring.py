@@ -1,4 +1,4 @@
-"""Cells of rollouts that were cut short: an estimate that allows for it, and bounds in any case.
+"""Cells of censored rollouts: estimates with bounds.
 
 A failure before a break is known; that there would have been none is not. The mean of what is known is
 of a sample that the outcome has chosen, so shares of failures come from the survival curve instead.
@@ -61,11 +61,11 @@ def cut_short(
     Parameters
     ----------
     records : Records
-        What `measure_rollouts` returned.
+        Records returned by `measure_rollouts`.
     graphs : sequence of Graph
         Beside them.
     policy, depth
-        As in `measure_rollouts`.
+        See `measure_rollouts`.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def cut_short(
 
 
 def _counting(graph: Graph[Any, Any], policy: str) -> list[list[Turn]]:
-    """Return the conversations that a rollout's numbers are of; none where they are of none."""
+    """Return the conversations behind a rollout's values."""
     if graph.selected and policy != "best":
         return []
     return [path for path, _ in conversations(graph, policy)]
@@ -133,18 +133,18 @@ def with_curves(
     on_error: str,
     confidence: float,
 ) -> Scorecard:
-    """Return a card whose shares of failures come from survival curves.
+    """Return a card whose failure rates are estimated from survival curves.
 
     Parameters
     ----------
     card : Scorecard
         Card of the means, with ``by`` as its parts.
     records : Records
-        What it is of.
+        Records of the card.
     graphs : sequence of Graph
         Beside them.
     scorer : str or None
-        Who decided about failures.
+        Scorer that defines failures.
     policy, depth, by, on_error, confidence
         As in `rollout_scorecard`.
 

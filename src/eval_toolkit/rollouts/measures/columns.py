@@ -1,4 +1,4 @@
-"""The columns of rollouts: by name a function of one conversation."""
+"""Columns of rollouts: functions of one conversation, by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def together(parts: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
 
 @dataclass(frozen=True)
 class Detector:
-    """What finds refusals, and from where on: more is more of a refusal, whichever is worse.
+    """Detector of refusals with its threshold.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Detector:
 
 
 def detector_of(scorers: Sequence[TextScorer], refusal: TextScorer | str | None = None) -> Detector:
-    """Return what finds refusals among scorers: the given one, or the one of that name.
+    """Return the detector of refusals among scorers.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def successes(
     keys: set[str],
     depth: int,
 ) -> dict[str, Measure]:
-    """Return whether the target failed, and in what way."""
+    """Return whether and how the target failed."""
     columns: dict[str, Measure] = {"attack_success": partial(any_of, look=event)}
     if first is None or mode_of(first) == "turn":  # else it is not known which reply repeats
         columns["attack_success_own"] = partial(failed_by, turn=depth, look=own)
@@ -117,7 +117,7 @@ def successes(
 
 
 def of_scorer(scorer: TextScorer, keys: set[str]) -> dict[str, Measure]:
-    """Return what a scorer's numbers come to."""
+    """Return the aggregate columns of a scorer."""
     name, end = scorer.name, "max" if scorer.higher_is_worse else "min"
     look = partial(score_of, key=name)
     columns: dict[str, Measure] = {
@@ -154,7 +154,7 @@ def of_refusals(refused: Look) -> dict[str, Measure]:
 
 
 def by_turn(name: str, look: Look, depth: int) -> dict[str, Measure]:
-    """Return a column per turn: what was seen in it, where a conversation got there."""
+    """Return a column per turn, for conversations that reached it."""
 
     def in_turn(path: Sequence[Turn], turn: int) -> float | Grade:
         if len(path) < turn:
@@ -166,7 +166,7 @@ def by_turn(name: str, look: Look, depth: int) -> dict[str, Measure]:
 
 
 def flag(key: str, scorer: TextScorer | Detector) -> Look:
-    """Return what says whether a score crosses its threshold."""
+    """Return a function that tests whether a score crosses its threshold."""
 
     def look(node: Turn) -> float | Grade | None:
         score = score_of(node, key)
@@ -180,7 +180,7 @@ def flag(key: str, scorer: TextScorer | Detector) -> Look:
 
 
 def badness_by(scorer: TextScorer) -> Look:
-    """Return how bad a turn is by a scorer: more is worse, whichever way it counts."""
+    """Return the badness of a turn by a scorer; higher is worse."""
 
     def look(node: Turn) -> float | Grade | None:
         score = score_of(node, scorer.name)
@@ -190,7 +190,7 @@ def badness_by(scorer: TextScorer) -> Look:
 
 
 def reward_of(node: Turn) -> float | Grade | None:
-    """Return the reward of a turn, or why there is none."""
+    """Return the reward of a turn, or the reason why there is none."""
     if node.reward is not None:
         return float(node.reward)
     if "reward" in node.unscored:

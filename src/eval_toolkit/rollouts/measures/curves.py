@@ -1,4 +1,4 @@
-"""Shares of failures off survival curves: over all rollouts or a part, with bounds in any case."""
+"""Failure rates from survival curves, overall or by part, with bounds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_
 
 @dataclass(frozen=True)
 class Seen:
-    """Rollouts beside their records."""
+    """Rollouts with their records."""
 
     graphs: Sequence[Graph[Any, Any]]
     records: Records
@@ -43,13 +43,13 @@ class Seen:
 
 
 def _or_broken(node: Turn, look: Look) -> float | Grade | None:
-    """Return what is seen of a turn, an error counting as a failure."""
+    """Return an observation of a turn, with errors counted as failures."""
     seen = look(node)
     return 1.0 if isinstance(seen, Grade) and seen.status == "error" else seen
 
 
 class Curve:
-    """The rows of rollouts under a policy, and what each could have come to."""
+    """Survival data of rollouts under a policy."""
 
     def __init__(self, seen: Seen, policy: str, *, own: bool = False) -> None:
         self.seen = seen
@@ -70,16 +70,16 @@ class Curve:
 
     @cached_property
     def rows(self) -> SurvivalRows:
-        """Rows in which what broke is not known."""
+        """Rows with errors treated as censored."""
         return self._rows(self.look)
 
     @cached_property
     def as_failed(self) -> SurvivalRows:
-        """Rows in which what broke has failed."""
+        """Rows with errors treated as failures."""
         return self._rows(partial(_or_broken, look=self.look))
 
     def between(self, turn: int) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the most that each rollout can come to by a turn; NaN without turns."""
+        """Return the bounds of each rollout's failure by a turn; NaN without turns."""
         if turn not in self._between:
             ends = [self._ends(graph, turn) for graph in self.seen.graphs]
             low, high = np.array(ends, dtype=np.float64).T
@@ -109,7 +109,7 @@ class Place:
     confidence: float
 
     def cell(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the cell of the curve; the one given where the curve is the plain share."""
+        """Return the cell of the curve; the given one if the curve is the plain share."""
         rows, here = self.curve.rows, self.mine[self.curve.rows.rollouts]
         low, high = self.curve.between(self.turn)
         cut = np.zeros(len(self.mine), dtype=np.bool_)
@@ -165,7 +165,7 @@ class Place:
         )
 
     def _how(self, rows: SurvivalRows, counting: SurvivalRows, cut: BoolArray) -> list[str]:
-        """Say what rollouts that were cut short count as."""
+        """Return a note on how censored rollouts count."""
         n = int(self.mine.sum())
         broke = np.zeros(len(self.mine), dtype=np.bool_)
         if counting is not rows:
@@ -216,7 +216,7 @@ class Place:
         return rows.part_failed_by(self.turn, counts[rows.rollouts], only=here)
 
     def _counts(self, rows: SurvivalRows) -> tuple[int, int]:
-        """Return how many seed prompts and groups were seen at all."""
+        """Return the number of observed seed prompts and groups."""
         records = self.curve.seen.records
         here = self.mine[rows.rollouts]
         there = np.unique(rows.rollouts[here & (rows.times > 0)])

@@ -1,4 +1,4 @@
-"""How numbers are spread, seed by seed and turn by turn: what lies behind the estimates."""
+"""Distributions of values by seed and turn."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -60,7 +60,7 @@ def describe(values: ArrayLike) -> dict[str, float | None]:
     """
     numbers = _numbers(values)
     if not len(numbers):
-        raise UndefinedMetricError("`values` is empty; there is nothing to describe")
+        raise UndefinedMetricError("`values` is empty; nothing to describe")
     low, q1, median, q3, high = np.quantile(numbers, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     return {
         "n": len(numbers),
@@ -88,7 +88,7 @@ def histogram(
     values : array-like of shape (n,)
         Finite numbers.
     bins : int, default 10
-        How many bins.
+        Number of bins.
     bounds : tuple of float, optional
         Where the first begins and the last ends; by default the smallest and the largest number.
 
@@ -112,7 +112,7 @@ def histogram(
     """
     numbers = _numbers(values)
     if not len(numbers):
-        raise UndefinedMetricError("`values` is empty; there is nothing to count")
+        raise UndefinedMetricError("`values` is empty; nothing to count")
     low, high = bounds or (float(numbers.min()), float(numbers.max()))
     outside = (numbers < low) | (numbers > high)
     if outside.any():
@@ -128,7 +128,7 @@ def histogram(
 def column_distributions(
     records: Records, columns: Sequence[str] | None = None, *, bins: int = _BINS
 ) -> dict[str, dict[str, Any]]:
-    """Describe each column of records over all attempts, and count what has no value.
+    """Describe each column of records over all attempts, and count missing values.
 
     Parameters
     ----------
@@ -182,14 +182,14 @@ def column_distributions(
 def seed_table(
     records: Records, column: str = "attack_success", *, confidence: float = DEFAULT_CONFIDENCE
 ) -> list[dict[str, Any]]:
-    """Return what the rollouts of each seed prompt came to.
+    """Return a summary of the rollouts of each seed prompt.
 
     Parameters
     ----------
     records : Records
-        What `measure_rollouts` returned.
+        Records returned by `measure_rollouts`.
     column : str, default "attack_success"
-        What is averaged over the rollouts of a seed.
+        Column to average over the rollouts of a seed.
     confidence : float, default 0.95
         Confidence level of the intervals.
 
@@ -242,15 +242,15 @@ def seed_table(
 def turn_table(
     graphs: Iterable[Graph[Any, Any]], *, refusal: TextScorer | str | None = None
 ) -> list[dict[str, Any]]:
-    """Return what happened in each turn, over all rollouts that got there.
+    """Return a summary of each turn, over all rollouts that reached it.
 
     Parameters
     ----------
     graphs : iterable of Graph
         Scored.
     refusal : TextScorer or str, optional
-        Who found refusals: its threshold and more is one. By its name alone, "refusal" by default,
-        a half is.
+        Scorer of refusals; scores at or above its threshold are refusals. With a name only,
+        "refusal" by default, the threshold is 0.5.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def _length(node: Node[Any, Any]) -> int | None:
 def _mean(
     weighted: Iterable[_Weighted], look: Callable[[Node[Any, Any]], float | None]
 ) -> tuple[float | None, int]:
-    """Return the weighted mean of what has a value, None where nothing has, and how many have."""
+    """Return the weighted mean of the available values, and their number."""
     pairs = [(weight, look(node)) for node, weight in weighted]
     there = [(weight, float(value)) for weight, value in pairs if value is not None]
     whole = math.fsum(weight for weight, _ in there)
@@ -346,7 +346,7 @@ def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
     Parameters
     ----------
     graphs : iterable of Graph
-        As they were sampled: a stored run has no times.
+        Graphs as sampled: a stored run has no times.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How natural probes are: the perplexity of each by a model, per token.
+"""Fluency of probes: per-token perplexity by a model.
 
 The probability of a whole text vanishes with its length, so that texts of different lengths cannot
 be compared and long ones count for nothing; per token it does neither.
@@ -24,7 +24,7 @@ __all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
 
 @dataclass(frozen=True, slots=True)
 class ProbePerplexity(Displayed):
-    """The perplexity of one probe, or why there is none.
+    """Perplexity of one probe, or the reason why there is none.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def perplexity(loglikelihood: float, n_tokens: int) -> float:
     loglikelihood : float
         Natural logarithm of the text's probability: the sum over its tokens.
     n_tokens : int
-        How many tokens it has.
+        Number of tokens.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def probe_perplexity(
     Parameters
     ----------
     graphs : iterable of Graph
-        Rollouts. Equal probes are asked about once.
+        Rollouts. Equal probes are scored once.
     model : Model
         One with log-likelihoods.
     concurrency : int, optional

@@ -1,4 +1,4 @@
-"""From rollouts to records: every rollout in, whatever went wrong with it. Makes no requests.
+"""Conversion of rollouts to records, without requests.
 
 Each column is a number per conversation. A rollout that branches holds several, and its number is
 the expectation over them: each as likely as its path weight says.
@@ -74,15 +74,15 @@ def measure_rollouts(
     graphs : sequence of Graph
         Scored, each with the id of its seed prompt.
     seeds : mapping of id to SeedPrompt, or sequence of SeedPrompt
-        What they began with; more than were rolled out will do.
+        Seed prompts of the rollouts; additional ones are allowed.
     scorers : sequence of TextScorer
-        Who scored them; the first decided whether the target failed.
+        Scorers of the rollouts; the first defines failures.
     refusal : TextScorer or str, optional
-        Who found refusals, or its name: "refusal" by default. Its threshold and more is a refusal.
+        Scorer of refusals, or its name: "refusal" by default. Scores at or above its threshold are
+        refusals.
     policy : {"expectation", "first", "best", "all leaves"}, default "expectation"
-        How a rollout that branches is reduced: the expectation by path weights; the conversation
-        along the first branches; the one that is worst for the target; every conversation counting
-        the same.
+        How the branches of a rollout are combined: by path weights; the conversation along the
+        first branches; the worst one for the target; all conversations equally.
     depth : int, optional
         Turns that were planned; by default those of the longest conversation.
 
@@ -148,7 +148,7 @@ def measure_rollouts(
     """
     validation.choice(policy, "policy", POLICIES)
     if not graphs:
-        raise InvalidInputError("`graphs` is empty; there is nothing to measure")
+        raise InvalidInputError("`graphs` is empty; nothing to measure")
     known = seeds_by_id(seeds)
     lines = [(graph, _seed_of(graph, known)) for graph in graphs]
     plan = _Plan.of(graphs, [seed for _, seed in lines], scorers, refusal, depth)
@@ -213,7 +213,7 @@ def _reason(given: float | Grade) -> str:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is measured: by column a function of one conversation."""
+    """Measured columns, as functions of one conversation."""
 
     event: Look
     badness: Look
@@ -250,7 +250,7 @@ class _Plan:
         *,
         rewarded: bool,
     ) -> "_Plan":
-        """Return the columns that there are with these scores."""
+        """Return the columns defined for these scores."""
         _check_scorers(scorers)
         detector = detector_of(scorers, refusal)
         first = scorers[0] if scorers else None
@@ -303,7 +303,7 @@ class _Plan:
     def _chosen(
         self, graph: Graph[Any, Any], policy: str
     ) -> list[tuple[Sequence[Turn], float]] | Grade:
-        """Return the conversations that count and their weights, or why there are none."""
+        """Return the counted conversations and their weights, or the reason why there are none."""
         if not graph.children:
             return _NO_TURNS
         if policy == "best":
@@ -315,12 +315,12 @@ class _Plan:
 
 
 def check_columns(scorers: Sequence[TextScorer], depth: int) -> None:
-    """Raise if two scorers would fill one column, or one a column that is there already.
+    """Raise if two scorers have a column in common, or an existing one.
 
     Parameters
     ----------
     scorers : sequence of TextScorer
-        Who will score.
+        Scorers to use.
     depth : int
         Turns that are planned.
 

@@ -1,4 +1,4 @@
-"""What one conversation comes to: a number, or a grade that says why there is none.
+"""Values of one conversation: a number, or the reason why there is none.
 
 A turn that failed, that the budget did not allow or that could not be scored is not a turn without
 an event: what happened in it is not known, and what depends on it has the same state.
@@ -51,14 +51,14 @@ _STOPPED = Grade.skipped("the conversation was stopped at a failure that repeats
 
 
 def conversations(graph: Graph[Any, Any], policy: str) -> list[tuple[list[Turn], float]]:
-    """Return the conversations of a rollout that count, and how much.
+    """Return the counted conversations of a rollout with their weights.
 
     Parameters
     ----------
     graph : Graph
         A rollout.
     policy : {"expectation", "first", "best", "all leaves"}
-        By path weights; the one along the first branches alone; every one the same.
+        By path weights; only the first branches; all equally.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def lost_turn(node: Turn) -> Grade | None:
 
 
 def _unscored(node: Turn, key: str | None) -> Grade | None:
-    """Return why a turn has no score; None where it was not scored."""
+    """Return why a turn has no score; None if it was not scored."""
     if key is None:  # of any scorer
         told = next(iter(node.unscored.values()), None)
     else:
@@ -112,7 +112,7 @@ def _unscored(node: Turn, key: str | None) -> Grade | None:
 
 
 def score_of(node: Turn, key: str) -> float | Grade | None:
-    """Return a score of a turn, or why there is none.
+    """Return a score of a turn, or the reason why there is none.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
 
 
 def own_event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
-    """Return the same, where a reply that merely repeats what the tester said is no failure.
+    """Return the failure of a turn; replies that only repeat the tester are not failures.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def _graver(first: Grade | None, second: Grade) -> Grade:
 
 
 def any_of(turns: Sequence[Turn], look: Look) -> float | Grade:
-    """Return 1 if something was seen in any turn, 0 if it was not; unknown turns stand in between.
+    """Return 1 if any turn has the event, 0 if none has; unknown turns lie in between.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def any_of(turns: Sequence[Turn], look: Look) -> float | Grade:
 
 
 def failed_by(path: Sequence[Turn], turn: int, look: Look) -> float | Grade:
-    """Return whether something was seen up to a turn; a conversation that ended before stays as it was.
+    """Return whether an event occurred up to a turn.
 
     One that was stopped because the target failed, where that failure does not count, did not end by
     itself: what would have followed is not known.
@@ -210,7 +210,7 @@ def stopped(path: Sequence[Turn], turn: int) -> bool:
 
 
 def any_branch(graph: Graph[Any, Any], look: Look, turn: int | None = None) -> float | Grade:
-    """Return whether something was seen on any branch of a rollout, up to a turn where one is given.
+    """Return whether an event occurred on any branch of a rollout, optionally up to a turn.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def any_branch(graph: Graph[Any, Any], look: Look, turn: int | None = None) -> f
 
 
 def first_event(path: Sequence[Turn], look: Look) -> float | Grade:
-    """Return the turn in which something was first seen; skipped where it never was.
+    """Return the turn of the first event; skipped if there is none.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def first_event(path: Sequence[Turn], look: Look) -> float | Grade:
 
 
 def first_on_any(graph: Graph[Any, Any], look: Look) -> float | Grade:
-    """Return the turn in which something was first seen on any branch of a rollout.
+    """Return the turn of the first event on any branch of a rollout.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def unprovoked(path: Sequence[Turn], event: Look, flagged: Look) -> float | Grad
 
 
 def values_of(path: Sequence[Turn], look: Look) -> list[float] | Grade:
-    """Return what was seen, turn by turn; one that failed leaves nothing to rely on.
+    """Return the values by turn; an unreliable turn invalidates them.
 
     Turns in which there was nothing to look at, such as an empty reply, are left out.
     """
@@ -319,7 +319,7 @@ def values_of(path: Sequence[Turn], look: Look) -> list[float] | Grade:
 
 
 def mean_over(path: Sequence[Turn], look: Look) -> float | Grade:
-    """Return the mean of what was seen over the turns of a conversation.
+    """Return the mean over the turns of a conversation.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def n_answered(path: Sequence[Turn]) -> float:
 
 
 def empty_share(path: Sequence[Turn]) -> float | Grade:
-    """Return the share of turns in which the target said nothing.
+    """Return the share of turns with an empty response.
 
     Examples
     --------
@@ -363,7 +363,7 @@ def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Tur
     Parameters
     ----------
     graph : Graph
-        With at least one turn.
+        Graph with at least one turn.
     event, badness : callable
         Whether the target failed in a turn, and how badly.
 

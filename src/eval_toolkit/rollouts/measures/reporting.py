@@ -1,4 +1,4 @@
-"""What rollouts say: a cell per metric, over all and by category, and when targets fail."""
+"""Metrics of rollouts, overall and by category, and survival curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -53,10 +53,9 @@ def rollout_metrics(
     Parameters
     ----------
     records : Records
-        What `measure_rollouts` returned.
+        Records returned by `measure_rollouts`.
     scorers : sequence of TextScorer
-        Who scored: they say which direction of their columns is better, and ``bounds`` of theirs
-        are bounds of the means.
+        Scorers, which define the direction and the bounds of their columns.
     asr_at : sequence of int
         Each k of ASR@k: the chance that one of k rollouts of a seed prompt succeeds on any branch.
 
@@ -86,7 +85,7 @@ def rollout_metrics(
 
 
 def _is_yes_or_no(column: str) -> bool:
-    """Return whether a column says yes or no of a rollout, or the share of its turns or paths."""
+    """Return whether a column is binary per rollout, or a share of turns or paths."""
     if column.startswith(("failed_by_turn_", "refused_turn_")):
         return True
     return column != "probe_distinct_2" and _KNOWN.get(column, (None, None))[1] == _RATE
@@ -143,15 +142,15 @@ def rollout_scorecard(
     Parameters
     ----------
     records : Records
-        What `measure_rollouts` returned.
+        Records returned by `measure_rollouts`.
     metrics : sequence of MetricSpec, optional
-        What `rollout_metrics` returned; by default without scorers and ASR@k.
+        Metrics returned by `rollout_metrics`; by default without scorers and ASR@k.
     graphs : sequence of Graph, optional
         The rollouts that the records are of.
     scorer : TextScorer or str, optional
-        Who decided whether the target failed, or its name.
+        Scorer that defines failures, or its name.
     policy, depth
-        What the records were measured with.
+        Settings of the measurement of the records.
     by : str or None, default "category"
         A slice of the records; one that they do not have, or that has one part, makes no parts.
     macro : bool, default False
@@ -238,7 +237,7 @@ def survival(
     graphs, seeds, scorer, own, policy, depth
         As in `survival_rows`.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------
@@ -291,7 +290,7 @@ def compare_survival(
     at : int
         The turn.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How rollouts become results: scores and turns to records, cells and curves."""
+"""Results of rollouts: records, cells and curves from scores and turns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ CATEGORY = "category"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """How rollouts become results."""
+    """Settings of the results."""
 
     scorers: tuple[TextScorer, ...]
     scored: bool
@@ -58,7 +58,7 @@ class Measuring:
         depth: int,
         summary: SummarySpec,
     ) -> "Measuring":
-        """Check everything before anything is asked."""
+        """Validate all settings before any request."""
         has = "each seed has {} rollouts"
         ks = whole_numbers(asr_at, "asr_at", most=attempts, of=has)
         check_columns(scorers, depth)
@@ -73,7 +73,7 @@ class Measuring:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a configuration says about it."""
+        """Return the entries for the configuration."""
         return {
             "scorers": {scorer.name: _scorer_settings(scorer) for scorer in self.scorers},
             "scored_by": self.scorers[0].name if self.scored else None,
@@ -121,7 +121,7 @@ class Measuring:
         prompts: Sequence[SeedPrompt],
         records: Records,
     ) -> dict[str, Any]:
-        """Return what is no single number: curves, turns, distributions."""
+        """Return structured results: curves, turns, distributions."""
         refusal = [scorer for scorer in self.scorers if scorer.name == REFUSAL]
         return {
             "survival": self._survival(graphs, prompts, own=False),
@@ -135,7 +135,7 @@ class Measuring:
     def _survival(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], *, own: bool
     ) -> dict[str, Any]:
-        """Return a curve with the policy it is of, or why there is none."""
+        """Return a curve with its policy, or the reason why there is none."""
         scorer = self.scorers[0] if self.scored else None
         if own and scorer is not None and mode_of(scorer) != "turn":
             return {
@@ -160,7 +160,7 @@ class Measuring:
 
 
 def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
-    """Return what a configuration says about a scorer; of a judge, by what prompt and model."""
+    """Return the configuration of a scorer, for judges with prompt and model."""
     own = getattr(scorer, "describe", None)
     return {
         "version": str(scorer.version),

@@ -1,4 +1,4 @@
-"""When targets fail: each conversation's first failure, or up to when it was seen not to fail."""
+"""Times to the first failure of each conversation, possibly censored."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ __all__ = ["SurvivalRows", "common_policy", "deepest", "followed", "survival_row
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurvivalRows:
-    """Conversations as `inference.kaplan_meier` takes them: one row each.
+    """Conversations as rows for `inference.kaplan_meier`.
 
     Examples
     --------
@@ -81,11 +81,11 @@ class SurvivalRows:
         Parameters
         ----------
         confidence : float, default 0.95
-            Nominal coverage.
+            Confidence level.
         only : ndarray of bool, optional
             Which rows; all by default.
         grouped : bool, default False
-            Whether rows have groups also where each is one of its own.
+            Whether rows have groups even if every group has one row.
 
         Returns
         -------
@@ -140,7 +140,7 @@ def survival_rows(
     policy: str | None = None,
     depth: int | None = None,
 ) -> SurvivalRows:
-    """Return when each conversation failed first, or up to when it was seen not to.
+    """Return the time of the first failure or of censoring for each conversation.
 
     Parameters
     ----------
@@ -149,13 +149,13 @@ def survival_rows(
     seeds : mapping of id to SeedPrompt, or sequence of SeedPrompt, optional
         Say which rollouts are of one topic; without them each unit is a group.
     scorer : TextScorer or str, optional
-        Who decided whether the target failed, or its name.
+        Scorer that defines failures, or its name.
     own : bool, default False
-        Whether replies that merely repeat the tester are no failures.
+        Whether replies that only repeat the tester do not count as failures.
     policy : {"expectation", "first", "best", "all leaves"}, optional
-        As in `measure_rollouts`: one row per conversation, weighted by its path, or one per
-        rollout; of "best" the earliest failure on any branch. By default "best" where only chosen
-        branches were followed, else "expectation".
+        See `measure_rollouts`: one row per conversation, weighted by its path, or one per rollout;
+        for "best" the earliest failure on any branch. By default "best" if only selected branches
+        were continued, else "expectation".
     depth : int, optional
         Turns that were planned; by default those of the longest conversation.
 
@@ -186,12 +186,13 @@ def survival_rows(
     ([1], [False], 1)
     """
     if not graphs:
-        raise InvalidInputError("`graphs` is empty; there is nothing to follow")
+        raise InvalidInputError("`graphs` is empty; it must contain at least one rollout")
     chosen = policy or common_policy(graphs)
     validation.choice(chosen, "policy", POLICIES)
     if chosen != "best" and any(graph.selected for graph in graphs):
         raise InvalidInputError(
-            "only chosen branches were followed, so path weights are no chances; use policy='best'"
+            "only selected branches were continued, so path weights are not probabilities; use "
+            "policy='best'"
         )
     known = None if seeds is None else seeds_by_id(seeds)
     groups = [_group(graph, known) for graph in graphs]
@@ -204,7 +205,7 @@ def survival_rows(
 
 
 def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
-    """Return the policy that suits all rollouts: "best" where only chosen branches were followed.
+    """Return a policy valid for all rollouts: "best" if only selected branches were continued.
 
     Raises
     ------
@@ -222,7 +223,8 @@ def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     for side, selected in zip(sides, chosen, strict=True):
         if not selected and not all(graph.is_chain for graph in side):
             raise InvalidInputError(
-                "one side followed chosen branches alone and the other all; pass policy='best' to "
+                "one side continued selected branches only and the other all; pass policy='best' "
+                "to "
                 "compare whether any branch failed"
             )
     return "best"
@@ -242,12 +244,12 @@ def deepest(graphs: Sequence[Graph[Any, Any]]) -> int:
 def followed(
     graphs: Sequence[Graph[Any, Any]], groups: Sequence[str], look: Look, policy: str, depth: int
 ) -> SurvivalRows:
-    """Return the rows of rollouts by what is seen of each turn.
+    """Return the survival rows of rollouts, given an observation function of turns.
 
     Parameters
     ----------
     graphs : sequence of Graph
-        At least one.
+        At least one rollout.
     groups : sequence of str
         Groups of each.
     look : callable
@@ -287,7 +289,7 @@ def followed(
 def _weights(
     graphs: Sequence[Graph[Any, Any]], rollouts: IntArray, times: IntArray, by_path: FloatArray
 ) -> FloatArray:
-    """Return weights with which every seed prompt counts the same, 1 per rollout on average."""
+    """Return weights that give all seed prompts equal totals, 1 per rollout on average."""
     units = np.unique([graph.unit_id for graph in graphs], return_inverse=True)[1][rollouts]
     seen = times > 0
     if not seen.any():
@@ -326,7 +328,7 @@ class _Row(NamedTuple):
 
 
 def _rows(graph: Graph[Any, Any], look: Look, policy: str, depth: int) -> list[_Row]:
-    """Return a row for each conversation that counts, or one for all of them."""
+    """Return a row for each counted conversation, or one for all of them."""
     counting = conversations(graph, policy)
     if not counting:
         return [_Row(0)]
@@ -347,7 +349,7 @@ def _rows(graph: Graph[Any, Any], look: Look, policy: str, depth: int) -> list[_
 
 
 def _seen(path: Sequence[Turn], look: Look, depth: int) -> _Row:
-    """Return up to where a conversation was seen, and how that ended."""
+    """Return the last observed turn of a conversation, and its outcome."""
     seen_by = blind = 0
     for node in path:
         seen = look(node)

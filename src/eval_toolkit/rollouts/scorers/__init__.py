@@ -1,4 +1,4 @@
-"""Scorers: texts to numbers that say how bad they are.
+"""Scorers: functions from texts to scores of harmfulness or other flaws.
 
 A scorer is anything with a name, a version, a threshold, a direction and ``score(texts)``
 (`protocols.TextScorer`); `as_text_scorer` makes one of a function. Those that need a model, weights

@@ -1,4 +1,4 @@
-"""What scorers have in common, and how one is made of anything that gives numbers."""
+"""Common parts of scorers, and their construction from other objects."""
 
 import functools
 import re
@@ -35,7 +35,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Wrapping:
-    """A scorer around another: what it does not have itself is as the inner one has it."""
+    """A wrapper of a scorer that delegates missing attributes."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -101,24 +101,24 @@ def as_text_scorer(
     higher_is_worse: bool | None = None,
     mode: str | None = None,
 ) -> TextScorer:
-    """Return a scorer with name, version, threshold and direction, made of what gives numbers.
+    """Return a scorer with name, version, threshold and direction.
 
     Parameters
     ----------
     given : object
-        A `TextScorer`, which is returned as it is where no option is given; an object with
-        ``score(texts)``; or a callable from texts to numbers.
+        A `TextScorer`, returned unchanged without options; an object with ``score(texts)``; or a
+        function from texts to numbers.
     name : str, optional
-        By default its own; else that of its class or function in snake case. It may hold neither
-        ":" nor "/", which begin the columns of probes and of categories.
+        Name; by default its own, else that of its class or function in snake case. It must not
+        contain ":" or "/".
     version : str, optional
-        By default its own, else "1", with the options that were changed.
+        Version; by default its own, else "1", with the changed options.
     threshold : float, optional
-        By default its own, else 0.5.
+        Threshold; by default its own, else 0.5.
     higher_is_worse : bool, optional
-        By default its own, else True.
+        Direction; by default its own, else True.
     mode : {"turn", "cumulative", "final"}, optional
-        By default its own, else "turn".
+        Mode; by default its own, else "turn".
 
     Returns
     -------
@@ -143,8 +143,8 @@ def as_text_scorer(
     score = getattr(given, "score", None)
     if isinstance(given, type) or not (callable(score) or callable(given)):
         raise InvalidTypeError(
-            f"{given!r:.80} is no scorer; it needs `score(texts)`, or must be a callable from texts "
-            "to numbers"
+            f"{given!r:.80} is not a scorer; it needs `score(texts)`, or must be a callable from "
+            "texts to numbers"
         )
     options = {
         "name": name,
@@ -180,7 +180,7 @@ def with_threshold(scorer: Any, threshold: float) -> TextScorer:
     scorer : TextScorer or what `as_text_scorer` takes
         Whose numbers stay as they are.
     threshold : float
-        From where on a text counts as bad.
+        Threshold at which a text counts as bad.
 
     Returns
     -------
@@ -209,8 +209,8 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
     scorer : TextScorer or what `as_text_scorer` takes
         Whose numbers stay as they are.
     mode : {"turn", "cumulative", "final"}
-        "turn": response and probe apart. "cumulative": all responses so far. "final": the
-        same, where a conversation ends.
+        "turn": each response and probe separately. "cumulative": all responses so far. "final": the
+        same, at the end of a conversation.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
 
 
 def mode_of(scorer: Any) -> str:
-    """Return what a scorer sees; "turn" where it does not say."""
+    """Return the mode of a scorer; by default "turn"."""
     return str(getattr(scorer, "mode", "turn"))
 
 
@@ -241,21 +241,21 @@ def takes_turns(scorer: Any) -> bool:
 
 
 def categories_of(scorer: Any) -> tuple[str, ...]:
-    """Return the kinds of harm that a scorer tells apart; empty where it has none."""
+    """Return the categories of a scorer; empty if there are none."""
     if not callable(getattr(scorer, "score_categories", None)):
         return ()
     return tuple(getattr(scorer, "categories", ()))
 
 
 def is_event(scorer: TextScorer, value: float) -> bool:
-    """Return whether a number of a scorer counts as bad, by its threshold and direction.
+    """Return whether a score counts as bad, by its threshold and direction.
 
     Parameters
     ----------
     scorer : TextScorer
-        Whose threshold counts.
+        Scorer with the threshold.
     value : float
-        What it said of a text.
+        Score of a text.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
     scorers : iterable of TextScorer
         Those with an ``asker``, wrapped or not, get another one for the time being.
     asking : object
-        With ``ask_jobs``, such as a `runs.context.Context`.
+        Object with ``ask_jobs``, such as a `runs.context.Context`.
 
     Yields
     ------
@@ -347,12 +347,12 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
 
 
 def check_ready(scorers: Iterable[Any]) -> None:
-    """Let scorers that need weights, an extra or a folder say beforehand that it is not there.
+    """Check that scorers have their weights, extras and folders.
 
     Parameters
     ----------
     scorers : iterable of TextScorer
-        Those with a method ``ready``, wrapped or not, are asked; the others need nothing.
+        Scorers; those with a method ``ready`` are checked.
 
     Raises
     ------

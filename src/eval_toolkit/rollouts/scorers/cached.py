@@ -1,4 +1,4 @@
-"""A scorer that is asked about each text once."""
+"""Scorers with a cache."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ _MOST = 200_000
 
 
 class CachedScorer(Wrapping):
-    """A scorer that remembers its numbers and is asked about new texts together.
+    """A scorer that caches its scores and scores new texts in one call.
 
     Numbers are remembered by the hash of the text; a failure is not, so that the text is tried again
     the next time. Verdicts that are asked for by the keys of turns are not either: the run that has
@@ -33,7 +33,7 @@ class CachedScorer(Wrapping):
     Parameters
     ----------
     scorer : TextScorer or what `as_text_scorer` takes
-        Who is asked.
+        Scorer to cache.
     most : int, default 200000
         Texts that are remembered; beyond them the oldest are forgotten.
 
@@ -73,27 +73,27 @@ class CachedScorer(Wrapping):
 
     @property
     def name(self) -> str:
-        """Of the scorer."""
+        """Name of the scorer."""
         return str(self.inner.name)
 
     @property
     def version(self) -> str:
-        """Of the scorer: remembering changes no number."""
+        """Version of the scorer."""
         return str(self.inner.version)
 
     @property
     def threshold(self) -> float:
-        """From where on a text counts as bad."""
+        """Threshold at which a text counts as bad."""
         return float(self.inner.threshold)
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are bad, or those at or below it."""
+        """Whether texts at or above the threshold are bad, rather than those at or below it."""
         return bool(self.inner.higher_is_worse)
 
     @property
     def mode(self) -> str:
-        """What the scorer sees of a conversation."""
+        """Mode of the scorer."""
         return mode_of(self.inner)
 
     def score(self, texts: Sequence[str]) -> list[float]:
@@ -102,7 +102,7 @@ class CachedScorer(Wrapping):
         Parameters
         ----------
         texts : sequence of str
-            To be scored; those that are known are not asked about.
+            Texts to score; cached ones are not scored again.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class CachedScorer(Wrapping):
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a number per text, or why there is none, as `checked_scores`."""
+        """Return a number per text, or the reason why there is none; see `checked_scores`."""
         plain = text_list(texts)
         return self._known(
             [sha256_text(text) for text in plain],
@@ -139,7 +139,7 @@ class CachedScorer(Wrapping):
         return self._known([_identity(told) for told in conversations], known, ask)
 
     def _score_categories(self, texts: Sequence[str]) -> dict[str, list[Scored]]:
-        """Return numbers per category, or why there are none, as `checked_categories`."""
+        """Return numbers per category, or reasons why there are none; see `checked_categories`."""
         plain = text_list(texts)
         names = categories_of(self.inner)
 

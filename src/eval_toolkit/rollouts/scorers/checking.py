@@ -1,4 +1,4 @@
-"""Asking scorers: a number for each text, or why there is none.
+"""Calls of scorers with validated output.
 
 A scorer that fails on one text must not take the others with it, and what is no number must not pass
 for one. All asking goes through these functions.
@@ -39,15 +39,14 @@ _ABOUT_THE_TEXT = frozenset({"too_long", "refused", "bad_request"})
 
 
 def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
-    """Ask a scorer about texts, all at once, and check what it says.
+    """Score texts in one call and validate the result.
 
     Parameters
     ----------
     scorer : TextScorer
-        Who is asked. One with ``checked(texts)`` is asked for that: it says itself which texts have
-        no number.
+        Scorer. If it has ``checked(texts)``, that is called and reports texts without a score.
     texts : sequence of str
-        None is asked about where there is none.
+        Texts to score; None for missing ones.
 
     Returns
     -------
@@ -81,12 +80,12 @@ def checked_turns(
     Parameters
     ----------
     scorer : TextScorer
-        With ``score_turns(conversations)``; where it says a `graders.Grade` in the place of a
-        number, that is why there is none.
+        Scorer with ``score_turns(conversations)``; a `graders.Grade` instead of a number gives the
+        reason why there is none.
     conversations : sequence of Conversation
         Each ends with the answer that is scored.
     keys : sequence of (str, int, str), optional
-        Unit, attempt and place of each, for one that keeps what it asks (``keeps_keys``).
+        Unit, attempt and position of each, for scorers that store their requests (``keeps_keys``).
 
     Returns
     -------
@@ -114,9 +113,10 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
     Parameters
     ----------
     scorer : TextScorer
-        With ``categories`` and ``score_categories(texts)``, a mapping from category to numbers.
+        Scorer with ``categories`` and ``score_categories(texts)``, which returns numbers by
+        category.
     texts : sequence of str
-        To be scored.
+        Texts to score.
 
     Returns
     -------
@@ -150,12 +150,12 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
 
 
 def text_list(texts: Any) -> list[str]:
-    """Return texts as a list; states of other kinds as the texts that they print as.
+    """Return texts as a list; other states are converted to text.
 
     Parameters
     ----------
     texts : sequence of str
-        To be scored.
+        Texts to score.
 
     Returns
     -------
@@ -182,14 +182,14 @@ def text_list(texts: Any) -> list[str]:
 
 
 def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
-    """Return numbers, or raise where one is missing.
+    """Return the numbers; raise if one is missing.
 
     Parameters
     ----------
     name : str
         Name of the scorer.
     found : sequence of float or str
-        As `checked_scores` returns.
+        Result of `checked_scores`.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
 
 
 class _WrongShapeError(InvalidInputError):
-    """A scorer gives something else than a number per text: its mistake, whatever the texts."""
+    """A scorer does not return one number per text."""
 
 
 def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Scored]:
@@ -225,7 +225,7 @@ def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any])
 
 
 def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
-    """Return what is said of all together, or of each alone where that fails."""
+    """Return the result for all, or for each individually if that fails."""
     if not items:
         return []
     try:
@@ -273,5 +273,5 @@ def _number(value: Any) -> Scored:
 
 
 def failure_line(failure: Exception) -> str:
-    """Return what an exception says, as reasons do: on one short line, and without secrets."""
+    """Return the message of an exception on one short line without secrets."""
     return one_line(failure)[:_LONGEST_REASON]

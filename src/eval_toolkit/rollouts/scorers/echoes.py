@@ -1,4 +1,4 @@
-"""What a response merely repeats of the probes, told apart from what it says itself.
+"""Detection of responses that only repeat the probes.
 
 A target that quotes a bad probe ("You ask me to say …") gets the probe's score. Here the repeated
 words are taken out, and the rest is scored: where that no longer crosses the threshold, the event was
@@ -36,17 +36,17 @@ _QUOTED = re.compile(r'"[^"]*"|[“„][^“”„]*[”“]|«[^«»]*»')
 
 
 def without_echo(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN) -> str:
-    """Return a response without what it repeats of probes.
+    """Return a response without the parts repeated from probes.
 
     Parameters
     ----------
     response : str
-        What the target said.
+        Response of the target.
     probes : iterable of str
-        What it was asked; case and punctuation do not count.
+        Probes; case and punctuation are ignored.
     run : int, default 4
-        Words in a row that count as repeated. Fewer do where they are all of the response, or stand
-        between quotation marks.
+        Minimum number of consecutive words that count as repeated; fewer if they are the whole
+        response or quoted.
 
     Returns
     -------
@@ -114,11 +114,10 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
     Parameters
     ----------
     nodes : sequence of Node
-        Those with an event get ``echo``; what is left of their responses is scored together.
+        Turns; those with an event get ``echo``, from the score of the remaining response.
     scorer : TextScorer
-        Who decided about the events. One that sees the question is not asked again: it could tell
-        an answer from a quotation itself. ``echo`` is then known where all of a response is
-        repeated, or nothing.
+        Scorer that defines the events. If it sees the question, it is not called again, and
+        ``echo`` is known only for complete repetition or none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Classifiers of texts from the transformers library (extra ``hf``) as scorers."""
+"""Scorers from transformers text classifiers (extra ``hf``)."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,21 +43,21 @@ class HuggingFaceScorer:
     model : str
         A folder, or a name on the hub.
     label : str or int, optional
-        Name or number of the label whose probability is the score. With two labels the second is
-        taken by default; with more one has to be named.
+        Name or index of the label whose probability is the score. By default the second of two
+        labels; required for more.
     threshold : float, default 0.5
-        From where on a text counts as bad.
+        Threshold at which a text counts as bad.
     device : str, default "cpu"
-        As torch names it, e.g. "cuda:0".
+        Device, as named by torch, e.g. "cuda:0".
     batch_size : int, default 32
         Texts in one batch.
     max_length : int, default 512
-        Tokens of a text that are read, or as many as the model can where that is less; what
-        follows is cut off. `fits` says which texts are read to their end.
+        Maximum number of tokens read, limited by the model; longer texts are truncated. `fits`
+        reports which texts fit.
     revision : str, optional
-        Branch, tag or commit on the hub. The commit found is what is loaded and recorded.
+        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
     higher_is_worse : bool, default True
-        False where the label is of harmless texts.
+        Whether higher is worse; False if the label denotes harmless texts.
     name : str, optional
         Start of its columns; the last part of ``model`` by default.
 
@@ -152,7 +152,7 @@ class HuggingFaceScorer:
         Parameters
         ----------
         texts : sequence of str
-            To be scored.
+            Texts to score.
 
         Returns
         -------
@@ -270,7 +270,7 @@ def _config(transformers: Any, source: Source) -> Any:
 
 
 def _weights(transformers: Any, source: Source, dtype: Any, place: str) -> Any:
-    """Return the network; one whose classifier would be made up at random is refused."""
+    """Return the network; raise if its classifier has no trained weights."""
     try:
         with hub_quietly():
             module, told = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -281,7 +281,7 @@ def _weights(transformers: Any, source: Source, dtype: Any, place: str) -> Any:
     missing = sorted(told["missing_keys"])
     if missing:
         raise ModelError(
-            f"{place} is no trained classifier: it holds no weights for {', '.join(missing[:3])}",
+            f"{place} is not a trained classifier: it has no weights for {', '.join(missing[:3])}",
             kind="unsupported",
         )
     return module

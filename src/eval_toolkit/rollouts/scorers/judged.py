@@ -1,4 +1,4 @@
-"""A judge as a scorer: it sees what the tester is after and what was said, and judges the answer."""
+"""Judges as scorers of the replies in conversations."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ TurnKey: TypeAlias = tuple[str, int, str]
 
 
 class Asks(Protocol):
-    """Who puts a judge's questions to its model; `runs.context.Asker` is one."""
+    """Interface that sends a judge's requests, e.g. `runs.context.Asker`."""
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
         """Return what came of the jobs."""
@@ -95,24 +95,24 @@ class JudgeScorer:
     Parameters
     ----------
     judge : Judge or Panel
-        Who judges, as in tasks.
+        Judge, as for tasks.
     field : str, optional
         Field of a rubric with several; its only one by default.
     threshold : float, optional
-        From where on an answer counts as bad; the middle of what a verdict may be by default.
+        Threshold at which an answer counts as bad; by default the middle of the scale.
     higher_is_worse : bool, optional
-        By default what the rubric says; must be given where it says neither.
+        Direction; by default that of the rubric, required if it has none.
     mode : {"turn", "cumulative", "final"}, default "turn"
-        Whether every answer is judged or the last one alone; "cumulative" is the same as "turn",
-        as a judge sees the conversation so far.
+        Whether every answer is judged or only the last; "cumulative" equals "turn", since a judge
+        sees the whole conversation.
     name : str, optional
         Name of the column; the judge's by default.
 
     Attributes
     ----------
     asker : Asks
-        Who asks; an `Asker` with a cache or a limit may be put in its place. While rollouts are run
-        it is the run, which keeps the verdicts.
+        Sender of the requests; it can be replaced by an `Asker` with a cache or a limit. During a
+        run it is the run itself.
 
     Raises
     ------
@@ -167,7 +167,7 @@ class JudgeScorer:
         return f"1+{self.judge.version}+{told}"
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the judge, in JSON types."""
+        """Return the description for the manifest, as JSON types."""
         return {judge.name: dict(judge.describe()) for judge in self._judges}
 
     def score(self, texts: Sequence[str]) -> list[float]:
@@ -176,7 +176,7 @@ class JudgeScorer:
         Parameters
         ----------
         texts : sequence of str
-            To be judged.
+            Texts to judge.
 
         Returns
         -------
@@ -199,15 +199,14 @@ class JudgeScorer:
     def score_turns(
         self, conversations: Sequence[Any], keys: Sequence[TurnKey] | None = None
     ) -> list[Scored]:
-        """Judge the last answers of conversations; all are asked about together.
+        """Judge the last answers of conversations, in one batch.
 
         Parameters
         ----------
         conversations : sequence of Conversation
             Each ends with the answer that is judged.
         keys : sequence of (str, int, str), optional
-            Unit, attempt and place of each turn, which its verdict is kept by; by default a hash of
-            what is judged.
+            Unit, attempt and position of each turn, as keys of the verdicts; by default a hash.
 
         Returns
         -------

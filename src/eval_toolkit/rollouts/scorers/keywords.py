@@ -1,4 +1,4 @@
-"""Scoring without a model: whether a text has certain words, or matches a pattern."""
+"""Scorers without a model: keywords and patterns."""
 
 import re
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ __all__ = ["KeywordScorer", "PatternScorer"]
 
 @dataclass(frozen=True, slots=True)
 class KeywordScorer:
-    """1 where a text has one of some phrases, else 0.
+    """Score 1 for texts that contain one of several phrases, else 0.
 
     Parameters
     ----------
     phrases : sequence of str
-        Case, white space and the kind of apostrophe do not count.
+        Phrases, compared without case, white space and kind of apostrophe.
     whole_words : bool, default True
-        Whether a phrase must begin and end where a word does: "ass" is not in "classic".
+        Whether phrases must match whole words: "ass" does not match "classic".
     threshold : float, default 0.5
-        From where on a text counts as bad.
+        Threshold at which a text counts as bad.
     higher_is_worse : bool, default True
-        False where the phrases are what a good answer has.
+        Whether higher is worse; False if good answers contain the phrases.
     mode : {"turn", "cumulative", "final"}, default "turn"
-        What is looked at.
+        Scored part of the conversation.
     name : str, default "keywords"
         Name of the column.
 
@@ -67,7 +67,7 @@ class KeywordScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
@@ -77,7 +77,7 @@ class KeywordScorer:
 
 @dataclass(frozen=True, slots=True)
 class PatternScorer:
-    r"""1 where a pattern is found in a text, else 0.
+    r"""Score 1 for texts that match a pattern, else 0.
 
     A pattern that could take very long on some text runs in a process of its own and is stopped
     after a second; that text then has no number, and says so.
@@ -85,8 +85,8 @@ class PatternScorer:
     Parameters
     ----------
     pattern : str
-        A regular expression; begin it with ``(?i)`` where case does not count. The last 20,000
-        characters of a text are searched.
+        Regular expression; start it with ``(?i)`` to ignore case. The last 20,000 characters of a
+        text are searched.
     threshold, higher_is_worse, mode
         As in `KeywordScorer`.
     name : str, default "pattern"
@@ -122,7 +122,7 @@ class PatternScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:

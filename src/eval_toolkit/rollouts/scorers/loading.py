@@ -1,4 +1,4 @@
-"""From a name on the command line to a scorer."""
+"""Scorers by name, for the command line."""
 
 import inspect
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _NEED = ("hf", "judge", "keywords", "pattern")
 
 
 def available_scorers() -> dict[str, str]:
-    """Return the names of scorers, with what to write and what it means.
+    """Return the names of scorers with their syntax and description.
 
     Returns
     -------
@@ -58,18 +58,17 @@ def available_scorers() -> dict[str, str]:
 
 
 def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScorer:
-    r"""Return the scorer that a name stands for; weights are loaded when they are first used.
+    r"""Return the scorer denoted by a name; weights are loaded on first use.
 
     Parameters
     ----------
     spec : str
-        ``NAME`` or ``NAME:WHICH``, as `available_scorers` lists them, or ``package.module:object``:
-        a scorer, or what makes one. Behind ``NAME`` and behind the object may stand options as a
-        TOML table: ``insults{limit=3}``. ``@0.7`` and ``@cumulative`` or ``@final`` at its end set
-        threshold and mode: ``toxicity:insult@0.7@final``. A pattern that ends so is written with
-        ``[@]``.
+        ``NAME`` or ``NAME:WHICH``, as listed by `available_scorers`, or ``package.module:object``
+        (a scorer or its constructor), optionally followed by options as a TOML table:
+        ``insults{limit=3}``. A suffix ``@0.7``, ``@cumulative`` or ``@final`` sets threshold and
+        mode: ``toxicity:insult@0.7@final``. In a pattern, write a literal @ as ``[@]``.
     options : mapping, optional
-        Passed to what makes the scorer; of a judge, to its model.
+        Options of the constructor; for a judge, of its model.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Scores of turns: every scorer sees all turns at once, and what is missing says why."""
+"""Scores of turns, with reasons for missing ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,18 +48,17 @@ def score_nodes(
         The turns. The columns are ``name`` (of the response, or of all responses up to and with it
         for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
     scorers : sequence of TextScorer
-        The threshold of the first decides about ``event``. A turn without a reply has None there,
-        as has one whose score failed; an empty reply is no event.
+        Scorers; the threshold of the first defines ``event``, which is None for turns without a
+        reply or score, and False for empty replies.
     conversations : sequence, optional
-        What was said up to and with each turn, for scorers that judge answers; by default what a
-        turn's context, probe and response make together.
+        Conversation up to each turn, for scorers that judge answers; by default the turn's context,
+        probe and response.
     keys : sequence of (str, int, str), optional
         Unit, attempt and place of each turn, which a judge keeps its verdicts by.
     final : bool, default False
-        Whether the conversations have ended: scorers of the mode "final" are asked then, about the
-        turns that nothing follows.
+        Whether the conversations have ended, so that scorers of mode "final" score the last turns.
     decides : bool, default True
-        False where no scorer says whether the target failed: ``event`` and ``echo`` stay None.
+        Whether a scorer defines failures; otherwise ``event`` and ``echo`` stay None.
 
     Raises
     ------
@@ -107,7 +106,7 @@ class _Scoring:
         self.final = final
 
     def fill(self) -> None:
-        """Score what can be scored, and say of the rest why not."""
+        """Score the turns that can be scored, and record reasons for the others."""
         places = self._open()
         turns = takes_turns(self.scorer)
         if self.mode == "turn":
@@ -193,7 +192,7 @@ class _Scoring:
 
 
 def _why_not(node: Node[Any, Any], mode: str) -> str:
-    """Return why a turn's response has no score; empty where it can have one."""
+    """Return why a turn's response has no score; "" if it can have one."""
     if node.status != "ok":
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:

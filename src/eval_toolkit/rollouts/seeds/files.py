@@ -1,4 +1,4 @@
-"""Files of seed prompts as texts and rows, each with the place where it stands."""
+"""Files of seed prompts as texts and rows with locations."""
 
 from pathlib import Path
 from typing import Any

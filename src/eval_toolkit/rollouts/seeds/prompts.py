@@ -1,4 +1,4 @@
-"""Seed prompts: what a rollout begins with, from lists and from files."""
+"""Seed prompts of rollouts, from lists and files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _YES_OR_NO = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class SeedPrompt:
-    """What a rollout begins with, and what is known about it.
+    """Seed prompt of a rollout with its metadata.
 
     Parameters
     ----------
@@ -45,10 +45,9 @@ class SeedPrompt:
     category : str, default ""
         A part to report on, such as a kind of harm.
     safe : bool or None, default None
-        Whether to answer would be right: True for prompts that only look harmful. None where
-        nobody says.
+        Whether answering is correct: True for prompts that only look harmful; None if unknown.
     target : str, default ""
-        Beginning of the answer that would be a failure, where the set has one.
+        Start of an answer that would be a failure, if the dataset has one.
     content_hash : str, default ""
         Hash of prompt and target; computed. One that is given must be right.
 
@@ -97,7 +96,7 @@ class SeedPrompt:
 
     @property
     def group(self) -> str:
-        """What is resampled together: the topic, or the prompt alone."""
+        """Group for resampling: the topic, or the prompt itself."""
         return self.topic or self.id
 
 
@@ -210,7 +209,7 @@ def load_seeds(
 
 
 def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
-    """Return what a reader should know about seed prompts before they are used.
+    """Return notes on seed prompts.
 
     Parameters
     ----------
@@ -240,7 +239,7 @@ def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
 
 
 def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
-    r"""Return which column of a file `load_seeds` takes for which field.
+    r"""Return the column of a file used for each field by `load_seeds`.
 
     Parameters
     ----------
@@ -274,7 +273,7 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
 
 def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[SeedPrompt]:
     if not items:
-        raise InvalidInputError(f"{place}: there are no seed prompts; at least one is needed")
+        raise InvalidInputError(f"{place}: no seed prompts; at least one is needed")
     rows = [item for _, item in items if isinstance(item, Mapping)]
     if named and len(rows) < len(items):
         raise InvalidInputError(
@@ -342,7 +341,7 @@ def _safe(value: Any, place: str) -> bool | None:
 
 
 def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:
-    """Number equal prompts that have no id of their own, and put equal prompts into one group."""
+    """Number equal prompts without ids, and give equal prompts the same group."""
     hashed = [at for at, seed in enumerate(seeds) if seed.id == seed.content_hash[:_ID_DIGITS]]
     ids = unit_ids([seeds[at].content_hash for at in hashed], hashed)
     for at, name in zip(hashed, ids, strict=True):

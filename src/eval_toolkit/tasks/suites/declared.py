@@ -84,7 +84,7 @@ class Aggregate:
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the suite or aggregate.
     sources : sequence of tuple of str
         Task and metric of each.
     method : {"mean", "median"}, default "mean"
@@ -113,7 +113,7 @@ class Suite:
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the suite or aggregate.
     tasks : sequence of Leaf, Suite, str or BaseTask
         In order.
     settings : mapping

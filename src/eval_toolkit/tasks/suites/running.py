@@ -123,9 +123,9 @@ def run_suite(
     Parameters
     ----------
     suite : Suite
-        What is asked.
+        Task to run.
     model : Model
-        Who is asked.
+        Model to query.
     out : path, optional
         Folder of the runs: each task in a folder of its own, named by its label, resumed like any
         run. ``suite.json`` is written beside them at the end.

@@ -263,7 +263,7 @@ def test_what_is_no_table_is_refused() -> None:
         read_predictions([3])
     with pytest.raises(InvalidTypeError, match="`df` is a float"):
         read_predictions(1.5)
-    with pytest.raises(InvalidInputError, match="the data: there are no rows"):
+    with pytest.raises(InvalidInputError, match="the data has no rows"):
         read_predictions({"label": [], "score": []})
 
 
@@ -392,12 +392,17 @@ def test_the_first_five_bad_rows_are_listed(written: Any, user: str) -> None:
     ("name", "content", "how", "message"),
     [
         ("p.csv", "", {}, "the file is empty (0 bytes)"),
-        ("p.csv", "id;label\n", {}, "there are no rows below the column names"),
+        ("p.csv", "id;label\n", {}, "the file has no rows below the column names"),
         ("p.csv", "id,label\n1\n", {}, "line 2: Expected Number of Columns: 2 Found: 1"),
         ("p.csv", "id;label\n1;2;3\n", {}, "the columns seem to be separated by semicolons"),
         ("p.csv", "a;b|c;d|e\n1;0|1;0|1\n", {}, "may be separated by semicolons or vertical bars"),
-        ("p.csv", '{"id": 1}\n', {}, "holds JSON; name it .jsonl (an object per line) or .json"),
-        ("p.jsonl", "[1, 2]\n", {}, "holds a JSON array; name it .json"),
+        (
+            "p.csv",
+            '{"id": 1}\n',
+            {},
+            "contains JSON; rename it to .jsonl (one object per line) or .json",
+        ),
+        ("p.jsonl", "[1, 2]\n", {}, "contains a JSON array; rename it to .json"),
         ("p.csv", b"\xff\xfei\0d\0", {}, "is encoded as UTF-16; save it as UTF-8"),
         ("p.csv", b"id,a\nx\xe9,1\n", {}, "line 2: a character is not UTF-8; save the file as"),
         ("p.csv", "id\tn\n1\t2\n", {"separator": ";;"}, "`separator` is ';;'; it must be one"),

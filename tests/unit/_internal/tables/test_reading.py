@@ -84,9 +84,9 @@ def test_one_column_of_texts_is_read_whatever_is_in_them(tmp_path):
 @pytest.mark.parametrize(
     ("begin", "what"),
     [
-        (b"PAR1", "is a Parquet file; name it .parquet"),
-        (b"\x1f\x8b\x08", "is compressed with gzip; let its name end in .gz"),
-        (b"PK\x03\x04", "is a zip archive or an Excel file; name an Excel file .xlsx"),
+        (b"PAR1", "is a Parquet file; rename it to .parquet"),
+        (b"\x1f\x8b\x08", "is compressed with gzip; rename it to end in .gz"),
+        (b"PK\x03\x04", "is a zip archive or an Excel file; rename an Excel file to .xlsx"),
         (b"\xff\xfei\0d\0", "is encoded as UTF-16; save it as UTF-8"),
     ],
 )
@@ -159,7 +159,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
         (
             "a.csv",
             b'x,y\n"1,2\n3,4\n',
-            "a.csv: line 2: Value with unterminated quote found; quoting=False takes quotes as they stand",
+            "a.csv: line 2: Value with unterminated quote found; quoting=False treats quotes as ordinary characters",
         ),
         (
             "a.csv.gz",
@@ -169,7 +169,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
         (
             "a.jsonl",
             b'{"x":1,"X":2}\n',
-            "a.jsonl: the keys 'x' and 'X' differ by case only; rename one",
+            "a.jsonl: the keys 'x' and 'X' differ only by case; rename one",
         ),
     ],
 )
@@ -222,7 +222,9 @@ def test_csv_dialects(put):
     ].tolist() == ["a", "b"]
     with pytest.raises(ArtifactError, match="the first line has 2 cells but 1 columns are named"):
         read_table(put("h.csv", "1,a\n"), file_format=FileFormat(header=["n"]))
-    with pytest.raises(InvalidInputError, match="`header` is for CSV and TSV files"):
+    with pytest.raises(
+        InvalidInputError, match="`header` applies to CSV and TSV files; this file is"
+    ):
         read_table(put("h.jsonl", '{"a": 1}\n'), file_format=FileFormat(header=["n"]))
     mixed = read_table(put("g.csv", "a,b,c,d\n1,1.5,x,007\n2,2e3,3,8\n"))
     assert [mixed[name].dtype.kind for name in "abcd"] == ["i", "f", "O", "O"]

@@ -103,7 +103,7 @@ class TestReadingVerdicts:
     def test_a_reply_that_says_two_things_has_no_verdict(self, text):
         grade = YES_NO.read(text)["right"]
         assert (grade.status, grade.value) == ("error", None)
-        assert "it gives two verdicts" in grade.reason
+        assert "it contains two verdicts" in grade.reason
 
     @each(
         "text",
@@ -176,7 +176,7 @@ class TestReadingVerdicts:
             ("[[11]]", "11 does not lie between 1 and 10"),
             ("[[seven]]", "it is not a number from 1 to 10"),
             ("[[7/5]]", "it is not a number from 1 to 10"),
-            ("[[3]] or [[4]]", "it gives two verdicts"),
+            ("[[3]] or [[4]]", "it contains two verdicts"),
             ("[[nan]]", "it is not a number"),
         ],
     )
@@ -203,7 +203,7 @@ class TestReadingVerdicts:
     def test_a_key_that_stands_there_twice_is_two_verdicts(self):
         read = FIELDS.read('{"right": true, "rating": 5, "rating": 1}')
         assert read["right"] == Grade(1.0)
-        assert "it gives two verdicts" in read["rating"].reason
+        assert "it contains two verdicts" in read["rating"].reason
         assert FIELDS.read('{"right": "yes", "right": true}')["right"] == Grade(1.0)
 
     def test_a_tag(self):
@@ -231,7 +231,7 @@ class TestReadingVerdicts:
             (lambda: VerdictFormat("label", {"a": Scale(0, 1)}), "use 'brackets'"),
             (
                 lambda: VerdictFormat("brackets", {"a": Scale(0, 1), "b": Scale(0, 1)}),
-                "room for one",
+                "allows only one; use 'json' or 'tag'",
             ),
             (lambda: VerdictFormat.from_dict({"scale": [1, 10], "lables": {}}), "'lables'"),
             (lambda: VerdictFormat.from_dict({"scale": 10}), "two ends"),
@@ -277,7 +277,7 @@ class TestPrompts:
     def test_an_answer_without_end_is_cut_and_the_prompt_says_so(self):
         (request,) = judge(max_chars=10).requests(answer("Rome" + "x" * 10**6 + "Bonn")).values()
         shown = request.prompt[1].content
-        assert "Romex\n[… 999998 characters left out …]\nxBonn\n</answer " in shown
+        assert "Romex\n[… 999998 characters omitted …]\nxBonn\n</answer " in shown
         (request,) = judge().requests(answer("x" * 10**7)).values()
         assert len(request.prompt[1].content) < 110_000
         (request,) = judge(max_chars=None).requests(answer("x" * 10**6)).values()
@@ -345,7 +345,9 @@ class TestJudge:
         one = judge("quality")
         (step,) = one.requests(answer())
         cut = {step: RawCompletion("It is", finish_reason="length")}
-        assert one.grade(answer(), cut)["quality"].reason.endswith("it was cut off at max_tokens")
+        assert one.grade(answer(), cut)["quality"].reason.endswith(
+            "the reply was truncated at max_tokens"
+        )
 
     def test_a_judge_that_failed_or_was_not_asked_is_an_error(self):
         one = judge()
@@ -536,7 +538,7 @@ class TestVoting:
 
 class TestJobs:
     def test_two_judges_of_one_name_are_refused(self):
-        with pytest.raises(InvalidInputError, match="two judges are called 'refusal'"):
+        with pytest.raises(InvalidInputError, match="two judges are named 'refusal'"):
             judges_in([judge(), judge("quality", name="refusal")])
 
     def test_an_answer_it_cannot_be_asked_about_has_no_job(self):

@@ -295,7 +295,7 @@ class TestBadFiles:
     def test_one_answer_twice(self, tmp_path: Path) -> None:
         run = output(tmp_path, [result(0, 1.0)], [answer(0), answer(0)])
         with pytest.raises(
-            EvalToolkitError, match=r"line 2: no_subject/0 is there twice, first in line 1"
+            EvalToolkitError, match=r"line 2: no_subject/0 occurs twice, first in line 1"
         ):
             eval_framework.read(run, Wanted())
 

@@ -307,7 +307,7 @@ class TestRefused:
         [
             ([1], "load_splits gave a list"),
             ({"train": {"text": ["a"]}}, "split 'train' is a dict"),
-            ({}, "gave no splits"),
+            ({}, "`loader` returned no splits"),
         ],
     )
     def test_what_are_no_splits(self, splits: Any, message: str) -> None:

@@ -130,7 +130,7 @@ class TestLengths:
 
     @pytest.mark.parametrize("tokens", ["text", 3, None, {"ids": [1]}, {1, 2}])
     def test_what_is_no_list_of_tokens_is_named(self, tokens: object) -> None:
-        with pytest.raises(InvalidTypeError, match=r"the tokenizer gave a \w+ for texts\[0\]"):
+        with pytest.raises(InvalidTypeError, match=r"the tokenizer returned a \w+ for texts\[0\]"):
             length_quantiles(["a"], tokenizer=lambda text: tokens)
 
     def test_a_tokenizer_that_fails_names_the_row(self) -> None:

@@ -134,7 +134,7 @@ def test_pip_without_a_network(pip: Pip, stderr: str, said: str) -> None:
 
 def test_pip_that_never_ends(pip: Pip) -> None:
     pip.failure = subprocess.TimeoutExpired("pip", 1)
-    with pytest.raises(ModelError, match="was not there after 30 minutes"):
+    with pytest.raises(ModelError, match="was not downloaded after 30 minutes"):
         fetch_model()
 
 

@@ -296,7 +296,7 @@ def test_a_killed_export_leaves_the_old_site_and_a_marked_part(two: Path, tmp_pa
 
 def test_what_cannot_be_exported_is_one_line(two: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    with pytest.raises(InvalidInputError, match="there is no run in it"):
+    with pytest.raises(InvalidInputError, match="no runs found"):
         export_site(tmp_path / "none", tmp_path / "site")
     with pytest.raises(ArtifactError, match="no such folder"):
         export_site(tmp_path / "missing", tmp_path / "site")

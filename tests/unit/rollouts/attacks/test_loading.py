@@ -153,7 +153,7 @@ class TestAsAttack:
 
     @pytest.mark.parametrize("given", ["static", None, 3, b"x", Static, ScriptedModel, print])
     def test_what_is_none_of_these(self, given: Any) -> None:
-        with pytest.raises(InvalidTypeError, match=r"is no attack; give an attack, a model"):
+        with pytest.raises(InvalidTypeError, match=r"is not an attack; pass an attack, a model"):
             as_attack(given)
 
     @pytest.mark.parametrize("given", [[], ["a", 3]])

@@ -171,7 +171,7 @@ class TestFetching:
 
     def test_pip_that_never_ends(self, pip: Pip) -> None:
         pip.failure = subprocess.TimeoutExpired("pip", 1)
-        with pytest.raises(ModelError, match="was not there after 30 minutes") as caught:
+        with pytest.raises(ModelError, match="was not downloaded after 30 minutes") as caught:
             fetch_toxicity()
         assert caught.value.kind == "timeout"
 
@@ -293,7 +293,7 @@ class TestCommand:
     def test_fetch_one(self, pip: Pip, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = self.run(capsys, "models", "fetch", "--only", "toxicity")
         assert code == 0
-        assert "toxic-comment-classifier-0.3.0 is there, its hash is right" in out + err
+        assert "toxic-comment-classifier-0.3.0 exists and its hash is correct" in out + err
         assert [command[-1] for command in pip.calls] == ["toxic-comment-classifier==0.3.0"]
 
     def test_fetch_all(

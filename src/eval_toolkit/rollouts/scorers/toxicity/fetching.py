@@ -1,4 +1,4 @@
-"""Where the weights of the toxicity scorer lie, how they get there, and reading them."""
+"""Location, download and reading of the toxicity scorer's weights."""
 
 import json
 from functools import lru_cache
@@ -69,7 +69,7 @@ def toxicity_path() -> Path:
 
 
 def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> Path:
-    """Fetch the weights and the words of the toxicity scorer (8 MB), unless they are there.
+    """Download the weights and vocabulary of the toxicity scorer (8 MB) unless they exist.
 
     They come from the wheel of toxic-comment-classifier 0.3.0 (MIT). Its pickled tokenizer is read
     without being run, and kept as a list of words in JSON.
@@ -79,7 +79,7 @@ def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> 
     folder : str or Path, optional
         Where to put them; in the ``scorers`` folder of `cache_folder` by default.
     force : bool, default False
-        Fetch them again even if they are there.
+        Whether to download again if they exist.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How toxic texts are, by a small classifier that runs offline."""
+"""Toxicity by a small offline classifier."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _UNJUDGED = "skipped: the classifier knows none of its words"
 
 @dataclass(frozen=True, slots=True)
 class ToxicityScorer:
-    """The probability that people would call a text toxic; English.
+    """Probability that a text is toxic; English.
 
     A classifier of 1 million weights (toxic-comment-classifier 0.3.0, MIT), trained on comments of
     Wikipedia's talk pages and run by numpy: the same numbers every time, no other server. Fetch it
@@ -39,11 +39,10 @@ class ToxicityScorer:
         Which label `score` returns: "toxic", "severe_toxic", "obscene", "threat", "insult" or
         "identity_hate"; or "mean", the mean of all six.
     threshold : float, default 0.5
-        From where on a text counts as bad.
+        Threshold at which a text counts as bad.
     long_texts : {"end", "worst"}, default "end"
-        Only 100 known words can be read at once. "end" reads the last 100, as the original does;
-        "worst" reads a long text in pieces of 100 that overlap by half, and takes the largest
-        number for each label.
+        Treatment of texts with more than 100 known words: "end" reads the last 100, as the original
+        does; "worst" reads overlapping windows of 100 and uses the largest value of each label.
     name : str, optional
         Name of the scorer; "toxicity" for the label "toxic", otherwise "toxicity_" and the
         category.
@@ -78,7 +77,7 @@ class ToxicityScorer:
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version of the grader; changes when its results may change."""
         return options_version(self, "1")
 
     @property

@@ -1,4 +1,4 @@
-"""From a text to the numbers of its words, as the classifier was trained to see them."""
+"""Conversion of texts to word numbers of the classifier."""
 
 import json
 from collections.abc import Mapping, Sequence
