@@ -61,6 +61,8 @@ CONTRACTS = {
     "harness/evaluation.py:evaluate_scorer_on_slice": "rows, section 12",
     "harness/folded.py:evaluate_folded": "rows, section 12; the guide to extending",
     "inference/refitted.py:paired_bootstrap_op_point_diff": "rows, section 4",
+    "inference/results.py:BootstrapCI.__init__": "rows, section 4: made by position",
+    "inference/results.py:PairedBootstrapCI.__init__": "rows, section 4: made by position",
     "leakage/eda/audit.py:audit_dataset": "rows, section 16",
     "manifest.py:build_manifest": "rows, section 13; the guide to extending",
     "models/responses/answered.py:Completion.__init__": "tasks, section 2.4; the page on tasks",

@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from eval_toolkit._internal.display import Displayed
-from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
 
 __all__ = [
@@ -101,13 +100,6 @@ def _set(result: Any, *values: Any) -> None:
         object.__setattr__(result, item.name, value)
 
 
-class _Counted(TypedDict, total=False):
-    """How much an estimate is made of."""
-
-    n_units: int | None
-    n_groups: int | None
-
-
 @in_own_order
 @dataclass(frozen=True, init=False, repr=False, kw_only=True)
 class BootstrapCI(Interval[float]):
@@ -140,7 +132,6 @@ class BootstrapCI(Interval[float]):
     n_groups: int | None = None
     """Number of independent groups; the units themselves where they are independent."""
 
-    @gathers(_Counted, n_units=None, n_groups=None)
     def __init__(
         self,
         point_estimate: float,
@@ -152,12 +143,13 @@ class BootstrapCI(Interval[float]):
         samples: FloatArray | None = None,
         n_undefined: int = 0,
         reason: str = "",
-        **counted: Unpack[_Counted],
+        n_units: int | None = None,
+        n_groups: int | None = None,
     ) -> None:
         # By hand: the generated one would take the fields of the base first.
         ends = (ci_low, ci_high, confidence)
         drawn = (n_resamples, method, _read_only(samples), n_undefined)
-        _set(self, point_estimate, *ends, *drawn, reason, counted["n_units"], counted["n_groups"])
+        _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, with both historical names of point and bounds."""
@@ -184,15 +176,6 @@ class BootstrapCI(Interval[float]):
     def __format__(self, spec: str) -> str:
         spec = spec or ".3f"
         return f"{self.point_estimate:{spec}} [{self.ci_low:{spec}}, {self.ci_high:{spec}}]"
-
-
-class _Sides(TypedDict, total=False):
-    """The replicates and both sides of a difference."""
-
-    samples: FloatArray | None
-    value_a: float | None
-    value_b: float | None
-    reason: str
 
 
 @in_own_order
@@ -223,7 +206,6 @@ class PairedBootstrapCI(Interval[float]):
     value_b: float | None = None
     reason: str = ""
 
-    @gathers(_Sides, samples=None, value_a=None, value_b=None, reason="")
     def __init__(
         self,
         delta: float,
@@ -235,11 +217,14 @@ class PairedBootstrapCI(Interval[float]):
         method: str = "percentile",
         n_undefined: int = 0,
         p_value: float | None = None,
-        **sides: Unpack[_Sides],
+        samples: FloatArray | None = None,
+        value_a: float | None = None,
+        value_b: float | None = None,
+        reason: str = "",
     ) -> None:
         ends = (ci_low, ci_high, overlaps_zero, confidence)
-        drawn = (n_resamples, method, n_undefined, p_value, _read_only(sides["samples"]))
-        _set(self, delta, *ends, *drawn, sides["value_a"], sides["value_b"], sides["reason"])
+        drawn = (n_resamples, method, n_undefined, p_value, _read_only(samples))
+        _set(self, delta, *ends, *drawn, value_a, value_b, reason)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, with both historical names of point and bounds."""
