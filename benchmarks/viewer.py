@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks._case import Bar, Case, Measurement
 from benchmarks._timing import Effort, Timing
-from eval_toolkit.runs import write_run
-from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs import Unit, write_run
+from eval_toolkit.runs.units import UNITS, units_table
 from eval_toolkit.scorecards import Records
 
 N_RECORDS = 1_000_000
@@ -57,7 +57,11 @@ def _write(folder: Path) -> None:
         status={"label": ok, "score": _objects(np.where(failed, "error", "ok").tolist())},
         reason={"label": empty, "score": _objects(np.where(failed, "empty row", "").tolist())},
     )
-    columns, about = inputs_table({"all": (range(n), ids.tolist(), texts)})
+    units = [
+        Unit(id=unit, input=text, slice="all", row=row)
+        for row, (unit, text) in enumerate(zip(ids.tolist(), texts, strict=True))
+    ]
+    columns, about = units_table({("all", "score"): records}, units)
     cell = {"value": 0.5, "status": "ok", "n_units": n}
     write_run(
         folder / "million",
@@ -67,9 +71,9 @@ def _write(folder: Path) -> None:
             "config": {},
             "by_slice": {"all": {"n": n, "by_scorer": {"score": {"roc_auc": cell}}}},
         },
-        manifest={"run_id": "million", "inputs": about},
+        manifest={"run_id": "million", "units": about},
         records={("all", "score"): records},
-        tables={INPUTS: columns},
+        tables={UNITS: columns},
     )
 
 

@@ -1,9 +1,13 @@
 """What an import may load: asserted by module list, never by the clock."""
 
+import ast
+import importlib
 import json
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +139,24 @@ def test_a_run_over_http_loads_what_it_needs() -> None:
         *("eval_toolkit.models.openai_compatible.scoring", "eval_toolkit.graders.extraction"),
     }
     assert not unneeded & loaded
+
+
+def test_what_benchmarks_and_simulations_import_exists() -> None:
+    """They run by hand, so that a moved name would not be noticed for long."""
+    root = Path(__file__).parents[1]
+    missing = []
+    for path in sorted(
+        [*(root / "benchmarks").rglob("*.py"), *(root / "simulations").glob("*.py")]
+    ):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+                continue
+            if node.module.split(".")[0] != "eval_toolkit":
+                continue
+            home = importlib.import_module(node.module)
+            missing += [
+                f"{path.name}: {node.module}.{alias.name}"
+                for alias in node.names
+                if not hasattr(home, alias.name) and not find_spec(f"{node.module}.{alias.name}")
+            ]
+    assert not missing
