@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup constraints browser demo demo-llm model test test-coverage explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean fuzz
+.PHONY: help setup constraints browser demo demo-llm model test test-coverage explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers limits bench clean fuzz
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -133,7 +133,7 @@ test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
 test test-coverage explore: export OMP_NUM_THREADS = 1
 test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 7 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 # Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.
@@ -200,6 +200,9 @@ types: $(VENV)/dev.stamp ## mypy --strict
 
 layers: $(VENV)/dev.stamp ## the import-direction contract
 	$(BIN)/lint-imports
+
+limits: model ## names, functions, parameters and lines against the limits of the design; fails above a ceiling
+	$(BIN)/python tools/limits.py --walks
 
 bench: $(VENV)/bench.stamp .venv-peers/stamp model ## benchmarks beside their peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

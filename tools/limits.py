@@ -85,10 +85,10 @@ LIMITS = {
 }
 
 CEILINGS = {
-    "lines in src": 164_500,
-    "score FILE --by: functions": 418,
-    "run capitals --limit 2: functions": 1_075,
-    "rollout, two seeds: functions": 1_207,
+    "lines in src": 166_000,
+    "score FILE --by: functions": 440,
+    "run capitals --limit 2: functions": 1_111,
+    "rollout, two seeds: functions": 1_251,
 }
 """What stands in the place of a limit that is not met."""
 
