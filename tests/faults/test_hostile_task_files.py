@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ending import must_end
+from tests.support.ending import must_end
 
 from eval_toolkit._internal.sandbox import compiling
 from eval_toolkit._internal.sandbox.compiling import compile_pattern

@@ -9,7 +9,7 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference.agreement import clustered_n
+from eval_toolkit.inference.agreement import clustered_n, clustered_rate
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.metrics.binning import ReliabilityCurve
 from eval_toolkit.metrics.wilson import wilson_bounds
@@ -142,9 +142,11 @@ def _grouped_ends(
         closed = bins.strategy == "quantile" or high == 1.0
         inside = (scores >= low) & ((scores <= high) if closed else (scores < high))
         worth = clustered_n(labels[inside], codes[inside], confidence)
-        if worth is None:
-            ends.append((0.0, 1.0))
+        if worth is None or bins.n[at] == inside.sum():
+            rate = clustered_rate(labels[inside], codes[inside], confidence)
+            ends.append((rate.low, rate.high))
             continue
+        # A score at an edge is shared by two bins: its rows count in part.
         share, rows = float(bins.fraction_positive[at]), float(bins.n[at] / inside.sum())
         below, above = (score_interval(share, n * rows, confidence=confidence) for n in worth)
         ends.append((below[0], above[1]))

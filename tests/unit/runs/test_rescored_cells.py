@@ -21,7 +21,7 @@ from eval_toolkit.metric_specs.columns import mean_as_stated, stated_bounds
 from eval_toolkit.rollouts import System, rescore_rollouts, run_rollouts
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.runs import Run, drive, rescore
-from eval_toolkit.runs import driver as drivers
+from eval_toolkit.runs import units as stored_units
 from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.shown import BUILT_IN_KINDS
 from eval_toolkit.runs.specs import SummarySpec
@@ -227,7 +227,7 @@ class TestUnits:
     ) -> None:
         rows = {"id": [f"r{n}" for n in range(20)], "label": [0, 1] * 10, "score": [0.2, 0.8] * 10}
         done = score_predictions(rows, ["roc_auc"], out=tmp_path / "r")
-        monkeypatch.setattr(drivers, "units_table", lambda *given: pytest.fail("made again"))
+        monkeypatch.setattr(stored_units, "units_table", lambda *given: pytest.fail("made again"))
         again = rescore(done.run, tmp_path / "again", metrics=["brier"])
         name = "units.parquet"
         assert (again.run.path / name).read_bytes() == (done.run.path / name).read_bytes()

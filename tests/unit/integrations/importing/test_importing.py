@@ -39,7 +39,7 @@ from eval_toolkit.integrations.importing.items import item_input
 from eval_toolkit.integrations.importing.recognising import readers
 from eval_toolkit.integrations.importing.stated import cell_names
 from eval_toolkit.metrics.wilson import wilson_bounds
-from eval_toolkit.runs import driver as driver_module
+from eval_toolkit.runs import writing
 from eval_toolkit.runs import run_state, write_run
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
@@ -406,7 +406,7 @@ class TestImportLogs:
             written.append(folder)
             return write_run(folder, **content)
 
-        monkeypatch.setattr(driver_module, "write_run", full)
+        monkeypatch.setattr(writing, "write_run", full)
         with pytest.raises(ArtifactError, match="could not be written: No space left"):
             import_logs([tmp_path / "a", tmp_path / "b"], tmp_path / "runs")
         assert written
