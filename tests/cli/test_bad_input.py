@@ -122,8 +122,8 @@ class TestFiles:
 class TestColumns:
     def test_no_label_column(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, "truth,score\n0,0.1\n"))
-        assert "none of the columns label, y_true, y, target is there" in err
-        assert "name yours with --label" in err
+        assert "none of the columns label, y_true, y, target exists" in err
+        assert "specify yours with --label" in err
         assert "'truth', 'score'" in err
 
     @pytest.mark.parametrize("option", ["--label", "--score", "--by", "--group", "--id"])
@@ -227,11 +227,11 @@ class TestCells:
     ) -> None:
         rows = "label,score,g\n0,0.1,\n1,0.8,(missing)\n"
         err = refused("score", csv(tmp_path, rows), "--by", "g")
-        assert "p.csv: row 2: 'g' says '(missing)', which is the name of the rows that" in err
+        assert "p.csv: row 2: 'g' says '(missing)', which is reserved for missing values" in err
 
     def test_quotes_name_the_option(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, 'label,score,t\n0,0.1,"x\n1,0.8,y\n'))
-        assert "--no-quoting takes quotes as they stand" in err
+        assert "--no-quoting treats quotes as ordinary characters" in err
 
     @pytest.mark.parametrize(("option", "what"), [("--id", "id"), ("--group", "group")])
     def test_a_missing_key(

@@ -116,7 +116,7 @@ class TestFindings:
     def test_a_group_needs_two_splits(self, command: Command, clean: Path) -> None:
         code, out, _ = command("check", clean, "--group", "label")
         assert code == 0
-        assert "not checked: --group compares splits, and there is only one" in out
+        assert "not checked: --group compares splits, but there is only one" in out
 
     def test_which_split_is_learned_from(self, command: Command, leaky: tuple[Path, Path]) -> None:
         payload = run_json(command, 1, "check", *leaky, "--train", "test")
@@ -406,8 +406,8 @@ class TestBadInput:
         ("text", "expected"),
         [
             ("", "a.csv: the file is empty (0 bytes)"),
-            ("text,label\n", "a.csv: there are no rows below the column names"),
-            ("body,label\nx,0\n", "name yours with --text; the columns are 'body', 'label'"),
+            ("text,label\n", "a.csv: the file has no rows below the column names"),
+            ("body,label\nx,0\n", "specify yours with --text; the columns are 'body', 'label'"),
             ("text,label\nx,ham\n", "a.csv: row 1: 'label' is 'ham'; labels must be 0 or 1"),
             ("text,label\nx,0\ny,\n", "a.csv: row 2: 'label' is missing"),
         ],

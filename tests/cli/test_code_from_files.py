@@ -343,9 +343,9 @@ class TestAddresses:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ("", ("api.openai.com", "did not name")),
-            ('base_url = "http://203.0.113.7/v1"', ("203.0.113.7", "did not name")),
-            ('base_url = "http://localhost:9/v1"', ("localhost:9", "did not name")),
+            ("", ("api.openai.com", "have not allowed")),
+            ('base_url = "http://203.0.113.7/v1"', ("203.0.113.7", "have not allowed")),
+            ('base_url = "http://localhost:9/v1"', ("localhost:9", "have not allowed")),
             (
                 'base_url = "http://203.0.113.7/v1", api_key_env = "SECRET"',
                 ("api_key_env", "203.0.113.7"),

@@ -75,7 +75,7 @@ class TestWritten:
         target.write_text("mine")
         code, out, err = command("export", run, "--to", "latex", "-o", target)
         assert (code, out) == (2, "")
-        assert err == f"error: {target}: is there already; say --overwrite to replace it\n"
+        assert err == f"error: {target}: already exists; say --overwrite to replace it\n"
         assert target.read_text() == "mine"
         assert command("export", run, "--to", "latex", "-o", target, "--overwrite")[0] == 0
         assert target.read_bytes() == written
@@ -95,7 +95,7 @@ class TestRefused:
             ((run, "--to", "csv", "--metric", "f1"), "csv takes no --metric; it takes none"),
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),
             ((run, run, "--to", "model-card"), "two of the runs have the same name"),
-            ((run, other, "--to", "model-card"), "name a folder: -o FOLDER"),
+            ((run, other, "--to", "model-card"), "pass a folder: -o FOLDER"),
             ((other, "--to", "predictions"), "no such records to export"),
             ((other, "--to", "lm-eval", "--samples", "-o", out), "there are no samples to export"),
             ((run, "--to", "csv", "-o", run / "x.csv"), "choose another"),

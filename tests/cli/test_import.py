@@ -31,7 +31,7 @@ def test_statistics_alone(command: Command, logs: Path, tmp_path: Path) -> None:
     lines = out.splitlines()
     assert lines[0] == "2 logs of lm-eval, 40 samples"
     assert lines[2].split() == [
-        *("task", "model", "metric", "value", "n", "the", "log", "says", "check")
+        *("task", "model", "metric", "value", "n", "value", "in", "the", "log", "check")
     ]
     assert "0.500 [0.299, 0.701]" in lines[4]  # Wilson's interval of 10 of 20
     assert lines[4].split()[-5:] == ["0.5", "±", "0.115", "same", "mean"]

@@ -44,7 +44,9 @@ def test_prints_ranks_pairs_and_how_they_were_made(command: Command, runs: list[
     assert "no other is shown to beat: says x" in out
     assert "says x − says z" in out
     assert "share of 500 resamples" in out
-    assert "p-values corrected for the number of pairs (holm) decide which is better" in out
+    assert (
+        "p-values, corrected for the number of pairs (holm), decide which system is better" in out
+    )
 
 
 def test_says_where_the_correction_decides_against_the_interval(

@@ -86,7 +86,7 @@ def graded(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["leaderboard", "a=RUN", "b=RUN", "--bayes", "--metric", "f1"], "--bayes is for right"),
+        (["leaderboard", "a=RUN", "b=RUN", "--bayes", "--metric", "f1"], "--bayes needs binary values"),
         (["leaderboard", "a=RUN", "b=RUN", "--task", "no"], "--task: no run has 'no'"),
         (["run", "capitals_open", "--model", "scripted:x", "--until-decided", "--against", "RUN",
           "--grader", "number_match"], "--against: run 'r' has no 'number_match'"),

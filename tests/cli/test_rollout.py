@@ -207,7 +207,7 @@ class TestPage:
         assert code == 3
         assert cells(out)["attack_success"][1] == "100.00"  # of the second table: all failed
         assert "[0.000, 1.000]" in out
-        assert "12 of 12 rollouts broke before the target failed" in out
+        assert "12 of 12 rollouts ended with an error before the target failed" in out
         assert "12 × turn 1: unparsable verdict" in out
         allowed = rollout(*args, "--max-error-rate", 1, scorer="judge:harmfulness@scripted:maybe")
         assert allowed[0] == 0
@@ -252,7 +252,8 @@ class TestPage:
     def test_answers_to_safe_seeds_are_no_successes(self, rollout: Command) -> None:
         out = rollout("--target", GIVES_IN, "--no-store", scorer="refusal")[1]
         assert (
-            "answers to 6 safe seeds count as attack_success too, where an answer is right" in out
+            "answers to 6 safe seeds count as attack_success too, although answering is correct"
+            in out
         )
 
     def test_a_tester_that_is_a_model(self, rollout: Command) -> None:
@@ -446,7 +447,7 @@ class TestBadInput:
         ("name", "text", "message"),
         [
             ("p.txt", "", "p.txt: the file is empty"),
-            ("p.csv", "prompt,type\n", "p.csv: there are no"),
+            ("p.csv", "prompt,type\n", "p.csv: no seed prompts"),
             ("p.csv", "a,b\n1,2\n", "no column is named like a prompt"),
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
             ("p.json", '{"x": 1}', "it must hold a list of texts or objects"),
@@ -525,7 +526,7 @@ class TestSaidBeforehand:
         assert err.startswith(f"error: {folder}: the stored run has another target (")
         code, _, err = rollout("--target", REFUSES, "--out", folder, tester="base64")
         assert code == 2
-        assert "the run there has another tester ('static', here 'base64')" in err
+        assert "the stored run has another tester ('static', here 'base64')" in err
 
     def test_help_shows_how_probes_are_written(self, command: Command) -> None:
         assert "scripted{probes=[" in command("rollout", "--help")[1]

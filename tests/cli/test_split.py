@@ -249,7 +249,7 @@ def test_no_labels_are_needed_unless_stratified(command: Command, tmp_path: Path
     path.write_text("text\n" + "".join(f"line {i}\n" for i in range(10)))
     code, _, err = command("split", path, "--out", tmp_path / "p")
     assert code == 2
-    assert "name yours with --label" in err
+    assert "specify yours with --label" in err
     code, out, _ = command("split", path, "--out", tmp_path / "p", "--no-stratify", "--json")
     assert code == 0
     assert json.loads(out)["parts"][0]["n_positive"] is None

@@ -29,7 +29,7 @@ def test_tasks_and_their_mean(command: Command, suite: Path, tmp_path: Path) -> 
     arguments = ("suite", suite, "--model", "scripted:1", "--out", tmp_path / "out", "--quiet")
     code, out, err = command(*arguments)
     assert (code, err) == (0, "")
-    assert "means over tasks" in out
+    assert "mean over tasks" in out
     assert (tmp_path / "out" / "two" / "manifest.json").is_file()
 
 

@@ -172,7 +172,7 @@ class TestCheck:
         assert code == 0
         lines = [line.split("  ")[0] for line in out.splitlines() if "warning" in line]
         assert lines == ["items repeated in other prompts"]
-        assert "examples that ask the same" in out
+        assert "examples equal to an item" in out
         assert command(*arguments, "--strict")[0] == 1
 
     def test_what_they_did_to_a_run(self, command: Command, quiz: Path, tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ class TestConsent:
 
     def test_without_namespaces_the_user_is_asked(self):
         done = self.grade("namespaces")
-        assert "EvalToolkitError: programs of models run jailed" in done.stderr
+        assert "EvalToolkitError: programs of models need the level 'jailed'" in done.stderr
         assert "--allow-weaker-sandbox" in done.stderr
         assert done.stdout == ""
 

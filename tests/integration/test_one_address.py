@@ -301,7 +301,7 @@ def test_the_leaderboard(kind: Kind, runs: tuple[Run, Run], cell: tuple[float, .
     if not kind.ranked:
         code, _, err = invoke("leaderboard", *named, "--metric", metric)
         assert code == 2
-        assert "is no mean over units" in err
+        assert "is not a mean over units" in err
         return
     told = command("leaderboard", *named, "--metric", metric)
     (task,) = told["tasks"]

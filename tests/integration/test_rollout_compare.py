@@ -288,8 +288,8 @@ class TestMadeDifferently:
             "target: m in both, with different settings",
             "system prompt: none in A, Be kind. in B",
             "rollouts per seed: 1 in A, 2 in B",
-            "scored in A alone: refusal",
-            "scored in B alone: other",
+            "scored only in A: refusal",
+            "scored only in B: other",
         )
 
     @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ class TestCutShort:
         cell = found["seeds", "m", "attack_success"]
         assert (cell.status, cell.verdict) == ("ok", "no clear difference")
         assert cell.p_value > 0.05
-        assert "rollouts of B were cut short and count up to where they were seen" in cell.reason
+        assert "rollouts of B were cut short and count as censored" in cell.reason
 
 
 IN_TOPICS = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", topic=f"t{n % 25}") for n in range(N)]
@@ -431,7 +431,7 @@ class TestCutShortByCurves:
         )
         cell = compare_runs(a, b, metrics=["attack_success"])["seeds", "m", "attack_success"]
         assert cell.status == "skipped"
-        assert "the table of failures by turn" in cell.reason
+        assert "see the table by turn" in cell.reason
 
     def test_a_budget_cuts_short_as_well(self, tmp_path):
         runs = [

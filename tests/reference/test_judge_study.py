@@ -191,7 +191,7 @@ class TestRecordsOfAnyKind:
         gone = ("agreement", "kappa", "alpha", "sensitivity", "specificity", "bias")
         assert [getattr(agreement, name) for name in gone] == [None] * 6
         assert (agreement.precision.n, agreement.negative_precision.n) == (20, 40)
-        assert "labels were bought by verdict" in agreement.reason
+        assert "labels were sampled by verdict" in agreement.reason
         json.dumps(study.to_dict(), allow_nan=False)
 
     def test_what_is_not_there(self) -> None:

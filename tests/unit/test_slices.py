@@ -194,7 +194,7 @@ def test_take_and_rename(make):
     assert slice_.take([0]).name == "all"
     assert slice_.renamed("new").name == "new"
     assert slice_.renamed("new").df is slice_.df
-    with pytest.raises(InvalidInputError, match="names row 9"):
+    with pytest.raises(InvalidInputError, match="contains row 9"):
         slice_.take([9])
 
 

@@ -225,7 +225,7 @@ def _check_hash(path: Path, ref: PredictionArtifactRef) -> None:
 
 def _cells(table: Mapping[str, Any], name: str, uri: str) -> Any:
     if name not in table:
-        raise InvalidInputError(f"{uri}: the reader gave no column {name!r}")
+        raise InvalidInputError(f"{uri}: the reader returned no column {name!r}")
     return table[name]
 
 

@@ -190,9 +190,7 @@ def validate_manifest(payload: Any) -> None:
     version = plain.get("schema_version") if isinstance(plain, Mapping) else None
     name = f"manifest.{version}.json"
     if name not in _stored():
-        raise InvalidInputError(
-            f"`schema_version` is {version!r}; manifests are of version 'v1', 'v2' or 'v3'"
-        )
+        raise InvalidInputError(f"`schema_version` is {version!r}; it must be 'v1', 'v2' or 'v3'")
     validate_payload(plain, name)
 
 

@@ -319,7 +319,11 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
                 "move it so far; the bounds of the column are not known"
             )
     passed = bound > -margin if better_high else bound < margin
-    new = f"{cell.n_only_b} units are new in this run and not compared" if cell.n_only_b else ""
+    new = (
+        f"{cell.n_only_b} units exist only in this run and are not compared"
+        if cell.n_only_b
+        else ""
+    )
     remarks = "; ".join(filter(None, [cell.reason, unseen, missing, new, *notes]))
     message = (
         f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "

@@ -15,7 +15,7 @@ __all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safel
 
 # Advice of library messages, and the corresponding advice for the command line.
 _PHRASES = {
-    "quoting=False takes": "--no-quoting takes",
+    "quoting=False treats": "--no-quoting treats",
     "pass keyed=False": "say --no-id",
     "which is not in label_map (": "which is none of the labels (",
     "); add it there": ")",

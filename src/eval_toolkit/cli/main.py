@@ -65,7 +65,7 @@ _COMMANDS = {
     ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
-        "Rank systems by their runs on the same tasks: ranks, intervals, possible best.",
+        "Rank systems by their runs on the same tasks, with intervals.",
     ),
     "models": (
         "eval_toolkit.cli.models:models",

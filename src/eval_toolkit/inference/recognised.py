@@ -54,8 +54,7 @@ def statistic_of_function(metric: Any) -> Statistic:
     """Return the statistic of a metric function: ours by recognition, any other as it is."""
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
-            "`metric` holds a `sample_weight` for the rows as they are; resamples draw other rows, "
-            "and the weights would not follow them"
+            "`metric` has a `sample_weight` for the original rows, which resampled rows cannot use"
         )
     if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
         try:

@@ -216,7 +216,7 @@ def _make(
         )
     if ci_policy is None and selects:
         raise InvalidInputError(
-            "`ci_policy` must be said for a selector: 'fixed' holds the selected threshold while "
+            "`ci_policy` is required for a selector: 'fixed' keeps the selected threshold while "
             "rows are resampled, 'refit' selects again on every resample"
         )
     policy = validation.choice(ci_policy or "fixed", "ci_policy", ("fixed", "refit"))

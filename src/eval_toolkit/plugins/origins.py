@@ -253,8 +253,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     named = [one for one in _HOSTS.get() | in_environment if one.name == asked.name]
     if not named:
         raise InvalidInputError(
-            f"{origin.place} would send prompts to {asked.name}, a host that you did not name; put "
-            f"it into the environment variable {_HOSTS_VARIABLE}, or {_ALLOW}"
+            f"{origin.place} would send prompts to {asked.name}, a host that you have not "
+            f"allowed; add it to the environment variable {_HOSTS_VARIABLE}, or {_ALLOW}"
         )
     if asked.scheme == "http" and all(one.scheme == "https" for one in named):
         raise InvalidInputError(

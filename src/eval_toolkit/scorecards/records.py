@@ -393,7 +393,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(
-            f"rows[{again[0]}] is {at[again[0]]} again; a record may be taken once"
+            f"rows[{again[0]}] is {at[again[0]]} twice; each record may be taken once"
         )
     return at
 
@@ -438,8 +438,8 @@ def _unique(ids: Strings, attempts: IntArray) -> None:
     for row, key in enumerate(zip(ids.tolist(), attempts.tolist(), strict=True)):
         if key in seen:
             raise InvalidInputError(
-                f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} again; "
-                "a unit and attempt may occur once"
+                f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} twice; "
+                "each unit and attempt may occur once"
             )
         seen.add(key)
 

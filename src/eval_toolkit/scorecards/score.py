@@ -123,7 +123,9 @@ def scorecard(
         method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = chosen_plan(labels, groups=groups)
     if sample_weight is not None and (method is not None or assumed_prior is not None):
-        raise InvalidInputError("`sample_weight` goes with neither `method` nor `assumed_prior`")
+        raise InvalidInputError(
+            "`sample_weight` cannot be combined with `method` or `assumed_prior`"
+        )
     how = Intervals(
         resampling["n_resamples"] if bootstrap else 0,
         resampling["confidence"],

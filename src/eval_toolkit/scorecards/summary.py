@@ -302,7 +302,7 @@ def _scored_cells(
         data = Columns.scored(given == 1.0, units.values[score])
         found = metric_cells(data, some, units.plan, options.how)
         if options.method not in (None, *_BOOTSTRAP_METHODS):
-            note = f"{options.method} is for means of columns"
+            note = f"{options.method} applies to means of columns"
             found = {name: _noted(cell, note) for name, cell in found.items()}
         if not own:
             found = {spec.name: _pooled_cell(found[spec.name], spec, units) for spec in some}  # type: ignore[arg-type]
@@ -367,7 +367,7 @@ def _named_cell(
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
-        cell = _noted(cell, f"{options.method} is for means of columns")
+        cell = _noted(cell, f"{options.method} applies to means of columns")
     return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
 
 
@@ -480,7 +480,7 @@ def _closed_form(
         return replace(ci.clipped(spec.bounds), n_groups=plan.n_groups), ci.reason
     binary = spec.bounds in ((0.0, 1.0), UNBOUNDED) and np.isin(values, (0.0, 1.0)).all()
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
-        return None, f"{method} is for 0/1 values of independent units; use BCa or t"
+        return None, f"{method} needs 0/1 values of independent units; use BCa or t"
     n = len(values)
     if plan.unit_of_row is None:
         bounds = _PROPORTION_METHODS[method](int(values.sum()), n, confidence=confidence)

@@ -331,7 +331,7 @@ def test_runs_at_addresses_go_through_every_command(run: Run, bucket: str, tmp_p
         assert result.exit_code == 0, (line, result.output, result.exception)
     assert page.is_file()
     refused = run_cli("report", uri)
-    assert "name the report of a run at a URL" in str(refused.exception)
+    assert "pass a path for the report of a run at a URL" in str(refused.exception)
     lost = run_cli("doctor", f"{bucket}/none", "--json")
     assert lost.exit_code == 1
     (entry,) = json.loads(lost.output)["runs"]

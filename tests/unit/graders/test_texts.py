@@ -299,7 +299,7 @@ def test_a_tolerance_is_relative_to_the_reference():
 
 
 def test_a_reference_without_number_is_named():
-    with pytest.raises(InvalidInputError, match="'ten' has no number"):
+    with pytest.raises(InvalidInputError, match="'ten' contains no number"):
         NumberMatch().grade(Completion("10", ground_truth="ten"))
 
 

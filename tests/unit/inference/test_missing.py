@@ -71,7 +71,7 @@ def test_interval_holds_region_and_region_holds_observed(values, n_missing):
     [
         ([], 0, {}, "there are no units"),
         ([2.0], 1, {}, r"values\[0\] is 2"),
-        ([0.5], 1, {"bounds": (0.0, np.inf)}, "nothing is known"),
+        ([0.5], 1, {"bounds": (0.0, np.inf)}, "must be finite to bound missing values"),
         ([0.5], -1, {}, "n_missing"),
     ],
 )

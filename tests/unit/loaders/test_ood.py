@@ -161,7 +161,7 @@ def test_local_files(manifest, tmp_path):
         assert len(ood_dataset_from_manifest(path, cache_dir=tmp_path / "cache")) == 3
     assert not (tmp_path / "cache").exists()
     for url, message in [
-        ("data/none.csv", "there is no file"),
+        ("data/none.csv", "no such file"),
         ("s3://bucket/a.csv", "s3:// cannot be fetched; use http"),
         ("file://elsewhere/a.csv", "must name a file on this machine"),
     ]:

@@ -85,12 +85,12 @@ def test_numbers_by_place_by_name_and_as_a_whole():
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        (lambda request: "Rome", "'Rome' are no log-likelihoods"),
+        (lambda request: "Rome", "'Rome' are not log-likelihoods"),
         (lambda request: [-1, -2], r"\[-1, -2\] are not log-likelihoods: .*there are 3 choices"),
         (lambda request: [0.5, -1, -1], r".*: loglikelihoods\[0\] is 0.5; it must be a log-prob"),
         (lambda request: [True, -1, -1], r".*: loglikelihoods\[0\] is True; it must be a number"),
         (lambda request: {" Rome": -1}, "the continuation ' Madrid' has no number"),
-        (lambda request: 3, "3 are no log-likelihoods"),
+        (lambda request: 3, "3 are not log-likelihoods"),
     ],
 )
 def test_what_has_no_numbers_is_refused(answers, message):
@@ -108,7 +108,7 @@ def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
 
 
 def test_numbers_are_no_text():
-    with pytest.raises(ModelError, match="list is no text"):
+    with pytest.raises(ModelError, match="list is not text"):
         generate(ScriptedModel({"Hello": [-1.0]}))
 
 

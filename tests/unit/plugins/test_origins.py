@@ -148,7 +148,7 @@ class TestAddresses:
         def makes(url: str) -> OpenAICompatible:
             return OpenAICompatible("m", base_url=url)
 
-        with pytest.raises(InvalidInputError, match="did not name"):
+        with pytest.raises(InvalidInputError, match="have not allowed"):
             call_plugin("models", "theirs", makes, {"url": "http://h/v1"}, origin=FILE)
 
     def test_a_named_host_gets_no_secret_of_the_files_choice(

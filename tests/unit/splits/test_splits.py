@@ -408,7 +408,9 @@ def test_label_overlap():
         compute_label_overlap(days, days, timedelta(days=-1))
     with pytest.raises(TypeError, match="it must be a timedelta for dates"):
         compute_label_overlap(days, days, 4)
-    with pytest.raises(InvalidInputError, match="holds dates and `t_test` numbers; they must be"):
+    with pytest.raises(
+        InvalidInputError, match="holds dates and `t_test` numbers; they must have the same type"
+    ):
         compute_label_overlap(days, [1, 2], 4)
 
 

@@ -319,7 +319,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
         outer, sum_ = counts.pop()
         counts.append((outer, sum_ + size))
         if sum_ + size > limits.EXPANDED:
-            return f"{line}: aliases stand for more than {limits.EXPANDED} characters"
+            return f"{line}: aliases expand to more than {limits.EXPANDED} characters"
     return ""
 
 

@@ -145,7 +145,7 @@ def read_rows(
         parts.append(read_table([file], **kinds, file_format=file_format, pick=of_file))
         n_read += len(next(iter(parts[-1].values())))
     if not n_read and not may_be_empty:
-        raise InvalidInputError(f"{shown(files[0])}: there are no rows below the column names")
+        raise InvalidInputError(f"{shown(files[0])}: the file has no rows below the column names")
     return _joined(parts, files, pick)
 
 

@@ -135,7 +135,7 @@ def _one_line(error: Exception) -> str:
     rule = lines[advice - 1].rstrip(".")
     if "not utf-8 encoded" in rule:
         rule = "a character is not UTF-8; save the file as UTF-8"
-    quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
+    quotes = "; quoting=False treats quotes as ordinary characters" if "quote" in rule else ""
     return f"line {where[1]}: {rule}{quotes}"
 
 
@@ -148,9 +148,9 @@ def literal(text: str) -> str:
 
 
 _OTHER_FORMATS = {
-    b"PAR1": "a Parquet file; name it .parquet",
-    b"\x1f\x8b": "compressed with gzip; let its name end in .gz",
-    b"PK\x03\x04": "a zip archive or an Excel file; name an Excel file .xlsx",
+    b"PAR1": "a Parquet file; rename it to .parquet",
+    b"\x1f\x8b": "compressed with gzip; rename it to end in .gz",
+    b"PK\x03\x04": "a zip archive or an Excel file; rename an Excel file to .xlsx",
     b"\xff\xfe": "encoded as UTF-16; save it as UTF-8",
     b"\xfe\xff": "encoded as UTF-16; save it as UTF-8",
 }
@@ -165,9 +165,11 @@ def _refuse_other_formats(path: Path, media: str) -> None:
             raise ArtifactError(f"{path}: is {what}")
     text = begin.removeprefix(codecs.BOM_UTF8).lstrip()
     if media in (CSV, TSV) and text.startswith((b'{"', b"[{", b"[\n")):
-        raise ArtifactError(f"{path}: holds JSON; name it .jsonl (an object per line) or .json")
+        raise ArtifactError(
+            f"{path}: contains JSON; rename it to .jsonl (one object per line) or .json"
+        )
     if media == JSONL and text.startswith(b"["):
-        raise ArtifactError(f"{path}: holds a JSON array; name it .json")
+        raise ArtifactError(f"{path}: contains a JSON array; rename it to .json")
 
 
 def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
@@ -271,7 +273,7 @@ def _json_source(
         stem = re.sub(r"_\d+$", "", name)
         if stem not in names and stem.lower() in lowered:
             raise ArtifactError(
-                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ by case only; "
+                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ only by case; "
                 "rename one"
             )
     columns = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
@@ -365,7 +367,9 @@ def source_of(con: "duckdb.DuckDBPyConnection", path: Path, how: FileFormat, med
         _refuse_other_formats(path, media)
         return _csv_source(path, media, how)
     if how.header is not None:
-        raise InvalidInputError(f"{path}: `header` is for CSV and TSV files, this is {media}")
+        raise InvalidInputError(
+            f"{path}: `header` applies to CSV and TSV files; this file is {media}"
+        )
     if media == PARQUET:
         return _parquet_source(con, path)
     if media == XLSX:

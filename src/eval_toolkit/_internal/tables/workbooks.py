@@ -122,7 +122,7 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
             lines.write(json.dumps(dict(zip(names, cells, strict=True))) + "\n")
             n_rows = number
     if not n_rows:
-        raise ArtifactError(f"{path}: there are no rows below the column names")
+        raise ArtifactError(f"{path}: the file has no rows below the column names")
 
 
 def _plain(cell: Any) -> Any:

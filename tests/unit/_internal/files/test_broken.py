@@ -291,7 +291,7 @@ def book(tmp_path):
             "row 1: a cell lies beyond",
         ),
         (f"{CELLS}{NAME}{' ' * 70_000_000}{END}", "unpacks to 70"),
-        (f"{CELLS}{NAME}{END}", "there are no rows below the column names"),
+        (f"{CELLS}{NAME}{END}", "the file has no rows below the column names"),
         (f"{CELLS}{END}", "the workbook has no rows"),
         ("<worksheet", "no Excel workbook that can be read"),
     ],

@@ -513,7 +513,7 @@ class TestWriting:
         target = tmp_path / "out"
         written = export_run(sums, target, "eval-framework")
         written[0].write_text("mine")
-        with pytest.raises(InvalidInputError, match="is there already; pass overwrite=True"):
+        with pytest.raises(InvalidInputError, match="already exists; pass overwrite=True"):
             export_run(sums, target, "eval-framework")
         assert written[0].read_text() == "mine"
         export_run(sums, target, "eval-framework", overwrite=True)

@@ -207,7 +207,7 @@ class TestRefinement:
         assert "a" * 50 in text
         assert "c" * 50 in text
         assert "bb" not in text
-        assert "50 characters left out" in text
+        assert "50 characters omitted" in text
         assert "b" * 50 in shown(Refinement(MODEL, max_chars=None).ask(state, 1))
 
     def test_a_reply_cannot_close_its_own_mark(self) -> None:
