@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.optional import require
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, MissingExtraError
@@ -137,17 +138,25 @@ def fetch(uri: str, target: Path) -> None:
     Raises
     ------
     ArtifactError
-        If it cannot be read.
+        If it cannot be read, or is larger than 16 GiB.
     MissingExtraError
         If fsspec or the package for this kind of address is not installed.
     """
+    left = limits.FETCHED_BYTES
     with (
         _failing(uri, "fetched") as fsspec,
         fsspec.open(uri, "rb") as source,
         target.open("wb") as copy,
     ):
-        while piece := source.read(1 << 20):
+        while left >= 0 and (piece := source.read(1 << 20)):
+            left -= len(piece)
             copy.write(piece)
+    if left < 0:
+        target.unlink()
+        raise ArtifactError(
+            f"{address_of(uri)}: has more than {limits.FETCHED_BYTES:,} bytes; copy it here "
+            "yourself and name the copy"
+        )
 
 
 def send(source: Path, uri: str) -> None:

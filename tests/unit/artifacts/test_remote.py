@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit import PredictionArtifactRef, load_predictions, write_predictions
-from eval_toolkit.artifacts.remote import address_of, fetch, folder_of, joined, name_of
+from eval_toolkit._internal.files import limits
+from eval_toolkit.artifacts.remote import address_of, fetch, folder_of, joined, name_of, send
 from eval_toolkit.cli.main import cli, main
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.runs import Run, remote
@@ -231,6 +232,16 @@ def test_what_is_no_finished_run_is_refused(bucket: str, body: bytes) -> None:
     fsspec.filesystem("memory").pipe_file(f"{bucket}/manifest.json", body)
     with pytest.raises(ArtifactError, match=bucket):
         Run.open(bucket)
+
+
+def test_a_file_without_end_is_left(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(Path(__file__), f"{bucket}/long")
+    monkeypatch.setattr(limits, "FETCHED_BYTES", 1_000)
+    with pytest.raises(ArtifactError, match=r"long: has more than 1,000 bytes; copy it here"):
+        fetch(f"{bucket}/long", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_only_addresses_are_pushed_to_and_pulled_from(run: Run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ __all__ = [
     "DIGITS",
     "DOCUMENT_BYTES",
     "EXPANDED",
+    "FETCHED_BYTES",
     "INCLUDES",
     "INTEGER_BITS",
     "LINE_BYTES",
@@ -26,6 +27,8 @@ DOCUMENT_BYTES = 1 << 21
 """Bytes of a TOML or YAML file, which people write by hand."""
 EXPANDED = 10_000_000
 """Characters that a YAML file stands for once its aliases are written out."""
+FETCHED_BYTES = 1 << 34
+"""Bytes of a file copied from an address: an answer without end must not fill the disk."""
 INCLUDES = 1_000
 """Files that one file may include, directly or through others."""
 INTEGER_BITS = 64
