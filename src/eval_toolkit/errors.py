@@ -3,19 +3,19 @@
 ::
 
     EvalToolkitError
-    ├── InvalidInputError      (ValueError)    the caller passed something unusable
-    │   ├── InvalidTypeError   (TypeError)     … because it is of the wrong type
-    │   └── MissingColumnError (KeyError)      … because a column, slice or scorer is not there
-    ├── UndefinedMetricError   (ValueError)    the number does not exist for this data
-    ├── InfeasibleError        (RuntimeError)  no threshold or interval meets the demand
+    ├── InvalidInputError      (ValueError)    an argument is invalid
+    │   ├── InvalidTypeError   (TypeError)     … because its type is wrong
+    │   └── MissingColumnError (KeyError)      … because a column, slice or scorer is missing
+    ├── UndefinedMetricError   (ValueError)    the metric is not defined for this data
+    ├── InfeasibleError        (RuntimeError)  no threshold or interval meets the requirements
     ├── ArtifactError          (ValueError)    a stored file is missing, altered or mismatched
-    │   └── MissingFileError   (FileNotFoundError) … because it is not there
+    │   └── MissingFileError   (FileNotFoundError) … because it does not exist
     ├── LeakageError           (RuntimeError)  a leakage check failed and the policy is "raise"
     ├── MissingExtraError      (ImportError)   an optional dependency is not installed
-    ├── PluginError            (LookupError)   a name resolves to nothing, or to something broken
-    └── ModelError             (RuntimeError)  a model backend gave up
+    ├── PluginError            (LookupError)   a name cannot be resolved, or the plugin is broken
+    └── ModelError             (RuntimeError)  a model request failed
 
-Each also *is* the builtin people already catch, so ``except ValueError`` keeps working.
+Each is also a subclass of the builtin exception, so ``except ValueError`` keeps working.
 """
 
 import re
@@ -41,7 +41,7 @@ _LONGEST_MESSAGE = 8_000
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return a long text with its middle omitted."""
+    """Return the text, with its middle omitted if it is too long."""
     if len(text) <= longest:
         return text
     n_left_out = len(text) - longest // 2
@@ -49,10 +49,10 @@ def _shortened(text: str, longest: int) -> str:
 
 
 class EvalToolkitError(Exception):
-    """Base of every error raised on purpose by this package.
+    """Base class of all exceptions raised by this package.
 
-    Messages quote what the caller passed or a file says. Words and messages that are too long to
-    read are shortened here, so no message needs to limit what it quotes.
+    Messages quote arguments and file contents. Overlong words and messages are shortened here, so
+    that the code that raises need not limit what it quotes.
     """
 
     def __init__(self, *args: object) -> None:
@@ -75,13 +75,13 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class MissingColumnError(InvalidInputError, KeyError):
-    """A named column, split, slice or scorer is missing; the message lists those that exist."""
+    """A named column, split, slice or scorer is missing; the message lists the existing ones."""
 
-    __str__ = Exception.__str__  # KeyError would put quotes around the message
+    __str__ = Exception.__str__  # KeyError would quote the message
 
 
 class UndefinedMetricError(EvalToolkitError, ValueError):
-    """The metric does not exist for this data (one class only, no predicted positives, …)."""
+    """The metric is not defined for this data (a single class, no predicted positives, …)."""
 
 
 class InfeasibleError(EvalToolkitError, RuntimeError):
@@ -97,7 +97,7 @@ class MissingFileError(ArtifactError, FileNotFoundError):
 
 
 class LeakageError(EvalToolkitError, RuntimeError):
-    """A leakage check found errors and the policy is to raise."""
+    """A leakage check found errors and the policy is "raise"."""
 
 
 class MissingExtraError(EvalToolkitError, ImportError):
@@ -109,7 +109,7 @@ class PluginError(EvalToolkitError, LookupError):
 
 
 class ModelError(EvalToolkitError, RuntimeError):
-    """A model request failed; has the kind of failure and whether a retry may succeed.
+    """A model request failed; states the kind of failure and whether a retry may succeed.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ModelError(EvalToolkitError, RuntimeError):
     status : int, optional
         HTTP status of the response.
     tries : int
-        Number of tries.
+        Number of attempts made.
     """
 
     KINDS = (
@@ -152,7 +152,7 @@ class ModelError(EvalToolkitError, RuntimeError):
 
     @property
     def retryable(self) -> bool:
-        """Whether a retry of the same request may succeed."""
+        """Whether retrying the same request may succeed."""
         return self.kind in self.RETRYABLE
 
     @property

@@ -45,7 +45,7 @@ CONTAMINATION_FLAGS = (
 )
 _SEAL = "manifest_sha256"
 _OF_THE_RUN = ("status", "artifacts")
-"""What the run folder adds to a manifest."""
+"""Keys that the run folder adds to a manifest."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,19 +75,19 @@ class SourceRoleRecord(Displayed):
 def validate_source_roles(
     records: Iterable[SourceRoleRecord | Mapping[str, Any]], *, required_roles: Iterable[str] = ()
 ) -> list[str]:
-    """Return problems of the roles of the sources, one line each; empty if there are none.
+    """Return problems with the roles of data sources, one line each; empty if there are none.
 
     Parameters
     ----------
     records : iterable of SourceRoleRecord or mapping
-        Roles of sources; a source may have several different roles.
+        Roles of sources; a source may have several roles.
     required_roles : iterable of str
         Roles that at least one source must have.
 
     Returns
     -------
     list of str
-        Problems, in order.
+        Problems, in the order of the records.
 
     Examples
     --------
@@ -154,10 +154,10 @@ class RunManifest(Displayed):
     contamination_flags: Mapping[str, str] = field(default_factory=dict)
     schema_version: str = MANIFEST_SCHEMA_VERSION
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    """The configuration itself, secrets redacted; `config_hash` is its hash."""
+    """Configuration with secrets redacted; `config_hash` is its hash."""
     hardware: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     command: str = field(default="", kw_only=True)
-    """The command line that made the run; empty where Python code did."""
+    """Command line of the run; empty for runs started from Python."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, secrets redacted."""
@@ -177,12 +177,12 @@ def collect_versions(objects: Mapping[str, Any] | Iterable[Any] | None) -> dict[
     Parameters
     ----------
     objects : mapping of name to object, or iterable of objects
-        Objects; without names the class names are used, numbered from the second on: ``Name#2``.
+        Objects; without names, class names are used, and repeated ones are numbered: ``Name#2``.
 
     Returns
     -------
     dict of str to str
-        Name to version; two objects of one class keep both.
+        Version by name.
 
     Examples
     --------
@@ -236,15 +236,15 @@ def build_manifest(
     config : mapping or object
         Configuration; stored without secrets and hashed.
     data_files : mapping of name to path, or iterable of paths, optional
-        Data files, hashed as ``sha256:…``; "" for missing files.
+        Data files; recorded with their hash ``sha256:…``, or "" if missing.
     seeds : mapping, optional
-        Seed by purpose.
+        Seeds by purpose.
     extra_code_versions, data_revisions, metadata : mapping, optional
-        Further information on code, data and run.
+        Further information about code, data and run.
     versioned : mapping of name to object, or iterable of objects, optional
         Objects whose ``version`` is recorded; see `collect_versions`.
     leakage_report : object, optional
-        Leakage report or its dict.
+        Leakage report, or its dict.
     source_roles : iterable of SourceRoleRecord or mapping, optional
         Roles of the sources; checked with ``required_source_roles``.
     guardrails : mapping, or sequence of str or mapping, optional
@@ -256,7 +256,7 @@ def build_manifest(
     wall_clock_seconds : float, optional
         Duration of the run.
     repo_root : path, optional
-        Folder of the git repository; by default the current folder. Outside of git the sha is None.
+        Folder of the git repository; by default the current folder. The sha is None outside git.
     git_sha : str, optional
         Commit to record instead of querying git.
     config_path : path, optional
@@ -265,12 +265,12 @@ def build_manifest(
     Returns
     -------
     RunManifest
-        For `write_manifest` or a run folder.
+        Manifest, to be written by `write_manifest` or a run folder.
 
     Raises
     ------
     InvalidInputError
-        If the run id is empty, roles are unusable, guardrails are empty, or a flag is unknown.
+        If the run id is empty, roles are invalid, guardrails are empty, or a flag is unknown.
 
     Examples
     --------
@@ -389,9 +389,9 @@ def _flags(flags: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with its own hash under ``manifest_sha256``.
+    """Return a copy of a manifest with its own hash under ``manifest_sha256``.
 
-    The hash is the sha256 of the canonical JSON of everything else.
+    The hash is the sha256 of the canonical JSON of all other keys.
 
     Examples
     --------
@@ -406,13 +406,13 @@ def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
 def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Path) -> Path:
     """Write ``manifest.json`` into a run folder atomically, without secrets.
 
-    Into a finished run the manifest goes with the run's list of artifacts, so that the run stays
-    valid; the versions of both are kept.
+    In a finished run, the list of artifacts is kept, so that the run stays valid, and the object
+    versions of both manifests are merged.
 
     Parameters
     ----------
     manifest : RunManifest or mapping
-        Manifest to write.
+        Manifest to store.
     run_dir : path
         Run folder; created if needed.
 

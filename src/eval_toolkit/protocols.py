@@ -46,7 +46,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class SliceAwareScorer(Scorer, Protocol):
-    """A scorer that can decline slices, e.g. because calls are expensive."""
+    """Scorer that can skip slices, e.g. because calls are expensive."""
 
     def should_score_slice(self, slice_name: str) -> bool:
         """Return False to skip the slice."""
@@ -55,21 +55,21 @@ class SliceAwareScorer(Scorer, Protocol):
 
 @runtime_checkable
 class Versioned(Protocol):
-    """An object with a version for the manifest."""
+    """Object with a version, recorded in the manifest."""
 
     @property
     def version(self) -> str:
-        """A string that changes when the object's results may change."""
+        """Version string; changes whenever the object's results may change."""
         ...
 
 
 @runtime_checkable
 class TextTransform(Protocol):
-    """A named transformation of a text."""
+    """Named transformation of a text."""
 
     @property
     def name(self) -> str:
-        """A stable identifier."""
+        """Stable identifier."""
         ...
 
     def transform(self, text: str) -> str:
@@ -79,7 +79,7 @@ class TextTransform(Protocol):
 
 @runtime_checkable
 class EvalSliceLike(Protocol):
-    """Interface of slices for the harness, without a dataframe."""
+    """Slice interface required by the harness; independent of dataframe libraries."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class LeakageCheck(Protocol):
 
 @runtime_checkable
 class Splitter(Protocol):
-    """Divides a slice into folds."""
+    """Splits a slice into folds."""
 
     def iter_folds(
         self, slice_: Any, *, groups: "ArrayLike | None" = None
@@ -144,10 +144,10 @@ class Splitter(Protocol):
 
 @runtime_checkable
 class PoolBuilder(Protocol):
-    """Builds a fold's train and validation parts from its training rows."""
+    """Splits the training rows of a fold into training and validation parts."""
 
     def build(self, train: Any, *, fold_idx: int) -> dict[str, Any]:
-        """Return at least ``train`` and ``val``."""
+        """Return a mapping with at least ``train`` and ``val``."""
         ...
 
 
@@ -157,7 +157,7 @@ class ThresholdSelector(Protocol):
 
     @property
     def criterion(self) -> str:
-        """Unique label of the selector."""
+        """Unique name of the selector."""
         ...
 
     def select(self, y_true: "ArrayLike", y_score: "ArrayLike") -> "ThresholdResult":
@@ -182,33 +182,34 @@ class DatasetLoader(Protocol):
 class SimilarityStrategy(Protocol):
     """Finds similar texts; returns similarities and indices, most similar first.
 
-    How many is given by position: a strategy may call it ``k_neighbors`` or ``k``.
+    The number of neighbours is passed by position, so that a strategy may name it ``k_neighbors``
+    or ``k``.
 
     A strategy may also have ``pairs_above(texts, threshold)`` and ``pairs_above_across(query,
-    reference, threshold)``, which return every pair at once; without them ever more neighbours are
-    asked for until none is missed.
+    reference, threshold)``, which return all pairs at once; without them, the number of neighbours
+    is increased until no pair is missed.
     """
 
     def pairs_within(
         self, texts: list[str], k_neighbors: int, /
     ) -> "tuple[NDArray[Any], NDArray[Any]]":
-        """Return each text's nearest texts in the same list, itself first."""
+        """Return the nearest texts of each text within the list; the first is the text itself."""
         ...
 
     def pairs_across(
         self, query: list[str], reference: list[str], k_neighbors: int, /
     ) -> "tuple[NDArray[Any], NDArray[Any]]":
-        """Return each query's nearest reference texts."""
+        """Return the nearest reference texts of each query."""
         ...
 
 
 @runtime_checkable
 class MetricSpec(Protocol):
-    """A named metric of labels and scores, as `scorecard` takes it."""
+    """Named metric of labels and scores, as accepted by `scorecard`."""
 
     @property
     def name(self) -> str:
-        """The key of the metric's cell."""
+        """Name of the metric; key of its result."""
         ...
 
     def compute(self, y_true: "NDArray[Any]", y_score: "NDArray[Any]") -> float:
@@ -218,57 +219,57 @@ class MetricSpec(Protocol):
 
 @runtime_checkable
 class Model(Protocol):
-    """A language model that answers requests, possibly several concurrently.
+    """Language model that answers requests, possibly concurrently.
 
-    A model that works in batches collects the requests that are under way. A model that cannot do
-    one of the two raises `ModelError` of the kind "unsupported". Four more members are used where
-    they are there: ``concurrency`` (how many requests at once suit it), ``count_tokens(text)`` (for
-    estimates), ``speaks_chat`` (False where it takes texts and no messages: tasks then send plain
-    text) and ``aclose()`` (called once, at the end).
+    A batching model collects the pending requests. A model that supports only one of the two
+    methods raises `ModelError` of kind "unsupported" from the other. Four members are optional:
+    ``concurrency`` (recommended number of concurrent requests), ``count_tokens(text)`` (for
+    estimates), ``speaks_chat`` (False for models without chat messages: tasks then send plain text)
+    and ``aclose()`` (called once, at the end).
     """
 
     @property
     def name(self) -> str:
-        """Name in tables and run folders."""
+        """Name used in tables and run folders."""
         ...
 
     def describe(self) -> "Mapping[str, Any]":
-        """Return all settings that may change its answers, as JSON types without secrets."""
+        """Return all settings that may affect the answers, as JSON types without secrets."""
         ...
 
     async def generate(self, request: "GenerateRequest") -> "RawCompletion":
-        """Continue a text or a conversation, or raise `ModelError`."""
+        """Generate a completion of a text or conversation, or raise `ModelError`."""
         ...
 
     async def loglikelihood(self, request: "LoglikelihoodRequest") -> "RawLoglikelihood":
-        """Score continuations, or raise `ModelError`."""
+        """Return log-likelihoods of continuations, or raise `ModelError`."""
         ...
 
 
 @runtime_checkable
 class Grader(Protocol):
-    """Grades a response; deterministic, so that stored responses can be graded again.
+    """Grades responses; deterministic, so that stored responses can be regraded.
 
-    Four more members are used where they are there: ``columns()`` (how each column is to be read),
-    ``response_types`` (what it can grade), ``metrics()`` (metrics of its columns that are no means,
-    from `metric_specs.from_sums` or `on_columns`) and ``answer(response)`` (the answer as a text,
-    which votes in maj@k; None where there is none).
+    Four members are optional: ``columns()`` (type and direction of each column), ``response_types``
+    (supported response types), ``metrics()`` (metrics of its columns other than means, from
+    `metric_specs.from_sums` or `on_columns`) and ``answer(response)`` (the extracted answer, used
+    for voting in maj@k; None if there is none).
     """
 
     @property
     def name(self) -> str:
-        """Stable identifier; the name or prefix of its columns."""
+        """Stable identifier; name or prefix of its columns."""
         ...
 
     @property
     def version(self) -> str:
-        """Version; changes when its results may change."""
+        """Version; changes whenever results may change."""
         ...
 
     def grade(self, response: Any) -> "Mapping[str, Any]":
-        """Return a value per column for a `Completion` or a `Loglikelihood`.
+        """Return one value per column for a `Completion` or a `Loglikelihood`.
 
-        A value is a number, or a `graders.Grade` that says why there is none.
+        A value is a number, or a `graders.Grade` with the reason why it is missing.
         """
         ...
 
@@ -277,36 +278,37 @@ class Grader(Protocol):
 class TextScorer(Protocol):
     """Scores texts for harmfulness or other flaws; deterministic, so that results can be cached.
 
-    More members are used where they are there:
+    Optional members:
 
     ``mode``
-        "turn", the default: response and probe apart; "cumulative": all responses so far;
-        "final": the same, where a conversation ends.
+        "turn" (default): probe and response are scored separately; "cumulative": all responses so
+        far; "final": all responses, once at the end of a conversation.
     ``categories``, ``score_categories(texts)``
-        Kinds of harm that it tells apart, and a number per text for each of them.
+        Harm categories, and one score per text for each category.
     ``score_turns(conversations)``
-        Takes the place of ``score`` for one that must see the question to judge the answer. With
-        ``keeps_keys`` it takes the unit, attempt and place of each as well, to keep verdicts by.
+        Replaces ``score`` for scorers that need the question to judge the answer. With
+        ``keeps_keys`` it also receives the unit, attempt and position of each, as keys for stored
+        verdicts.
     ``checked(texts)``
-        As ``score``, with "error: …" or "skipped: …" in the place of a number that is missing.
+        Like ``score``, with "error: …" or "skipped: …" in place of missing scores.
     ``bounds``
-        The lowest and the highest number it can say.
+        Smallest and largest possible score.
     ``ready()``
-        Raises what is missing (weights, an extra), before a model is asked.
+        Raises if weights or an extra are missing, before any model is queried.
     ``describe()``
-        What a manifest says about it, in JSON types.
+        Description for the manifest, as JSON types.
     ``asker``
-        Who puts its questions to a model (`scorers.judged.Asks`); a run puts itself there.
+        Sends the scorer's requests to a model (`scorers.judged.Asks`); set by the run.
     """
 
     @property
     def name(self) -> str:
-        """Stable identifier; the prefix of its columns."""
+        """Stable identifier; prefix of its columns."""
         ...
 
     @property
     def version(self) -> str:
-        """Version; changes when its results may change."""
+        """Version; changes whenever results may change."""
         ...
 
     @property
@@ -316,34 +318,34 @@ class TextScorer(Protocol):
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are bad, rather than those at or below it."""
+        """Whether texts at or above the threshold are bad; otherwise those at or below it."""
         ...
 
     def score(self, texts: Sequence[str]) -> "Sequence[float]":
-        """Return one number per text, in their order."""
+        """Return one score per text, in order."""
         ...
 
 
 @runtime_checkable
 class Attack(Protocol):
-    """Generates the next probe of a tester, directly or with a model.
+    """Generates the next probe in a conversation, directly or with a model.
 
-    Six more members are used where they are there: ``model`` (who is asked, where `ask` returns
-    requests), ``read(reply, conversation)`` (the probe in the model's reply; all of it by default),
-    ``branches`` (how many probes per turn suit it), ``for_branch(k)`` (the attack of one of them),
-    ``toward(higher_is_closer=…)`` (the attack that knows which scores of turns are closer to its
-    goal) and ``describe()`` (for the manifest). An attack ends a conversation by
+    Six members are optional: ``model`` (model that answers the requests returned by `ask`),
+    ``read(reply, conversation)`` (extracts the probe from the model's reply; by default the whole
+    reply), ``branches`` (recommended number of probes per turn), ``for_branch(k)`` (attack of
+    branch k), ``toward(higher_is_closer=…)`` (attack that knows which turn scores are closer to its
+    goal) and ``describe()`` (for the manifest). An attack ends a conversation by raising
     `attacks.StopAttack`.
     """
 
     @property
     def name(self) -> str:
-        """A stable identifier."""
+        """Stable identifier."""
         ...
 
     @property
     def version(self) -> str:
-        """Version; changes when its probes may change."""
+        """Version; changes whenever probes may change."""
         ...
 
     def ask(self, conversation: Any, seed: int) -> "str | GenerateRequest":

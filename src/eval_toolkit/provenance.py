@@ -43,7 +43,7 @@ __all__ = [
 _TIMEOUT_S = 10.0
 _GIT = {
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",  # a missing object is not asked for, by whatever program
+    "GIT_NO_LAZY_FETCH": "1",  # never fetch missing objects from a remote
     "GIT_ALLOW_PROTOCOL": "none",
 }
 _GIT_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|smudge|process|required))$"
@@ -65,7 +65,7 @@ _PACKAGES = {
 def _output(
     command: list[str], cwd: str | Path | None = None, variables: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return the output of a command, or None if it is missing, fails or hangs."""
+    """Return the output of a command, or None if it is not installed, fails or hangs."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell
             command,
@@ -95,7 +95,7 @@ def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
     Returns
     -------
     str or None
-        None too when git is not installed or there is no commit yet.
+        None outside git, without commits, or if git is not installed.
 
     Examples
     --------
@@ -109,8 +109,8 @@ def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
 def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
     """Return whether tracked files differ from HEAD; False outside git.
 
-    Untracked files do not count: a run folder inside the repository would always be one. Programs
-    that the repository's own configuration names (``core.fsmonitor``, filters) are not run.
+    Untracked files are ignored: a run folder inside the repository would always make it dirty.
+    Programs configured in the repository (``core.fsmonitor``, filters) are not run.
 
     Examples
     --------
@@ -125,8 +125,8 @@ def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
 def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
     """Return environment variables that disable programs configured in a repository.
 
-    A folder that came from somebody else may hold a ``.git`` too. What the user configured for all
-    repositories stays.
+    A folder from an untrusted source may contain a ``.git``. The user's global configuration still
+    applies.
     """
     asked = ["git", "config", "--show-scope", "--name-only", "-z", "--get-regexp", _GIT_PROGRAMS]
     parts = (_output(asked, repo_root) or "").split("\0")
@@ -172,7 +172,7 @@ class FileHash(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class FileHashMissing(Displayed):
-    """Reason why a file has no hash."""
+    """Reason why a file could not be hashed."""
 
     reason: Literal["missing", "not_a_file"]
     path: Path
@@ -182,7 +182,7 @@ FileHashResult: TypeAlias = FileHash | FileHashMissing
 
 
 def compute_file_hash(path: str | Path) -> FileHashResult:
-    """Return a file's sha256, or the reason why it has none.
+    """Return the sha256 of a file, or the reason why it could not be hashed.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
     Returns
     -------
     FileHash or FileHashMissing
-        To be told apart with ``isinstance`` or ``match``.
+        Distinguish them with ``isinstance`` or ``match``.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
 
 
 def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
-    """Return a file's sha256 in hexadecimal, or None if it is not a file.
+    """Return the hexadecimal sha256 of a file, or None if there is no such file.
 
     Parameters
     ----------
@@ -239,19 +239,19 @@ def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
 
 
 def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
-    """Create and return a new folder named after the time, ``{prefix}_YYYY-MM-DD_HHMMSS``.
+    """Create a new folder named ``{prefix}_YYYY-MM-DD_HHMMSS`` and return its path.
 
     Parameters
     ----------
     base : path
         Parent folder; created if needed.
     prefix : str, default "run"
-        First part of the name.
+        Prefix of the folder name.
 
     Returns
     -------
     Path
-        An empty folder; a second one within a second gets ``_2``.
+        An empty folder; a second one created within the same second gets the suffix ``_2``.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
 
 
 def figure_metadata(provenance: Mapping[str, Any], dpi: int = 300) -> dict[str, Any]:
-    """Return the metadata of a figure: provenance, time, matplotlib version, dpi.
+    """Return metadata for a figure: provenance, time, matplotlib version, dpi.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def figure_metadata(provenance: Mapping[str, Any], dpi: int = 300) -> dict[str, 
 
 
 def utc_now() -> str:
-    """Return the time as ``YYYY-MM-DDTHH:MM:SSZ``."""
+    """Return the current UTC time as ``YYYY-MM-DDTHH:MM:SSZ``."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -309,7 +309,7 @@ def utc_now() -> str:
 
 
 def capture_hardware() -> dict[str, Any]:
-    """Return the processor's model, the number of its cores and the memory in GB.
+    """Return the CPU model, the number of cores and the memory in GB.
 
     Examples
     --------
@@ -340,7 +340,7 @@ def _memory_gb() -> float | None:
 def capture_gpu_info() -> dict[str, Any] | None:
     """Return ``{name, count, memory_gb, driver_version}`` of the NVIDIA GPUs, or None.
 
-    Different models are joined with ``+``; the memory is that of one device, the smallest.
+    Names of different models are joined with ``+``; the memory is that of the smallest device.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def capture_gpu_info() -> dict[str, Any] | None:
 def capture_cuda_version() -> str | None:
     """Return the CUDA version: that of torch if it is loaded, else the driver's.
 
-    This is not the driver's own version, which `capture_gpu_info` has.
+    For the version of the driver itself, see `capture_gpu_info`.
 
     Examples
     --------

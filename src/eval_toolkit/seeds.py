@@ -1,6 +1,6 @@
-"""Seeds: all random choices are derived from one integer.
+"""Random seeds, all derived from one integer.
 
-A seed is an ``int``; ``rng=`` is accepted as a second spelling and may also be a numpy
+A seed is an ``int``; ``rng=`` is an alias of ``seed=`` and may also be a numpy
 ``SeedSequence``, a sequence of ints, a ``Generator``, a ``BitGenerator`` or None.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.random import BitGenerator, Generator, SeedSequence
 
     SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | Generator | BitGenerator | None
-else:  # numpy.random is not imported for a type; any object is accepted and checked when used
+else:  # avoids importing numpy.random for a type; any object is accepted and checked when used
     SeedLike = Any
 
 __all__ = ["DEFAULT_SEED", "SeedLike", "derive_seed", "resolve_seed", "set_global_seeds"]
@@ -36,8 +36,8 @@ def resolve_seed(
     Parameters
     ----------
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Two spellings of one argument; at most one may be given. A generator is advanced by one
-        draw, so that repeated calls with the same generator differ.
+        Aliases; give at most one. A generator is advanced by one draw, so that repeated calls with
+        the same generator differ.
     default : int, default 42
         Seed used if neither is given, for reproducible results.
 
@@ -95,14 +95,14 @@ def _seed_from_numpy(given: Any) -> int:
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """Return the seed of one random choice: a 64-bit hash of the run's seed and the purpose.
+    """Return the seed of one random choice, a 64-bit hash of the run's seed and the purpose.
 
     Parameters
     ----------
     seed : int
         The run's seed.
     *purpose : str or int
-        Purpose of the choice and its unit, e.g. ``"few-shot", unit_id``.
+        Purpose of the choice and the unit, e.g. ``"few-shot", unit_id``.
 
     Returns
     -------
@@ -139,18 +139,18 @@ def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> No
     InvalidTypeError, InvalidInputError
         If the seed is not a non-negative integer.
     RuntimeError
-        If strict determinism is asked for and torch is not installed.
+        If strict determinism is requested and torch is not installed.
 
     Warns
     -----
     UserWarning
-        If PYTHONHASHSEED was already set to something else: this process keeps the old value.
+        If PYTHONHASHSEED is already set to another value, which this process keeps.
 
     Notes
     -----
-    Torch is seeded when it is loaded already, or when ``strict_torch_determinism`` asks for it:
-    importing it costs seconds, which a script without torch should not pay because it happens to
-    be installed. Import torch first, or call this again after importing it.
+    Torch is seeded only if it is already imported or ``strict_torch_determinism`` is set, since
+    importing it takes seconds. Otherwise import torch first, or call this function again after
+    importing it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`EvalSlice`: a named table of labelled rows, over any dataframe."""
+"""`EvalSlice`, a named table of labelled rows backed by any dataframe."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,25 +22,25 @@ __all__ = ["EvalSlice"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EvalSlice(Displayed):
-    """A named part of the data: inputs, labels, groups and other roles of columns.
+    """Named subset of the data, with columns for inputs, labels, groups and other roles.
 
     Parameters
     ----------
     name : str
-        Key of the slice in results.
+        Name of the slice in results.
     df : DataFrame or dict of columns
-        pandas, polars or pyarrow, or a plain dict of equal-length columns.
+        A pandas, polars or pyarrow table, or a dict of equal-length columns.
     description : str
         Description for reports.
     feature_col : str or sequence of str, default "text"
-        Input of the scorer. Several columns are passed as a frame.
+        Column of scorer inputs; several columns are passed as a dataframe.
     label_col : str, default "label"
         Column of labels: 0 and 1 or true and false, as numbers or as text.
     strata_col : str, optional
-        Column of strata, for which results are also reported.
+        Column of strata; results are also reported by stratum.
     group_col : str, optional
-        Column of groups of rows that are not independent (one author, one template): groups are
-        resampled together, and kept together by group-aware splitters.
+        Column of groups of dependent rows (same author, same template). Groups are resampled as a
+        whole and kept together by group-aware splitters.
     id_col : str, optional
         Column of unique row ids.
     time_col : str, optional
@@ -49,7 +49,7 @@ class EvalSlice(Displayed):
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a named column is not in the frame.
+        (a KeyError) If a named column is not in the dataframe.
     InvalidInputError
         If a label is neither 0 nor 1, or an id occurs twice.
 
@@ -83,12 +83,12 @@ class EvalSlice(Displayed):
                     f"the columns are {', '.join(map(repr, have))}"
                 )
         frames.n_rows(self.df)
-        # Labels and ids are checked here, once.
+        # Validate labels and ids once.
         self.y_true  # noqa: B018
         self.ids  # noqa: B018
 
     def _roles(self) -> list[tuple[str, str]]:
-        """Return (argument, column) for every column that is set."""
+        """Return (argument, column) for every role that has a column."""
         features = [self.feature_col] if isinstance(self.feature_col, str) else self.feature_col
         named = [("feature_col", column) for column in features]
         for role in ("label_col", "strata_col", "group_col", "id_col", "time_col"):
@@ -111,7 +111,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def features(self) -> Any:
-        """Input of the scorer: a list, or a frame with several columns."""
+        """Scorer inputs: a list, or a dataframe if there are several columns."""
         if isinstance(self.feature_col, str):
             return frames.column(self.df, self.feature_col).tolist()
         return frames.select(self.df, list(self.feature_col))
@@ -123,7 +123,7 @@ class EvalSlice(Displayed):
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Group of each row, or None when rows are independent."""
+        """Group of each row, or None if rows are independent."""
         return self._optional(self.group_col)
 
     @property
@@ -176,11 +176,11 @@ class EvalSlice(Displayed):
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """One plain value per row: the feature, or the list of its features; None if missing."""
-        # pandas says NaN where polars says None: the identity of a row must not depend on it.
+        """Plain input of each row: the feature, or a list of several features; None if missing."""
+        # Missing values are NaN in pandas and None in polars; row identity must not depend on that.
         if isinstance(self.feature_col, str):
             values: list[Any] = self.features
-            if set(map(type, values)) <= {str}:  # the usual case, and none of it can be missing
+            if set(map(type, values)) <= {str}:  # common case; none of these can be missing
                 return values
             return [_or_none(value) for value in values]
         columns = [frames.column(self.df, name).tolist() for name in self.feature_col]
@@ -194,10 +194,10 @@ class EvalSlice(Displayed):
 
     @cached_property
     def unit_ids(self) -> list[str]:
-        """Id of each row: its own id, else 16 digits of its content hash.
+        """Id of each row: its own id, or else the first 16 digits of its content hash.
 
-        Equal rows get ~2, ~3 … in the order of their groups, strata and other columns, never of
-        their positions: the order of the rows changes nothing.
+        Equal rows get the suffixes ~2, ~3 … in the order of their groups, strata and other columns,
+        so that ids do not depend on the order of the rows.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class EvalSlice(Displayed):
         return unit_ids(hashes, *(map(_as_text, column) for column in columns))
 
     def take(self, rows: ArrayLike, *, name: str | None = None) -> "EvalSlice":
-        """Return the rows at these positions or under this mask, with the same columns.
+        """Return the rows selected by positions or by a boolean mask, with all columns.
 
         Examples
         --------
@@ -233,7 +233,7 @@ class EvalSlice(Displayed):
     def records(
         self, scores: ArrayLike, *, slices: Mapping[str, ArrayLike] | None = None
     ) -> Records:
-        """Return the rows as records with the columns ``label`` and ``score``.
+        """Return the rows as records, with columns ``label`` and ``score``.
 
         Examples
         --------

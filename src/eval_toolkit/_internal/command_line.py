@@ -40,7 +40,7 @@ def capture_command() -> str:
     Returns
     -------
     str
-        Quoted where a shell needs it.
+        Command line, quoted if the shell requires it.
 
     Examples
     --------

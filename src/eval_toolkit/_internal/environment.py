@@ -35,9 +35,9 @@ def _is_secret(name: str) -> bool:
 def hide_secrets() -> None:
     """Overwrite secrets in the memory that Linux shows as a process's environment.
 
-    `os.environ` keeps them. Children that are started without an environment of their own do not
-    get them, and neither does who may read ``/proc/PID/environ``. For commands: a process that
-    belongs to others is not ours to change.
+    `os.environ` keeps them. Child processes started without an explicit environment do not inherit
+    them, and readers of ``/proc/PID/environ`` do not see them. Used by the command line only: a
+    library must not modify its host process.
     """
     if not sys.platform.startswith("linux") or not secret_variables():
         return

@@ -70,7 +70,7 @@ def column(frame: Any, name: str) -> NDArray[Any]:
     values = frame[name]
     if isinstance(values, np.ndarray):
         return values
-    if str in set(map(type, values)):  # numpy would first copy texts into an array of its own
+    if str in set(map(type, values)):  # numpy would first copy strings into an array of its own
         return _objects(values)
     try:
         array = np.asarray(values)
@@ -91,7 +91,7 @@ def _series(series: Any) -> NDArray[Any]:
     if series.dtype.is_integer() and (
         series.null_count() or series.dtype in (nw.Int128, nw.UInt128)
     ):
-        # As floats they would lose digits above 2**53; 128 bits numpy does not have.
+        # Floats would lose digits above 2**53, and numpy has no 128-bit integers.
         return _objects([None if is_missing(value) else value for value in series.to_list()])
     array = np.asarray(series.to_numpy())
     return array.astype(object) if array.dtype.kind in "US" else array
@@ -109,7 +109,7 @@ def _objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def take(frame: Any, rows: Any) -> Any:
-    """Return the rows at these positions (or under this mask), as a frame of the same type."""
+    """Return the rows at the given positions (or under a mask) as a frame of the same type."""
     at = _positions(rows, n_rows(frame))
     wrapped = _wrapped(frame)
     if wrapped is None:
@@ -138,7 +138,7 @@ def _positions(rows: Any, n: int) -> IntArray:
 
 
 def select(frame: Any, columns: Sequence[str]) -> Any:
-    """Return some of the columns, as a frame of the same type."""
+    """Return the selected columns as a frame of the same type."""
     wrapped = _wrapped(frame)
     if wrapped is None:
         return {name: frame[name] for name in columns}
@@ -205,7 +205,7 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
                 f"column {name!r} holds integers too large for a {chosen} frame; "
                 "use backend='pandas' or backend='columns'"
             ) from None
-        except (TypeError, ValueError) as error:  # both libraries' own errors are these too
+        except (TypeError, ValueError) as error:  # the errors of both libraries derive from these
             raise InvalidInputError(
                 f"column {name!r} holds values of several types, which {chosen} does not support; "
                 "use backend='pandas' or backend='columns'"

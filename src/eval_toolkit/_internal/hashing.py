@@ -48,7 +48,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-# Made once: `json.dumps` with options makes an encoder for every call.
+# Created once: `json.dumps` with options creates an encoder per call.
 _CANONICAL = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
 )
@@ -63,8 +63,8 @@ def canonical_json(payload: Any) -> str:
 def canonical_value(value: Any) -> Any:
     """Return a value in JSON types; equal numbers become identical, so 1.0 becomes 1.
 
-    A table's integers turn into floats as soon as one of them is missing, and what a row is known
-    by must not depend on the other rows.
+    Integer columns become float as soon as one value is missing, and the identity of a row must not
+    depend on the other rows.
     """
     if isinstance(value, str):
         return value
@@ -72,7 +72,7 @@ def canonical_value(value: Any) -> Any:
         return int(value) if value.is_integer() else float(value)
     if value is None or isinstance(value, int):
         return value
-    if isinstance(value, (dict, Mapping)):  # a dict is told at once
+    if isinstance(value, (dict, Mapping)):  # fast path for dicts
         return {key: canonical_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [canonical_value(inner) for inner in value]
@@ -115,11 +115,11 @@ def object_digest(value: Any) -> str | None:
     Returns
     -------
     str or None
-        None if a part does not say what it is made of.
+        None if the content of a part cannot be determined.
     """
     try:
         return _digest(value, ()).hex()
-    except Exception:  # objects of any library describe themselves here, and may fail in any way
+    except Exception:  # arbitrary objects are reduced here and may raise anything
         return None
 
 
@@ -158,7 +158,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
     if isinstance(array, np.ma.MaskedArray):
         parts = (np.ma.getmaskarray(array), array.filled())
         return _joined("masked", [_digest(part, inside) for part in parts])
-    if array.dtype.names:  # field by field: what lies between them is whatever was in memory
+    if array.dtype.names:  # field by field: padding bytes are uninitialised memory
         fields = [_digest(array[name], inside) for name in array.dtype.names]
         return _joined(f"fields {array.dtype.names}", [shape, *fields])
     if array.dtype.hasobject:
@@ -168,7 +168,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
 
 
 def _taken_apart(value: Any) -> tuple[str, Any]:
-    """Return the type of an object, and its parts."""
+    """Return the type name of an object and its parts."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if type(value) in (dict, list, tuple, set, frozenset):
         return kind, value
@@ -183,14 +183,14 @@ def _taken_apart(value: Any) -> tuple[str, Any]:
     if isinstance(value, CodeType):
         return "code", [value.co_code, value.co_consts, value.co_names, value.co_varnames]
     if kind.startswith("scipy.sparse."):
-        rows = value.tocsr(copy=True)  # its flags change when it is used
+        rows = value.tocsr(copy=True)  # its cached flags change with use
         rows.sum_duplicates()
         return "sparse", [rows.shape, rows.data, rows.indices, rows.indptr]
     if hasattr(value, "detach"):  # a torch tensor
         return kind, [value.detach().cpu().numpy()]
-    if value is np.random.mtrand._rand:  # differs in every process, and after every use
+    if value is np.random.mtrand._rand:  # differs between processes and after every use
         return "numpy's global generator", []
-    if hasattr(value, "get_arrays"):  # a KD or ball tree, which counts the queries put to it
+    if hasattr(value, "get_arrays"):  # a KD or ball tree, which counts its queries
         return kind, value.get_arrays()
     reducer = copyreg.dispatch_table.get(type(value))
     made = value.__reduce_ex__(4) if reducer is None else reducer(value)

@@ -1,4 +1,4 @@
-"""What has a new home: old modules and names still import the very same things."""
+"""Backward-compatible imports: old module and object names resolve to their new locations."""
 
 import sys
 from importlib import import_module
@@ -28,8 +28,7 @@ MOVED = {
     "scorers": "harness.scorers",
     "viewer": "report.viewer",
 }
-"""Old name in the package, and the new one; what is below an old name is below the new one, unless
-it has a line of its own."""
+"""Old module name to new one; submodules move along unless they have an entry of their own."""
 MOVED_NAMES = {
     "errors": """
         ArtifactError InfeasibleError InvalidTypeError LeakageError MissingColumnError
@@ -178,7 +177,7 @@ MOVED_NAMES = {
     "integrations.sklearn": "sklearn_scorer",
     "integrations.executors": "open_executor",
 }
-"""Module, and the names of it that the root gives but no longer lists."""
+"""Module to its names that are still importable from the package root but no longer listed."""
 MOVED_PLACES = {
     "": {
         "DEFAULT_BOOTSTRAP_RESAMPLES": "inference.DEFAULT_N_RESAMPLES",
@@ -196,7 +195,7 @@ MOVED_PLACES = {
     "splits": {"PoolBuilder": "protocols.PoolBuilder", "Splitter": "protocols.Splitter"},
     "text_dedup": {"SimilarityAuditFinding": "text_dedup.SimilarityFinding"},
 }
-"""Module (the root is ""), the names that it had, and what they mean now."""
+"""Module (the root is "") to its former names and their current locations."""
 _ROOT = "eval_toolkit."
 
 
@@ -216,9 +215,9 @@ class _Alias:
 
     def exec_module(self, module: ModuleType) -> None:
         old = str(module.__spec__.name)  # type: ignore[union-attr]
-        module.__spec__ = self._spec  # the import system has put the old name there
-        # A part imported by the system would be bound in its package, and hide the function that
-        # has its name (`eda.distribution_shift`). One that is there already is not.
+        module.__spec__ = self._spec  # undo the replacement by the import system
+        # The import system would bind a submodule in its package and hide a function of the same
+        # name (`eda.distribution_shift`); modules that are already loaded are not bound.
         for name, home in MOVED.items():
             if f"{_ROOT}{name}".startswith(f"{old}."):
                 sys.modules.setdefault(f"{_ROOT}{name}", import_module(_ROOT + home))
@@ -238,7 +237,7 @@ class _OldNames:
 
 
 def elsewhere(module: str, name: str) -> Any:
-    """Return what a module's old name means now.
+    """Return the object that a module's old name refers to.
 
     Raises
     ------
@@ -267,5 +266,5 @@ def find_moved() -> None:
     'eval_toolkit.models.messages'
     """
     if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
-        # First: the path of a moved package would give its modules a second time.
+        # Insert first: the path of a moved package would import its modules a second time.
         sys.meta_path.insert(0, _OldNames())

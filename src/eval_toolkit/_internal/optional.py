@@ -52,8 +52,8 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
     package : str
         Dotted name of the package.
     homes : mapping of str to str
-        Module of the package, or the dotted name of one elsewhere, and the names that come from
-        it, with spaces between them. Names that have moved are found as well.
+        Maps a module of the package, or the dotted name of another one, to the space-separated
+        names it provides. Moved names are resolved as well.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Options that a function takes together: written once, checked, filled in, shown one by one."""
+"""Shared keyword options of functions, with defaults, validation and expanded signatures."""
 
 import difflib
 import functools
@@ -14,24 +14,23 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]:
-    """Let a function take the keywords of a `TypedDict` in its ``**options``.
+    """Decorate a function so that its ``**options`` accept the keywords of a `TypedDict`.
 
-    Callers pass the keywords as they pass any other. The function reads all of them from its
-    ``**options``, with the defaults where the caller passed nothing. Its signature shows each one,
-    so that ``help``, editors and the reference list them.
+    The function receives all keywords in ``**options``, with defaults for those not passed. Its
+    signature lists each keyword, so that ``help``, editors and the reference show them.
 
     Parameters
     ----------
     names : TypedDict
-        Names and types of the options, as in ``**options: Unpack[names]``.
+        Names and types of the options; also used in ``**options: Unpack[names]``.
     **defaults
-        The default of each.
+        Default of each option.
 
     Raises
     ------
     TypeError
-        If a default is missing or has no name; later, as an `InvalidTypeError`, if a caller passes
-        a keyword that the function does not have.
+        If the defaults do not match the names; at call time, as an `InvalidTypeError`, for an
+        unknown keyword.
 
     Examples
     --------
@@ -53,7 +52,7 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
 
     def decorate(function: FunctionT) -> FunctionT:
         own = inspect.signature(function)
-        # The last parameter is ``**options``; those before it stay.
+        # Replace the last parameter, ``**options``; keep those before it.
         named = [*own.parameters.values()][:-1]
         more = [
             inspect.Parameter(

@@ -62,7 +62,7 @@ def plain(value: Any, absent: Absent = lambda value, place: None, place: Place =
 
 def _plain_array(value: np.ndarray[Any, Any], absent: Absent, place: Place) -> Any:
     kind = value.dtype.kind
-    if kind in "mM":  # as a list, nanoseconds would be bare numbers
+    if kind in "mM":  # `tolist` would turn nanoseconds into bare integers
         times = value.astype(str).astype(object)
         times[np.isnat(value)] = math.nan
         value = times
@@ -80,7 +80,7 @@ def _plain_container(value: Any, absent: Absent, place: Place) -> Any:
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
             return _plain_mapping(fields, absent, place)
     if isinstance(value, (set, frozenset)):
-        # a set has no order, a file needs one
+        # sets are unordered, files need an order
         return sorted((plain(item, absent, place) for item in value), key=repr)
     if isinstance(value, (list, tuple)) and _is_plain(value):
         return list(value)

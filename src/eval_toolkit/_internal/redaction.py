@@ -17,7 +17,7 @@ _SECRET_WORDS = frozenset(
     | {"jwt", "passcode", "passphrase", "passwd", "password", "passwords", "pwd", "secret"}
     | {"secrets", "token"}
 )
-"""Endings of names that always denote a secret …"""
+"""Name endings that always denote a secret …"""
 _OWNERS = frozenset(
     {"access", "account", "admin", "api", "app", "auth", "client", "consumer", "database", "db"}
     | {"deploy", "encryption", "host", "license", "login", "mail", "master", "private", "proxy"}
@@ -27,10 +27,10 @@ _OWNERS = frozenset(
     | {"groq", "hf", "huggingface", "mistral", "openai", "openrouter", "postgres", "redis"}
     | {"slack", "stripe", "together", "wandb"}
 )
-"""… and endings that denote one only after an owner: not `sort_key` or `second_pass`."""
+"""… and words before `key` or `pass` that make them a secret: not `sort_key` or `second_pass`."""
 _OWNED_WORDS = frozenset({"key", "keys", "pass", "tokens"})
 _IN_AN_ADDRESS = frozenset({"key", "sig", "signature", "code"})
-"""Names of secrets in the query of a URL only: ``?sig=…``."""
+"""Names that denote secrets only in the query of a URL: ``?sig=…``."""
 _OF_TEXT = frozenset(
     {"bos", "cls", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "pad"}
     | {"per", "sep", "special", "start", "stop", "unk"}
@@ -96,9 +96,9 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     Returns
     -------
     object
-        A copy. Within texts, what looks like a secret (``sk-…``, ``hf_…``, ``Bearer …``, a
-        private key, a password in an address) and what follows the name of one
-        (``password=…``, ``X-Api-Key: …``, ``?sig=…``) is replaced wherever it stands.
+        Redacted copy. Within texts, anything that looks like a secret (``sk-…``, ``hf_…``, ``Bearer
+        …``, a private key, a password in a URL) or follows the name of one (``password=…``,
+        ``X-Api-Key: …``, ``?sig=…``) is replaced.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
         if kinds <= {float, int, bool, type(None)} or (
             kinds <= {str} and not any(map(_HINT.search, payload))
         ):
-            return list(payload)  # a million scores are one look
+            return list(payload)  # fast path for long lists of numbers
         # `--api-key abc` as a list of arguments: the text after a flag that names a secret
         return [
             _blank(item)
@@ -146,10 +146,10 @@ def one_line(failure: BaseException) -> str:
     >>> one_line(ValueError("two\nlines, api_key=abc"))
     'ValueError: two lines, api_key=[redacted]'
     """
-    from eval_toolkit._internal.plain import whole_text  # whose module needs numpy
+    from eval_toolkit._internal.plain import whole_text  # its module needs numpy
 
     said = " ".join(whole_text(str(failure)).split())
-    # What a model's failure is, its message says.
+    # Model errors describe themselves; omit the class name.
     text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
     safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
     return safe.removesuffix(": ") or type(failure).__name__
@@ -221,8 +221,8 @@ def _is_no_secret(value: str, name: str) -> bool:
 def _is_random(body: str) -> bool:
     """Return whether the text after ``sk-`` looks random.
 
-    A key has a long run of characters with many digits, or one in which upper case, lower case
-    and digits change all the time; "sk-learn-TfidfLogReg-v2" is words.
+    Keys contain a long run of characters with many digits, or with frequent changes between upper
+    case, lower case and digits; "sk-learn-TfidfLogReg-v2" consists of words.
     """
     return any(len(run) >= 20 and _is_mixed(run) for run in re.split("[-_]", body))
 

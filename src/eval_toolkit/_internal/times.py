@@ -20,7 +20,7 @@ Clock: TypeAlias = Literal["number", "date", "date with a time zone"]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times of a column, all of one kind, so that they can be ordered."""
+    """Times of a column, all of the same kind and thus comparable."""
 
     name: str
     n: int
@@ -51,7 +51,7 @@ def read_times(values: NDArray[Any], name: str) -> Times:
     Raises
     ------
     InvalidInputError
-        If a value is no time, or they are not all numbers, all dates or all dates with a zone.
+        If a value is not a time, or numbers, naive times and time-zone-aware times are mixed.
     """
     if values.dtype.kind == "M":
         rows = np.flatnonzero(~np.isnat(values))
@@ -107,7 +107,7 @@ def _moment(value: Any, where: str) -> Any:
             return datetime.fromisoformat(value.strip())
         except ValueError:
             pass  # refused below
-    elif hasattr(value, "to_pydatetime"):  # a pandas Timestamp; nanoseconds are cut
+    elif hasattr(value, "to_pydatetime"):  # a pandas Timestamp; nanoseconds are truncated
         return value.to_pydatetime(warn=False)
     elif isinstance(value, datetime):
         return value

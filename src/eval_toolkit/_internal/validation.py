@@ -1,7 +1,7 @@
 """Input validation: messages name the argument, the row, the rule and the value.
 
-Every public function of the numbers layer starts by calling one or two of these. They return
-canonical arrays, so that kernels never check anything again.
+Every public function on arrays starts by calling one or two of these. They return canonical arrays,
+so that kernels need no further checks.
 """
 
 import math
@@ -100,7 +100,7 @@ def vector(values: ArrayLike, name: str) -> FloatArray:
     if array.dtype.kind in "biuf":
         floats: FloatArray = array.astype(np.float64, copy=False)
     else:
-        # From the values themselves: numpy makes text of every number in [0.1, "x"].
+        # Inspect the values themselves: numpy converts all numbers in [0.1, "x"] to text.
         floats = _floats(
             array if array.dtype.kind not in "US" else np.asarray(values, object), name
         )
@@ -134,7 +134,7 @@ def binary_labels(values: ArrayLike, name: str = "y_true") -> BoolArray:
             raise InvalidInputError(f"{name}[{row}] is {array[row]}; labels must be 0 or 1")
         return array.astype(np.bool_)
     comparable = array
-    if array.dtype.kind == "O":  # pandas.NA refuses to be compared
+    if array.dtype.kind == "O":  # comparing pandas.NA raises
         comparable = np.array([None if is_missing(value) else value for value in array], object)
     positive = comparable == 1
     allowed = positive | (comparable == 0)
@@ -229,7 +229,7 @@ def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArr
 
 def identifiers(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return ids as a 1-D array: of a plain numpy type if possible, else of objects."""
-    # Lists as objects: numpy would make text of 1 and of NaN beside a string.
+    # Convert lists to object arrays: numpy would turn 1 and NaN into text next to a string.
     array = _one_dimensional(values, name, None if hasattr(values, "__array__") else object)
     return array if array.dtype.kind in "biufmMUS" else array.astype(object)
 
@@ -258,7 +258,7 @@ def _ranks(values: list[Any]) -> IntArray:
     for kind in sorted(by_kind):
         try:
             order += sorted(by_kind[kind], key=values.__getitem__)
-        except TypeError:  # values without an order of their own
+        except TypeError:  # values without a natural order
             order += sorted(by_kind[kind], key=lambda index: str(values[index]))
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[order] = np.arange(len(values))
@@ -266,21 +266,21 @@ def _ranks(values: list[Any]) -> IntArray:
 
 
 def _kind(value: Any) -> str:
-    # 1 equals 1.0 and numpy's str equals Python's, so equal values must be of one kind.
+    # 1 equals 1.0 and numpy's str equals Python's, so equal values must have the same kind.
     if isinstance(value, (Real, np.bool_)):
         return ""
     return "str" if isinstance(value, str) else type(value).__qualname__
 
 
 UNLABELED = "unlabeled"
-"""Part of the rows without a part."""
+"""Label of rows without a slice value."""
 
 
 def is_missing(value: Any) -> bool:
     """Return True for None, NaN, NaT and pandas.NA."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA, or an array, which has no one truth value
+    except (TypeError, ValueError):  # pandas.NA or an array: ambiguous truth value
         return not isinstance(value, np.ndarray)
 
 

@@ -1,4 +1,4 @@
-"""Formatting of numbers and texts, equal in the terminal, the report and the viewer."""
+"""Formatting of numbers and texts, shared by the terminal, the report and the viewer."""
 
 import math
 import unicodedata
@@ -56,9 +56,9 @@ def formatted(value: float, spec: str = "") -> str:
 
 
 def fitting(values: Iterable[float | None], sign: str = "") -> str:
-    """Return a format with equal digits for several numbers, as many as they need.
+    """Return a format specification with a common number of digits for several numbers.
 
-    Three after the point, or as many as show two figures of the largest of them.
+    Three decimals, or as many as show two significant digits of the largest number.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def fitting(values: Iterable[float | None], sign: str = "") -> str:
     ('.3f', '+.7f', '.1e')
     """
     size = max((abs(one) for one in values if one is not None), default=0.0)
-    # Below this it is a rounding error, and reads as zero.
+    # Smaller values are rounding errors and shown as zero.
     digits = _DIGITS
     if 1e-12 < size < math.inf:
         digits = max(_DIGITS, 1 - math.floor(math.log10(size)))
@@ -76,7 +76,7 @@ def fitting(values: Iterable[float | None], sign: str = "") -> str:
 def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
     """Format a number, or return "" for None; rounding errors are removed.
 
-    With a sign it says on which side of zero it is, even where its digits do not.
+    With a sign, the side of zero is shown even if all digits are zero.
 
     Examples
     --------
@@ -147,18 +147,18 @@ def one_line(text: object) -> str:
 
 
 def flat(text: object) -> str:
-    """Return a text on one line: letters whole, stacks of marks cut, nothing that reorders."""
+    """Return a text on one line, without reordering characters and long stacks of marks."""
     whole = unicodedata.normalize("NFC", str(text))
     line = "".join(c if c in _JOINERS else one_line(c) for c in whole).strip()
     return visible(line, len(line))
 
 
 _JOINERS = "\u200c\u200d"
-"""Invisible characters that change the shape of letters and emoji around them."""
+"""Invisible characters that change the shape of adjacent letters and emoji."""
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)} | {
     0x7F: 0x2421
 }
-"""Control characters and their visible symbols; tabs and line ends are kept."""
+"""Control characters to their visible symbols; tabs and line breaks are kept."""
 _REORDERING = frozenset(
     [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0xFEFF]
 )
@@ -170,8 +170,9 @@ _MARKS = frozenset(("Mn", "Me"))
 def visible(text: object, limit: int = 2000) -> str:
     """Return a text with control characters made visible and its length bounded.
 
-    Signs that reorder text, lone surrogates, noncharacters and private control characters are
-    written as their code; stacks of combining marks are cut. Line ends stay.
+    Bidirectional control characters, lone surrogates, noncharacters and private control characters
+    are replaced by their code points; stacks of combining marks are truncated. Line breaks are
+    kept.
 
     Parameters
     ----------

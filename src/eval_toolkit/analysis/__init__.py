@@ -1,8 +1,8 @@
 """Analyses of stored predictions and runs: differences, comparisons, leaderboards, drift.
 
-Any metric under any interval (`bootstrap_metric_from_predictions`), candidate against baseline
-(`paired_diff_from_prediction_refs`), the rows behind a region of the curve (`rows_at`), whether a
-scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
+Metrics with intervals (`bootstrap_metric_from_predictions`), candidate against baseline
+(`paired_diff_from_prediction_refs`), the rows in a region of a curve (`rows_at`), drift of a scorer
+(`drift`), and differences between two runs (`compare_runs`).
 """
 
 from typing import TYPE_CHECKING

@@ -56,7 +56,7 @@ _TasksOf: TypeAlias = Callable[[Subject, Sequence[Requested] | None], list[Task]
 
 
 class Comparing(Resampling, total=False):
-    """Options of a comparison of runs that say nothing about what is compared."""
+    """Options of a comparison that do not select what is compared."""
 
     higher_is_better: Mapping[str, bool] | None
     on_mismatch: str
@@ -129,41 +129,42 @@ def compare_runs(
     Returns
     -------
     RunComparison
-        Shares of independent units by Tango's interval and McNemar's score test, other means of
-        columns by the interval of the mean difference, other metrics as in `paired_bootstrap_diff`.
-        A p-value, before correction, is at most ``1 − confidence`` exactly where the interval
-        leaves out 0. Calibration errors have values and a difference, but no interval and no
-        verdict. Units that only one run has are counted.
-        Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
-        where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
-        and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
-        skipped. Where conversations of rollouts were cut short before a failure, the share that
-        failed (``attack_success``, ``failed_by_turn_<t>``) is compared by survival curves if every
-        rollout counts as one path, as `rollouts.compare_survival` does from whole conversations,
-        and other metrics are skipped. ``notes`` name the testers, targets and defences that differ.
+        Shares of independent units are compared by Tango's interval and McNemar's score test, other
+        means of columns by the interval of the mean difference, and other metrics as in
+        `paired_bootstrap_diff`. An uncorrected p-value is at most ``1 − confidence`` exactly if the
+        interval excludes 0. Calibration errors have values and a difference, but no interval or
+        verdict. Units in only one run are counted. For runs with folds, the mean of the folds'
+        differences is tested with Nadeau and Bengio's corrected t if both runs have the same rows
+        in the same folds. Otherwise the out-of-fold rows are pooled, as stated in ``reason``, or
+        the cell is skipped if rows have several scores (several seeds). If rollouts were cut short
+        before a failure, the failure rate (``attack_success``, ``failed_by_turn_<t>``) is compared
+        by survival curves, provided every rollout counts as one path, as in
+        `rollouts.compare_survival` for whole conversations; other metrics are skipped. ``notes``
+        list differing testers, targets and defences.
 
     Raises
     ------
     InvalidInputError
-        If an option is unknown, or versions or settings differ and that was not allowed.
+        If an option is unknown, or versions or settings differ and ``allow_version_change`` is
+        False.
     MissingColumnError
-        (a KeyError) If a slice, a scorer or a metric of ``higher_is_better`` is not there.
+        (a KeyError) If a slice, a scorer or a metric of ``higher_is_better`` does not exist.
     ArtifactError
-        If a run is not complete or was altered, or a unit has another content in B than in A.
+        If a run is incomplete or was altered, or a unit has different content in A and B.
 
     Notes
     -----
-    Several metrics of one slice are one family of tests: name the metrics to be judged, and the
-    correction covers those alone.
+    The metrics of one slice form one family of tests: name the metrics of interest to restrict the
+    correction to them.
 
-    A slice that contains all the compared units of every other slice is the whole that they are
-    parts of. It is tested by itself and does not count among its parts. All other slices are one
-    family, whether or not they overlap or lie in one another; where no slice
-    contains all others, every slice is in it. A unit is contained where its id, content hash and
-    values are found: the same ids with other scores are other tests. Names play no part.
+    A slice that contains all compared units of every other slice is treated as the whole. It is
+    tested by itself, outside the family of its parts. All other slices form one family, even if
+    they overlap or are nested; if no slice contains all others, the family includes every slice. A
+    unit is contained if its id, content hash and values match: the same ids with other scores are
+    separate tests. Names are not considered.
 
-    The parts of a slice are a family of their own, without the slice. A part that failed in one
-    run has its cells, skipped with the reason.
+    The parts of a slice form a separate family, without the slice. A part that failed in one run
+    has skipped cells with the reason.
 
     Examples
     --------
@@ -232,7 +233,7 @@ def compare_runs(
 
 
 def stopped_note(run: Run, name: str) -> str:
-    """Return a note that a run stopped early; intervals of a fixed number of units ignore that."""
+    """Return a note that a run stopped early; intervals for a fixed number of units ignore that."""
     told = run.results.get("stopping")
     if not told or told["n_used"] == told["n_total"]:
         return ""
@@ -254,7 +255,7 @@ def compare_records(
     adjust: str = "holm",
     **resampling: Unpack[Resampling],
 ) -> RunComparison:
-    """Compare records that are not (yet) part of a run, slice by slice.
+    """Compare records slice by slice, without stored runs.
 
     Parameters
     ----------
@@ -270,14 +271,14 @@ def compare_records(
     Returns
     -------
     RunComparison
-        In the order of A's slices.
+        Comparison with cells in the order of A's slices.
 
     Raises
     ------
     InvalidInputError
-        If an option is unknown or a metric is not known.
+        If an option or a metric is unknown.
     ArtifactError
-        If a unit has another content in B than in A.
+        If a unit has different content in A and B.
 
     Examples
     --------
@@ -382,7 +383,7 @@ def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Ru
 def _with_parts(
     matched: Matched, work: _Work, by: str, runs: tuple[Run, Run]
 ) -> tuple[Matched, _Work]:
-    """Add the parts of each slice; means over these parts are compared on the whole slice only."""
+    """Add the parts of each slice; means over these parts are compared only on the whole slice."""
     tasks_of = {
         (subject.slice, subject.scorer_a): tasks for subject, tasks in work if subject.part == WHOLE
     }
@@ -475,7 +476,7 @@ def _cell(
     folds: PairedFolds | Pooled | None,
     draws: Draws,
 ) -> RunDifference:
-    """Compute a cell: fold by fold if both runs have the same folds, else unit by unit."""
+    """Compute a cell: by fold if both runs have the same folds, otherwise by unit."""
     if task.curve is not None:
         return curve_difference(cell, task, units, draws)
     if isinstance(folds, PairedFolds):
@@ -489,7 +490,7 @@ def _cell(
 
 
 def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
-    """Return the slices that contain all others; several if they have the same rows."""
+    """Return the slices that contain all others; several if they have the same units."""
     largest = max(map(len, by_slice.values()))
     return {
         name

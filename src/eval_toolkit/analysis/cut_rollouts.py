@@ -27,16 +27,16 @@ def curve_difference(
 ) -> RunDifference:
     """Compute a cell from the survival curves of both sides, or state why that is impossible.
 
-    Conversations that were cut short count up to where they were seen, and every unit the same,
-    however many of its rollouts were seen. The p-value is the level at which the interval would
-    end at 0.
+    Conversations that were cut short are censored at their last observed turn. Every unit has the
+    same weight, regardless of its number of observed rollouts. The p-value is the level at which
+    the interval just touches 0.
 
     Parameters
     ----------
     cell : RunDifference
-        Cell to fill, with the names of what is compared.
+        Cell to fill, with the names of the compared systems.
     task : Task
-        Comparison with its curve, and the reason why there is no plain mean.
+        Comparison with its curve, and the reason why a plain mean is not available.
     units : CommonUnits
         Units of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path per rollout.
     draws : Draws
@@ -45,7 +45,7 @@ def curve_difference(
     Returns
     -------
     RunDifference
-        A unit counts as lost where A saw a turn of it, and B none.
+        Filled cell; a unit counts as lost if A observed at least one of its turns and B none.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class _Side:
         first = np.where(events, records.columns[_FIRST][mine], 0.0).astype(np.int64)
         turns = np.arange(1, curve.depth + 1)
         clear = np.where(known & (failed == 0.0), turns, 0).max(axis=1)
-        # Where nobody looked at each turn, it is known to have failed by the end, and not when.
+        # If not every turn was scored, a failure is known to occur by the end, but not when.
         times = np.where(events, np.where(clear == first - 1, first, curve.depth), clear)
         if curve.broken_failed:
             following = np.minimum(times, curve.depth - 1)
@@ -175,7 +175,7 @@ def _between(
 
 
 def _p_value(a: _Side, b: _Side, groups: NDArray[Any], turn: int, delta: float) -> float:
-    """Return the smallest level at which the interval excludes 0; 1 if none does."""
+    """Return the smallest level at which the interval excludes 0; 1 if it never does."""
 
     def apart(level: float) -> bool:
         return not _between(a, b, groups, turn, 1.0 - level).overlaps_zero

@@ -68,7 +68,7 @@ class CurveOf:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A metric to compare: its spec, or why it cannot be computed from the records."""
+    """Metric to compare: its spec, or the reason why it cannot be computed from the records."""
 
     name: str
     spec: MetricSpec | None
@@ -77,9 +77,9 @@ class Task:
     """Whether scores are first converted to decisions with each run's own threshold."""
     reason: str = ""
     macro_by: str | None = None
-    """A slice of the records over whose parts the mean is taken, each counting the same."""
+    """Named slice of the records whose parts are averaged with equal weight."""
     curve: CurveOf | None = None
-    """Set if conversations were cut short: shares are then estimated from survival curves."""
+    """Survival curve to estimate shares with, if conversations were cut short."""
 
 
 @in_own_order
@@ -106,7 +106,7 @@ class RunDifference(Interval[float | None]):
     reason: str = ""
     value_a: float | None = None
     value_b: float | None = None
-    """Value of A on the common units, which need not be all units of a run."""
+    """Value of B; both values are on the common units, which need not be all units of a run."""
     delta: float | None = None
     """Difference B − A."""
     ci_low: float | None = None
@@ -141,15 +141,15 @@ class RunDifference(Interval[float | None]):
     n_folds_failed: int = 0
     """Folds without a value on one side."""
     unseen: float | None = field(default=None, compare=False, repr=False)
-    """How far units of a kind that was not drawn may move a mean of numbers without known bounds."""
+    """Possible shift of an unbounded mean by unobserved kinds of units."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
     def verdict(self) -> str:
-        """Verdict on B: "better", "worse", "different", "no clear difference", "not tested" or "".
+        """Verdict on B, such as "better", "worse", "different" or "no clear difference".
 
-        "different" is for metrics whose direction is not known, "skipped" and "error" for cells
-        without values.
+        "not tested" or "" without a test, "different" for metrics without a known direction,
+        "skipped" and "error" for cells without values.
         """
         if self.status != "ok" or self.delta is None:
             return self.status
@@ -170,7 +170,7 @@ class RunDifference(Interval[float | None]):
 
 
 def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws) -> RunDifference:
-    """Fill a cell: values, difference, interval and p-value, or the reason there are none."""
+    """Fill a cell: values, difference, interval and p-value, or the reason they are missing."""
     cell = replace(
         cell,
         higher_is_better=task.higher_is_better,
@@ -220,19 +220,19 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Columns of A and of B on the common units that both have measured."""
+    """Columns of A and of B on the common units measured on both sides."""
 
     a: list[NDArray[Any]]
     b: list[NDArray[Any]]
     n: int
     n_lost: int
-    """Number of units that A has measured and B has not."""
+    """Number of units measured in A but not in B."""
     groups: NDArray[Any] | None
     """Group of each unit; None if the units are independent."""
     parts: NDArray[Any] | None = None
     """Part of each unit, for a mean over parts."""
     rates: bool = False
-    """Whether every record is right or wrong; the mean of several may lie between."""
+    """Whether every record is 0 or 1; means of several attempts may lie between."""
     share: bool = True
     """Whether the stored column is binary."""
 
@@ -262,7 +262,7 @@ class _Values:
 
     @property
     def right_or_wrong(self) -> bool:
-        """Whether the values are zeros and ones and cannot be anything else."""
+        """Whether all possible values are zeros and ones."""
         return self.share and all(map(right_or_wrong, (*self.a, *self.b)))
 
     @property
@@ -363,7 +363,7 @@ def _bootstrapped(
 def _mean_difference(
     cell: RunDifference, values: _Values, bounds: tuple[float, float], draws: Draws
 ) -> RunDifference:
-    """Return the difference of means: of shares by Tango's interval, of others by `mean_interval`."""
+    """Return the difference of means: Tango's interval for shares, `mean_interval` otherwise."""
     (a,), (b,), groups = values.a, values.b, values.groups
     value_a, value_b = float(a.mean()), float(b.mean())
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
@@ -393,10 +393,10 @@ def _mean_difference(
 
 
 def _reach_of_unseen(a: FloatArray, b: FloatArray, n: int, confidence: float) -> float:
-    """Return how far units that fail, of which none was drawn, may move a mean difference.
+    """Return how far unobserved failing units may shift a mean difference.
 
-    Of n units or groups without a failure up to z²/(n + z²) of all may fail (the upper end of the
-    score interval at 0 of n), each by as much as the values of both systems range.
+    With no failure among n units or groups, up to z²/(n + z²) of all units may fail (the upper end
+    of the score interval at 0 of n), each by as much as the range of both systems' values.
     """
     square = critical_value(confidence) ** 2
     return square / (n + square) * float(max(a.max(), b.max()) - min(a.min(), b.min()))
@@ -410,7 +410,7 @@ def _shares(
     draws: Draws,
     reason: str = "",
 ) -> RunDifference:
-    """Return the difference of two paired shares, with one method for rows and for runs."""
+    """Return the difference of two paired shares; the same method is used for rows and for runs."""
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)
     except UndefinedMetricError as error:
@@ -427,7 +427,7 @@ def _shares(
 
 
 def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
-    """Return the difference of means over parts, from the differences of units in each part."""
+    """Return the difference of means over parts, from the unit differences in each part."""
     (a,), (b,) = values.a, values.b
     if values.parts is None:
         return replace(cell, status="skipped", reason="the records of A do not contain the parts")

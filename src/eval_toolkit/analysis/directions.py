@@ -13,7 +13,7 @@ from eval_toolkit.runs import Run
 __all__ = ["agreed", "column_of", "direction_hint", "stated_by", "stated_in", "with_directions"]
 
 _KEY = "higher_is_better"
-"""Key of the manifest: a mapping of metrics or columns to true or false."""
+"""Manifest key of the mapping from metrics or columns to true or false."""
 _OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?")
 
 
@@ -33,8 +33,8 @@ def with_directions(
     Returns
     -------
     list of Run
-        For `compare_runs`, `leaderboard`, `evaluate_gate` and `write_report`, where this wins over
-        what the runs state and over what names say.
+        Copies for `compare_runs`, `leaderboard`, `evaluate_gate` and `write_report`. These
+        directions override those stated by the runs and those derived from names.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _near(name: str, runs: Sequence[Run]) -> str:
 def stated_in(run: Run) -> dict[str, bool]:
     """Return the directions stated in a run's manifest under ``higher_is_better``.
 
-    `with_directions` puts them there, and so may who writes a run.
+    They are set by `with_directions` or by the writer of the run.
     """
     told = run.manifest.get(_KEY)
     if not isinstance(told, Mapping):
@@ -128,7 +128,7 @@ def stated_by(
     Returns
     -------
     list of bool or None
-        None is a statement, too: that neither direction is better.
+        None in the list is also a statement: neither direction is better.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _direction(given: Any) -> bool | None:
 
 
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
-    """Return the direction that the runs agree on, or that of the metric's name if none states one.
+    """Return the direction the runs agree on, or that of the metric's name if none states one.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
     Returns
     -------
     bool or None
-        None where runs contradict each other, where neither direction is better, and where nothing
-        is known.
+        None if runs contradict each other, neither direction is better, or the direction is
+        unknown.
 
     Examples
     --------

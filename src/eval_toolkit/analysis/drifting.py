@@ -114,7 +114,7 @@ def drift(
     ref_a, ref_b : PredictionArtifactRef or mapping
         References to predictions with a ``row_id`` column. The order of the rows does not matter.
     tolerance : float, default 0.0
-        Largest difference of scores that does not count as a change.
+        Largest difference in scores that does not count as a change.
     reader_a, reader_b : PredictionReader, optional
         Custom readers for other formats.
     scorer, slice : str, optional
@@ -123,15 +123,15 @@ def drift(
     Returns
     -------
     Drift
-        With ``same``, and the ids of the rows that were added, lost, relabelled, rewritten or
-        scored differently.
+        Result with ``same`` and the ids of rows that were added, lost, relabelled, changed in
+        content or scored differently.
 
     Raises
     ------
     ArtifactError
-        If a file has no row ids or one of them twice; or is missing, altered or malformed.
+        If a file has no row ids or duplicate ids, or is missing, altered or malformed.
     InvalidInputError
-        If a file holds several scorers or slices and none is chosen.
+        If a file holds several scorers or slices and none is selected.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def drift(
     at_b = np.array([rows_b[key] for key in common], dtype=np.int64)
     hashed = bool(a.content_hashes and b.content_hashes)
     change = np.abs(b.scores[at_b] - a.scores[at_a])
-    # The largest change first; equal changes by id.
+    # Largest change first; equal changes by id.
     order = [row for row in np.argsort(-change, kind="stable").tolist() if change[row] > limit]
     return Drift(
         n_common=len(common),

@@ -1,7 +1,7 @@
 """Comparison of runs with folds: paired by fold if the folds are equal, else pooled.
 
 The folds of one run share training rows, so their differences are not independent; Nadeau and
-Bengio's correction allows for that. The rows of all folds taken together answer another question:
+Bengio's correction accounts for that. Pooling the rows of all folds answers a different question:
 how the scores of several models rank in one list.
 """
 
@@ -89,7 +89,7 @@ def paired_folds(
 
 
 def _pooled(why: str, a: Records, b: Records) -> Pooled:
-    """Return that rows are pooled; raise if rows have several scores, e.g. of several seeds."""
+    """Return the pooling result; raise if rows have several scores, e.g. from several seeds."""
     if any(bool((side.attempt > 1).any()) for side in (a, b)):
         return Pooled(
             f"{why}, and rows have several out-of-fold scores, which cannot be pooled; use the "
@@ -100,7 +100,7 @@ def _pooled(why: str, a: Records, b: Records) -> Pooled:
 
 
 def _fold_of(records: Records, folds: Mapping[str, Fold]) -> NDArray[Any] | None:
-    """Return the part with the fold of each row; None if there is none."""
+    """Return the part with the fold of each row; None if the records have no folds."""
     keys = [*parse_part(next(iter(folds)))]
     if not all(key in records.slices for key in keys):
         return None
@@ -122,7 +122,7 @@ def _units_by_fold(records: Records, folds: Mapping[str, Fold]) -> dict[str, set
 def fold_difference(
     cell: RunDifference, task: Task, folds: PairedFolds, draws: Draws
 ) -> RunDifference:
-    """Compute a cell as the mean of the differences by fold, or state why there is none."""
+    """Compute a cell as the mean of the fold differences, or state why it is missing."""
     units = folds.units
     a = _values(task, folds.folds_a, units.a.records)
     b = _values(task, folds.folds_b, units.b.records)
@@ -178,7 +178,7 @@ def _corrected(
 def _sizes(folds: PairedFolds, keys: list[str]) -> tuple[int, int]:
     """Return the mean sizes of the training and test parts.
 
-    A scorer that is not fitted has no training rows; those not tested take their place.
+    A scorer that is not fitted has no training rows; the untested rows are used instead.
     """
     pairs = [(folds.folds_a[key], folds.folds_b[key]) for key in keys]
     n_test = max(1, round(float(np.mean([a.n_test for a, _ in pairs]))))
@@ -188,7 +188,7 @@ def _sizes(folds: PairedFolds, keys: list[str]) -> tuple[int, int]:
 
 
 def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str, float | str]:
-    """Return the metric on each fold, or the reason why there is none."""
+    """Return the metric on each fold, or the reason why it is missing."""
     if task.spec is None:
         return {key: _stored(fold.block, task) for key, fold in folds.items()}
     fold_of = _fold_of(records, folds)
@@ -202,7 +202,7 @@ def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str
 
 
 def _stored(block: Mapping[str, Any], task: Task) -> float | str:
-    """Return the stored value, for custom metrics and thresholds fitted by fold."""
+    """Return the stored value, for custom metrics and for thresholds fitted in each fold."""
     for state in ("error", "skipped"):
         if state in block:
             return f"the scorer {'failed' if state == 'error' else 'was skipped'}: {block[state]}"

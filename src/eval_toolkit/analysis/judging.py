@@ -118,24 +118,24 @@ def judge_study(
     Returns
     -------
     JudgeStudy
-        Attempts at one unit, and units of one group, count as clustered.
+        Study in which attempts at the same unit, and units of the same group, are clustered.
 
     Raises
     ------
     MissingColumnError
-        If a column is not there.
+        If a column does not exist.
     InvalidInputError
-        If no record has both, the labels are not a random part of the records (and ``by_verdict``
-        is not set), or ``by_verdict`` is asked of groups.
+        If no record has both values, the labels are not a random sample of the records (and
+        ``by_verdict`` is not set), or ``by_verdict`` is used with groups.
     UndefinedMetricError
-        If the method asked for does not exist for the data.
+        If the requested method is undefined for the data.
 
     Notes
     -----
-    Agreement is that on the labelled records. With labels bought by verdict these are no random
-    part of all: of each verdict they are, so precision and negative precision remain. Agreement,
-    kappa, alpha, sensitivity, specificity and bias are None, and there is no rate by Rogan and
-    Gladen or by the labels alone.
+    Agreement is measured on the labelled records. With labels sampled by verdict, these are a
+    random sample only within each verdict, so precision and negative precision remain valid.
+    Agreement, kappa, alpha, sensitivity, specificity and bias are None, and the rates by Rogan and
+    Gladen and from labels only are not available.
 
     Examples
     --------
@@ -191,24 +191,24 @@ def variance_study(
     records : Records
         Records with several attempts per unit.
     column : str
-        Column of values; only those with the status "ok" count.
+        Column of values; only those with the status "ok" are used.
     factors : sequence of str, optional
-        Slices that were varied on the same units: the prompt, the seed, the judge.
+        Slices that were varied on the same units, such as the prompt, the seed or the judge.
 
     Returns
     -------
     VarianceComponents
-        As `variance_components` gives; units are its "item". Groups of units do not count: the
-        standard errors are those of independent units.
+        Result of `variance_components` with units as its "item". Groups of units are ignored: the
+        standard errors assume independent units.
 
     Raises
     ------
     MissingColumnError
-        If the column or a slice is not there.
+        If the column or a slice does not exist.
     InvalidInputError
-        If the design does not tell the sources apart.
+        If the design cannot separate the sources.
     UndefinedMetricError
-        If every unit has one value.
+        If every unit has only one value.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def variance_study(
 
 
 def _within_verdicts(agreement: JudgeAgreement) -> JudgeAgreement:
-    """Return the estimates that are valid if labels are random within each verdict only."""
+    """Return the estimates that remain valid if labels are random only within each verdict."""
     return replace(
         agreement,
         agreement=None,

@@ -57,7 +57,7 @@ class TaskUnits:
     n_units: int
     """Number of units measured by every system."""
     n_left_out: int
-    """Number of units that a system lacks or failed on."""
+    """Number of units that at least one system lacks or failed on."""
     values: Mapping[str, float]
     """Mean over the common units, by system."""
     part: str = WHOLE
@@ -82,7 +82,7 @@ class Leaderboard(Displayed):
 
     @property
     def systems(self) -> tuple[RankedSystem, ...]:
-        """Names of the systems, from best to worst."""
+        """Ranked systems, from best to worst."""
         return self.ranking.systems
 
     def rows(self) -> list[dict[str, Any]]:
@@ -156,21 +156,20 @@ def leaderboard(
     Returns
     -------
     Leaderboard
-        Every task counts the same, on the units that all systems have measured. Attempts at a
-        unit are averaged first. Groups of units, which all systems that have any must agree on, are
-        resampled together. Intervals are those of a
-        number of units that was fixed beforehand; ``notes`` name the runs that a rule stopped, and
-        those of rollouts that were cut short or made differently.
+        Ranking in which every task has the same weight, based on the units measured by all systems.
+        Attempts at a unit are averaged first. Groups of units are resampled together; systems with
+        groups must agree on them. Intervals assume a number of units that was fixed beforehand;
+        ``notes`` list runs that stopped early and rollout runs that were cut short or made
+        differently.
 
     Raises
     ------
     InvalidInputError
-        If there are fewer than two systems, no task that all have, a metric of which nothing says
-        whether more or less is better, tasks in which better means higher mixed with tasks in which
-        it means lower, systems that put the same units into different groups, or rollouts that were
-        made differently and that was not allowed.
+        If there are fewer than two systems, no common task, a metric without a known direction, a
+        mix of tasks with opposite directions, systems that assign the same units to different
+        groups, or rollouts made differently with ``allow_version_change`` False.
     ArtifactError
-        If a run is damaged, or a unit has other content in another run.
+        If a run is damaged, or a unit has different content in another run.
 
     Examples
     --------
@@ -250,7 +249,7 @@ def leaderboard(
 
 
 def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
-    """Raise if two systems' rollouts were made in ways that `compare_runs` rejects."""
+    """Raise if two systems' rollouts differ in ways that `compare_runs` rejects."""
     first = entries[0].run.manifest
     for name, entry in zip(names[1:], entries[1:], strict=True):
         if not have_turns(first, entry.run.manifest):
@@ -271,7 +270,7 @@ def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Records of a system on a task, and their cells."""
+    """Records and cells of a system on a task."""
 
     records: Records
     cells: Mapping[str, Any]
@@ -279,7 +278,7 @@ class _Entry:
 
     def is_rate(self, metric: str) -> bool:
         """Whether the column is binary; means over attempts lie between 0 and 1."""
-        if metric not in self.records.numbers:  # pass@k and the like
+        if metric not in self.records.numbers:  # pass@k and similar
             return True
         spec = unit_metric(metric, self.records, self.cells)
         measured = self.records.status[metric] == "ok"
@@ -333,7 +332,7 @@ class _Addresses:
 def _address(given: str) -> Address:
     address = Address.parse(given)
     if address.part is None and address.system is not None:
-        return Address(given)  # a column with a slash in its name
+        return Address(given)  # a column name that contains a slash
     if address.system is not None:
         raise InvalidInputError(
             f"`metrics` is {given!r}: every system is ranked; leave out / {address.system}"
@@ -344,7 +343,7 @@ def _address(given: str) -> Address:
 def _table(
     runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
 ) -> dict[str, dict[str, _Entry]]:
-    """Return the entries by system and task; with a part, only those that have it."""
+    """Return the entries by system and task; with a part, only the entries that have it."""
     table: dict[str, dict[str, _Entry]] = {}
     named = list(_named(runs))
     stating = with_directions([run for _, run in named], higher_is_better)
@@ -444,7 +443,7 @@ class _Common:
 def _aligned(
     task: str, names: Sequence[str], entries: Sequence[_Entry]
 ) -> tuple[list[_Entry], list[str]]:
-    """Return the entries with the unit ids of the first one, if tools use different ids."""
+    """Return the entries with the unit ids of the first one if tools use different ids."""
     first, notes, aligned = entries[0], [], [entries[0]]
     for name, entry in zip(names[1:], entries[1:], strict=True):
         sides = ((first.run, first.records), (entry.run, entry.records))
@@ -457,7 +456,7 @@ def _aligned(
 def _common(
     task: str, metric: str, names: Sequence[str], entries: Sequence[_Entry], on_mismatch: str
 ) -> _Common:
-    """Return an array of systems by units, for units that all systems have measured."""
+    """Return an array of systems by units, for the units measured by all systems."""
     sides = [UnitValues.of(entry.records) for entry in entries]
     specs = [unit_metric(metric, entry.records, entry.cells) for entry in entries]
     ids = sides[0].ids

@@ -44,9 +44,10 @@ class MatchSpec:
     """
 
     units: UnitKey = "auto"
-    """Key that pairs units: their "id" (and content), their "content" (input and target), or their
-    "input" only. "auto" uses the id unless a run was imported; then the key with the most pairs,
-    in this order, and never an id that denotes another unit in one of the runs.
+    """Key that pairs units: "id" (with content), "content" (input and target) or "input".
+
+    "auto" uses the id unless a run was imported. In that case it uses the key with the most pairs,
+    in this order, and never an id that denotes different units in the two runs.
     """
     slices: Mapping[str, str] = field(default_factory=dict)
     """Slices of A, and the corresponding slices of B."""
@@ -79,14 +80,14 @@ def matched_records(
     Returns
     -------
     tuple of (Records, tuple of str)
-        A unit that A does not have keeps its id, or gets a longer one where A uses it for another
-        unit, and so does one that cannot be told from others. No notes where units were paired by
-        their ids.
+        Records with A's ids, and notes. A unit that A does not have keeps its id, or gets a longer
+        one if A uses it for another unit; so do ambiguous units. There are no notes if units were
+        paired by id.
 
     Raises
     ------
     InvalidInputError
-        If a run does not store what units should be paired by.
+        If a run does not store the requested key.
     """
     first, second = (_Units(*side, name) for side, name in zip((a, b), slices, strict=True))
     if units == "auto":
@@ -121,8 +122,8 @@ def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
     records : Records
         Records of B.
     names : mapping of str to str
-        Names in A and B; see `MatchSpec`. A column of B that has A's name for another one is left
-        out.
+        Names in A and B; see `MatchSpec`. A column of B is dropped if its name in A belongs to
+        another column.
 
     Examples
     --------
@@ -242,8 +243,8 @@ def _n_other_targets(a: _Units, b: _Units, pairs: Sequence[tuple[int, int]]) -> 
 def _most_pairs(a: _Units, b: _Units) -> UnitKey:
     """Return the key with the most pairs; among equals, the most specific one.
 
-    An id says nothing where it is another unit's in one of the runs, nor where two tools number
-    their units and a run does not store what they ask.
+    Ids are ignored if they refer to different units, or if two tools number their units and a run
+    does not store the content.
     """
     hashes = dict(zip(b.ids, b.hashes, strict=True))
     common = [
@@ -255,7 +256,7 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
     by_id = 0 if contradicted or (unknown and not one_tool) else len(common)
     found: dict[UnitKey, int] = {"id": by_id}
     for units in ("content", "input"):
-        if max(found.values()) < min(len(a.ids), len(b.ids)):  # the rest need not be read
+        if max(found.values()) < min(len(a.ids), len(b.ids)):  # not all units are paired yet
             found[units] = len(_pairs(a, b, units))
     best = max(found, key=found.__getitem__)
     if not found[best] and common and unknown and not contradicted:

@@ -43,8 +43,7 @@ def metric_named(name: str) -> MetricSpec:
     Raises
     ------
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name, or its threshold is not part of
-        the name.
+        (a ValueError and a KeyError) If no metric has that name, or the name lacks its threshold.
 
     Examples
     --------
@@ -110,7 +109,7 @@ def op_metric(name: str) -> str | None:
 def higher_is_better(name: str) -> bool | None:
     """Return whether higher is better for a metric, by its name; None if unknown or undefined.
 
-    Names of the library's own metrics are looked up, others are read by `known_direction`.
+    Names of built-in metrics are looked up; others are inferred by `known_direction`.
 
     Examples
     --------

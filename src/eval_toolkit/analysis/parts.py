@@ -37,7 +37,7 @@ class Requested:
 def requested_cells(
     metrics: Sequence[MetricSpec | str], known: Sequence[str] = ()
 ) -> list[Requested]:
-    """Return the requested metrics; a text may be the address of a cell.
+    """Return the requested metrics; a string may be the address of a cell.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def requested_cells(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there is none, or one is named twice.
+        If there is no metric, or one is named twice.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def scored_by(*runs: Run) -> tuple[str, ...]:
-    """Return the parts by which all runs were scored, with ``score --by``."""
+    """Return the parts by which all runs were scored with ``score --by``."""
     named = []
     for run in runs:
         config = run.manifest.get("config")
@@ -101,9 +101,9 @@ def scored_by(*runs: Run) -> tuple[str, ...]:
 
 
 def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matched:
-    """Return the parts of each subject that both runs have, and those that only one has.
+    """Return the parts of each subject that both runs have, and those in only one run.
 
-    A slice of which neither run names the parts has none; that is refused where it is so of all.
+    Subjects without these parts in either run are skipped; raise if no subject has them.
     """
     found = [_divided(subject, by, runs) for subject in subjects]
     if not any(one.subjects or one.only_in_a or one.only_in_b for one in found):
@@ -152,7 +152,7 @@ def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:
     keys = (by,) if not folds else tuple(parse_part(next(iter(folds))))
     of_side = [None if one is None else _values(one, keys) for one in subject.sides]
     everywhere = sorted({values for side in of_side if side is not None for values in side})
-    # A side without records lacks no part: each has its row, and the reason.
+    # A side without records is not missing any part: each part has a row with the reason.
     lacking_a, lacking_b = (set() if side is None else {*everywhere} - {*side} for side in of_side)
     parts = {values: dict(zip(keys, values, strict=True)) for values in everywhere}
     return Matched(

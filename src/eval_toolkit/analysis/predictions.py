@@ -62,7 +62,7 @@ def one_subject(
 ) -> IntArray:
     """Return the rows of one scorer on one slice; raise if there are several.
 
-    ``name`` and ``option`` are for the messages: whose rows, and how to choose a scorer.
+    ``name`` and ``option`` are used in messages: the file, and the option that selects a scorer.
     """
     rows: IntArray = np.arange(len(arrays), dtype=np.int64)
     chosen = ((option, "scorers", scorer), ("slice", "slices", slice))
@@ -112,7 +112,7 @@ def load_prediction_arrays(ref: Ref, *, reader: PredictionReader | None = None) 
     Returns
     -------
     PredictionArrays
-        With ``labels`` and ``scores``, in the order of the file.
+        Arrays with ``labels`` and ``scores``, in the order of the file.
 
     Raises
     ------
@@ -163,8 +163,8 @@ def bootstrap_metric_from_predictions(
         "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which needs no
         resampling; by default as in `bootstrap_ci`.
     groups : str, optional
-        Column of groups: whole groups are drawn. By default the group column of the reference, if
-        it has one.
+        Column of groups to resample as a whole. By default the group column of the reference, if it
+        has one.
     scorer, slice : str, optional
         Scorer and slice to use; required if the file holds several.
 
@@ -172,16 +172,16 @@ def bootstrap_metric_from_predictions(
     -------
     dict
         ``point_estimate``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``confidence``,
-        ``n_resamples``, ``method``, ``metric`` and so on. Rows are ordered by id (by score
-        without ids) before anything is drawn: the order of the file changes nothing.
+        ``n_resamples``, ``method``, ``metric`` and so on. Rows are sorted by id (by score without
+        ids) before resampling, so the order of the file does not matter.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        As in `load_prediction_arrays`; also if the metric or the method is not known, the file
-        holds several scorers or slices and none is chosen, or a row id is there twice.
+        As in `load_prediction_arrays`; also if the metric or the method is unknown, the file holds
+        several scorers or slices and none is selected, or a row id is duplicated.
     UndefinedMetricError
-        If the metric does not exist for the data.
+        If the metric is undefined for the data.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def bootstrap_metric_from_predictions(
 
 
 class _Testing(Resampling, total=False):
-    """How the difference is tested."""
+    """Test settings of a paired difference."""
 
     method: str | None
 
@@ -251,26 +251,26 @@ def paired_diff_from_prediction_refs(
         Quantiles of bootstrapped differences, or DeLong's test for ``roc_auc``; by default the
         interval of `paired_bootstrap_diff`.
     baseline_scorer, candidate_scorer, slice : str, optional
-        Scorers and slice to use; required if a file holds several. Both references may refer to one
-        file.
+        Scorers and slice to use; required if a file holds several. Both references may point to the
+        same file.
 
     Returns
     -------
     dict
         ``delta``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``p_value``, ``value_a`` of
         the baseline, ``value_b`` of the candidate, ``n_resamples``, ``method``, ``metric`` and so
-        on; ``pairing`` says what could not be checked, "" when everything was.
+        on; ``pairing`` lists what could not be checked, "" if everything was checked.
 
     Raises
     ------
     ArtifactError
-        (a ValueError) If a row is in one file only, or its hash or label differs; or as in
+        (a ValueError) If a row is in only one file, or its hash or label differs; also as in
         `load_prediction_arrays`.
     InvalidInputError
-        If the metric or the method is not known, or a file holds several scorers or slices and
-        none is chosen.
+        If the metric or the method is unknown, or a file holds several scorers or slices and none
+        is selected.
     UndefinedMetricError
-        If the metric does not exist for the data.
+        If the metric is undefined for the data.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def _delong(labels: Any, a: Any, b: Any, confidence: float) -> PairedBootstrapCI
 def in_order(arrays: PredictionArrays) -> PredictionArrays:
     """Return the rows sorted by id, score, label and group, independent of the file's order.
 
-    Rows that agree in all of them are interchangeable.
+    Rows that agree in all four are interchangeable.
     """
     keys: list[NDArray[Any]] = [arrays.labels, arrays.scores]
     if arrays.groups:

@@ -1,4 +1,4 @@
-"""Differences of metrics whose columns are all a run's own: no label is shared, the draws are."""
+"""Differences of metrics whose columns, including labels, differ between the two runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ __all__ = ["Redrawn"]
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """A metric of A's columns and of B's, unit by unit the same units.
+    """Metric computed on the columns of A and of B for the same units.
 
-    Resamples are counts of units, so that two problems with one plan and one seed draw the same
-    units, whatever their order by score.
+    Resamples are counts of units: two problems with the same plan and seed draw the same units,
+    regardless of their order by score.
     """
 
     spec: MetricSpec
@@ -50,12 +50,12 @@ class Redrawn:
         Raises
         ------
         UndefinedMetricError
-            If the attempts at a unit differ in their label, or there are several of a statistic.
+            If the attempts at a unit differ in their label, or a statistic has several attempts.
         """
         return cls(spec, (_side(spec, a), _side(spec, b)))
 
     def values(self) -> tuple[float, float]:
-        """Return the value of each side, or raise `UndefinedMetricError`."""
+        """Return the value of each side; raise `UndefinedMetricError` if one is undefined."""
         a, b = (finite(statistic.point(data), self.spec.name) for statistic, data in self.sides)
         return a, b
 
@@ -68,9 +68,9 @@ class Redrawn:
         seed: int,
         executor: Executor | None,
     ) -> PairedBootstrapCI:
-        """Return B − A with its interval, whole groups drawn where there are any.
+        """Return B − A with its interval, resampling whole groups if there are any.
 
-        Where both sides have the same labels, that is `paired_bootstrap_diff`.
+        If both sides have the same labels, the result is that of `paired_bootstrap_diff`.
         """
         (_, data_a), (_, data_b) = self.sides
         if data_a.rank is not None and np.array_equal(data_a.labels, data_b.labels):

@@ -35,7 +35,7 @@ class RowsAt(Displayed):
     region: str
     """Description of the requested region."""
     threshold: float | None
-    """Lowest score of the region, inclusive; None if no threshold meets the demand."""
+    """Lowest score of the region, inclusive; None if no threshold satisfies the condition."""
     upper: float | None
     """Upper end of the scores, exclusive; None if there is none."""
     rows: IntArray
@@ -107,17 +107,17 @@ def rows_at(
     Returns
     -------
     RowsAt
-        Ids, labels and scores of the rows, from the highest score down, and the threshold.
+        Ids, labels and scores of the rows, sorted by descending score, and the threshold.
 
     Raises
     ------
     InvalidInputError
-        Unless exactly one region is given and it is in range; or if the file holds several
-        scorers or slices and none is chosen.
+        Unless exactly one region is given and it is in range; or if the file holds several scorers
+        or slices and none is selected.
     UndefinedMetricError
-        If a false-positive rate is asked for and there are no negatives.
+        If a false-positive rate is requested and there are no negatives.
     ArtifactError
-        If the file is missing, altered or malformed, or has a row id twice.
+        If the file is missing, altered or malformed, or has duplicate row ids.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _lowest(
     max_fpr: SupportsFloat | None,
     min_precision: SupportsFloat | None,
 ) -> float:
-    """Return the lowest threshold that meets the demand; infinity if none does."""
+    """Return the lowest threshold that satisfies the condition; infinity if none does."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last_of_tie = np.append(ranked[1:] != ranked[:-1], True)

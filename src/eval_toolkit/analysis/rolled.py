@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
-"""Settings that change the conversations or the numbers computed from them."""
+"""Settings that affect the conversations or the numbers computed from them."""
 _OF_SCORER = ("threshold", "higher_is_worse", "mode")
 _SHOWN = 60
 _CUT = (
@@ -48,7 +48,7 @@ def changed_settings(
 ) -> dict[str, tuple[str, str]]:
     """Return the settings in which two rollout runs differ; empty for other runs.
 
-    Who talked to whom may differ, that is what is compared.
+    Participants may differ, since they are what is compared.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def changed_settings(
     a, b = configs
     found = {name: (a.get(name), b.get(name)) for name in _SETTINGS}
     wide, other_wide = list(a.get("width") or ()), list(b.get("width") or ())
-    turns = min(len(wide), len(other_wide))  # that there are more is another setting
+    turns = min(len(wide), len(other_wide))  # a different number is a separate setting
     found["width"] = (wide[:turns], other_wide[:turns])
     changed = {f"setting:{name}": pair for name, pair in found.items() if pair[0] != pair[1]}
     for name, one, other in _in_both(a.get("scorers"), b.get("scorers")):
@@ -113,10 +113,10 @@ def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) 
 
 
 def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> dict[str, CurveOf]:
-    """Return, by metric, the failure rates of two runs that survival curves can estimate.
+    """Return the failure rates of two runs that survival curves can estimate, by metric.
 
-    That is so where every rollout counts as one path, planned alike in both: its records then say
-    when it failed, or up to when it was seen not to.
+    This requires that every rollout counts as one path with the same plan in both runs; the records
+    then contain the turn of the failure or the last turn observed without one.
 
     Examples
     --------
@@ -147,9 +147,8 @@ def withheld(
 ) -> Task:
     """Return the comparison without a spec, and the reason, if conversations were cut short.
 
-    A failure before that is known, and that there would have been none is not: a mean over what is
-    known is one over a sample chosen by its outcome. Where there is a survival curve of the metric
-    the task has it instead.
+    A mean over complete observations would be biased, since conversations cut short are known only
+    if they failed before. If there is a survival curve of the metric, the task uses it instead.
     """
     counts = {
         side: count
@@ -192,7 +191,7 @@ def _configs(
 
 
 def _has_turns(config: Mapping[str, Any]) -> bool:
-    """Return whether the attempts of a kind of run are conversations."""
+    """Return whether the attempts of a run are conversations."""
     return kind_named(str(config.get("kind") or "")).words.multi_turn
 
 

@@ -16,7 +16,7 @@ __all__ = ["RunComparison", "in_words"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunComparison(Tabled):
-    """Two runs compared: one cell per slice, part, scorer and metric.
+    """Comparison of two runs: one cell per slice, part, scorer and metric.
 
     Examples
     --------
@@ -39,14 +39,14 @@ class RunComparison(Tabled):
     """Pairs (slice, scorer) without a counterpart in B."""
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
-    """Objects and rollout settings with different versions, if that was allowed."""
+    """Objects and rollout settings that differ in version, if that was allowed."""
     notes: tuple[str, ...] = ()
     """Notes to read before the cells."""
 
     def __getitem__(
         self, key: str | tuple[str, str, str] | tuple[str, str, str, str]
     ) -> RunDifference:
-        """Return the cell at an address, or of (slice, scorer, metric) or (slice, part, …)."""
+        """Return the cell at an address, or at (slice, scorer, metric) or (slice, part, …)."""
         if isinstance(key, str):
             return self._at(key)
         names = (key[0], WHOLE, *key[1:]) if len(key) == 3 else key
@@ -179,7 +179,7 @@ def in_words(slice_name: str, part: str, scorer: str) -> str:
 
 
 def _absent(cell: RunDifference) -> str:
-    """Describe on which side units have no value; those missing on both sides count for A."""
+    """Describe the sides on which units have no value; units missing on both sides count for A."""
     in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
     if not in_a:
         return f"{in_b} units have no value in B"

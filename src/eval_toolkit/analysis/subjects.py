@@ -104,13 +104,13 @@ def _why(block: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Subjects that both runs have, and those that only one has."""
+    """Subjects that both runs have, and subjects in only one run."""
 
     subjects: tuple[Subject, ...]
     only_in_a: tuple[tuple[str, str], ...]
     only_in_b: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
-    """How units were paired, if not by id."""
+    """Notes on how units were paired, if not by id."""
 
 
 def matched_subjects(
@@ -122,7 +122,7 @@ def matched_subjects(
     pairs: Mapping[str, str] | None,
     match: MatchSpec,
 ) -> Matched:
-    """Return what can be compared: slices and scorers of one name, paired explicitly, or alone."""
+    """Return comparable slices and scorers: paired by name, explicitly, or as the only ones."""
     of_a, of_b = _known(a), _known(b)
     theirs = _slice_names(a, b, of_a, of_b, match.slices)
     of_b = _under_our_names(of_b, theirs)
@@ -218,7 +218,7 @@ def _slice_names(
 def _check_metrics(
     metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
 ) -> None:
-    """Raise if a run does not have a metric, so that a wrong pair is not ignored."""
+    """Raise if a run lacks one of the given metrics, so that wrong pairs are not ignored."""
     for names, (block, records, run) in zip(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):
@@ -241,7 +241,7 @@ def _only_columns(a: Records | None, b: Records | None) -> dict[str, str]:
 
 
 def _under_our_names(known: _Known, theirs: Mapping[str, str]) -> _Known:
-    """Return the blocks of B with its slices under A's names; one that has such a name is left."""
+    """Return the blocks of B under A's slice names; conflicting slices are dropped."""
     ours = {name: our for our, name in theirs.items()}
     keys = {
         key: (ours.get(key[0], key[0]), key[1])
@@ -262,7 +262,7 @@ def _names(
     of_b: _Known,
     part: int,
 ) -> Mapping[str, Any]:
-    """Return the requested names; raise if a run does not have one."""
+    """Return the requested names; raise if a run lacks one."""
     if given is None:
         return have
     if isinstance(given, str):
@@ -312,7 +312,7 @@ def tasks_for(
 ) -> list[Task]:
     """Return the comparisons to make on the subject's records.
 
-    ``specs`` are of names that do not lead back to a metric by themselves.
+    ``specs`` resolve names that do not determine a metric by themselves.
     """
     known = {spec.name: spec for spec in specs}
     tasks = []
@@ -344,7 +344,7 @@ def _as_stated(task: Task, subject: Subject) -> Task:
 def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
     """Return the comparison of every metric stored by either run, or of the records' columns.
 
-    ``specs`` are of metrics that a name alone does not lead back to.
+    ``specs`` resolve names that do not determine a metric by themselves.
     """
     names = dict.fromkeys(
         name
@@ -378,7 +378,7 @@ def _is_metric(name: str, cell: Any) -> bool:
 
 
 def is_stated(cell: Any) -> bool:
-    """Return whether a cell is a number from another tool's log, without records."""
+    """Return whether a cell is a number stated in another tool's log, without records."""
     return _details(cell).get("stated") is True
 
 
@@ -431,7 +431,7 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
-    # Of runs that do not say, and of means of attempts, the values decide.
+    # Without a declared kind, and for means of attempts, the values decide.
     declared = details.get("kind")
     kind: ms.ColumnKind | None = declared if declared in ("share", "number") else None
     spec = ms.mean_of(column, higher_is_better=up, kind=kind)
@@ -452,7 +452,7 @@ def _of_attempts(
 
 
 def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.ColumnSpec | None:
-    """Return a named metric as a mean of one value per unit; None if it is not one.
+    """Return a named metric as a mean of one value per unit; None if it is not such a mean.
 
     Examples
     --------
@@ -528,9 +528,9 @@ def check_versions(
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return the compared objects whose versions differ; raise unless that is allowed.
 
-    Scorers of different names are meant to differ and are not looked at, nor is what another
-    tool's log does not state. Between runs of rollouts, the settings that make another number of
-    the same answers have to agree as well.
+    Scorers with different names are expected to differ and are not checked, nor is anything that
+    another tool's log does not state. For rollout runs, settings that change the numbers computed
+    from the same answers must also agree.
     """
     versions_a = manifest_a.get("versioned_objects") or {}
     versions_b = manifest_b.get("versioned_objects") or {}

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def right_or_wrong(values: FloatArray) -> bool:
-    """Return whether every value is 0 or 1, so that each is right or wrong.
+    """Return whether every value is 0 or 1.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float =
     Parameters
     ----------
     values : ndarray
-        Scores, or correctness: 1, 0 or the mean of several.
+        Scores, or correctness: 1, 0 or a mean of several attempts.
     positive : bool or ndarray of bool
         Whether the value should reach the threshold: labels for scores; for correctness, whether
         higher is better.
@@ -52,7 +52,7 @@ def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float =
     Returns
     -------
     ndarray of bool
-        Whatever the other values are: all may be wrong.
+        True where the value is on the correct side, independently of the other values.
 
     Examples
     --------
@@ -82,8 +82,8 @@ class UnitValues:
     def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[NDArray[Any], BoolArray]:
         """Return one value per unit from its measured attempts, and which units have one.
 
-        The mean of the attempts, or what a spec of several attempts makes of them; of texts the
-        text itself, or a tuple where there are several attempts.
+        The value is the mean of the attempts, or the result of a spec for several attempts; for
+        texts, the text itself, or a tuple if there are several attempts.
         """
         if not len(self.starts):
             return np.zeros(0), np.zeros(0, dtype=np.bool_)
@@ -155,14 +155,14 @@ class CommonUnits:
         return shared_groups(sides)
 
     def part(self, name: str) -> NDArray[Any] | None:
-        """Return to which part of a named slice each unit belongs in A; None without the slice."""
+        """Return the part of a named slice each unit belongs to in A; None without the slice."""
         slices = self.a.records.slices
         return slices[name][self.a.starts].astype(str)[self.in_a] if name in slices else None
 
     def both(
         self, column: str, spec: ColumnSpec | None = None
     ) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-        """Return a column of A and of B, and which units both have measured."""
+        """Return a column of A and of B, and the units measured on both sides."""
         (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
@@ -192,8 +192,8 @@ class CommonUnits:
     def contains(self, other: "CommonUnits") -> bool:
         """Return whether all units of another slice are included, with equal content and values.
 
-        Values count because ids may mean something else in each slice: the same items reworded,
-        say, are no parts of one another.
+        Values are compared because ids may have a different meaning in each slice: reworded
+        versions of the same items, for example, are not parts of one another.
         """
         if len(other) > len(self):
             return False
@@ -219,12 +219,12 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     Returns
     -------
     ndarray or None
-        None when units are independent.
+        Group of each unit; None if the units are independent.
 
     Raises
     ------
     InvalidInputError
-        If two sides have groups and put the units into different ones.
+        If two sides have groups that partition the units differently.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
     Raises
     ------
     ArtifactError
-        If a unit has one id but another content, and ``on_mismatch`` is "raise".
+        If a unit has the same id but different content, and ``on_mismatch`` is "raise".
 
     Examples
     --------

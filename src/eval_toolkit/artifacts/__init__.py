@@ -1,7 +1,7 @@
 """Stored artifacts: metric cells, prediction files and references, strict JSON and its schemas.
 
-A prediction file is data with an identity: `write_predictions` returns a `PredictionArtifactRef`
-with its hash and row count, and `load_predictions` checks both before it gives the numbers out.
+Prediction files are verified: `write_predictions` returns a `PredictionArtifactRef` with hash and
+row count, and `load_predictions` checks both before it returns any values.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Two prediction files, row by row: joined on identity, never on luck."""
+"""Row-wise pairing of two prediction files by row identity."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ __all__ = ["PairedPredictions", "pair_predictions"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PairedPredictions(Displayed):
-    """Two scores per row on the same labels, sorted by id; ``note`` says what was not checked."""
+    """Two scores per row with shared labels, sorted by id; ``note`` lists omitted checks."""
 
     labels: IntArray
     scores_a: FloatArray
@@ -38,26 +38,26 @@ def pair_predictions(
     *,
     names: tuple[str, str] = ("baseline", "candidate"),
 ) -> PairedPredictions:
-    """Join two sets of predictions on ``row_id``, in any order, and check that rows are the same.
+    """Join two sets of predictions on ``row_id`` and check that they describe the same rows.
 
     Parameters
     ----------
     a, b : PredictionArrays
-        Each row of one must be in the other.
+        Predictions of the same rows, in any order.
     names : tuple of two str
-        What error messages call them.
+        Names used in error messages.
 
     Returns
     -------
     PairedPredictions
-        Sorted by id. Without content hashes on both sides rows are paired on ids alone, without
-        ids on position alone; ``note`` then says so.
+        Pairs sorted by id. Without content hashes on both sides, rows are paired only by id;
+        without ids, only by position; this is stated in ``note``.
 
     Raises
     ------
     ArtifactError
-        If one side lacks ids, an id occurs twice or on one side only, or a row's content hash,
-        label or group differs.
+        If only one side has ids, an id is duplicated or missing on one side, or a row's content
+        hash, label or group differs.
 
     Examples
     --------

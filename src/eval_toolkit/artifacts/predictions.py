@@ -1,4 +1,4 @@
-"""Predictions in memory: written with their hash, loaded with it checked."""
+"""In-memory predictions, and verified writing and loading of prediction files."""
 
 import math
 import tempfile
@@ -31,12 +31,12 @@ _TEXTS = {
     "slices": "slice",
     "scorers": "scorer",
 }
-"""Fields of `PredictionArrays` that hold text, and the column each comes from."""
+"""Text fields of `PredictionArrays`, and the column of each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PredictionArrays(Displayed):
-    """Stored predictions, one entry per row; what the file does not have is an empty tuple.
+    """Stored predictions, one entry per row; fields missing from the file are empty tuples.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class PredictionArrays(Displayed):
         return f"PredictionArrays(n={len(self)}, n_positive={int(self.labels.sum())})"
 
     def take(self, rows: ArrayLike) -> "PredictionArrays":
-        """Return the rows at these positions or under this mask."""
+        """Return the rows at the given positions or under a mask."""
         at = np.asarray(rows)
         at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
         texts = {
@@ -91,7 +91,7 @@ class PredictionArrays(Displayed):
         return PredictionArrays(self.labels[at], self.scores[at], **texts)
 
     def where(self, *, scorer: str | None = None, slice: str | None = None) -> "PredictionArrays":  # noqa: A002 - the column's name
-        """Return the rows of one scorer or slice, for files that hold several.
+        """Return the rows of one scorer or slice, for files with several.
 
         Examples
         --------
@@ -133,22 +133,23 @@ def load_predictions(
     reader: PredictionReader | None = None,
     base: str | Path | None = None,
 ) -> PredictionArrays:
-    """Load stored predictions; a hash or row count that the reference gives must be true.
+    """Load stored predictions and verify the hash and row count of their reference.
 
     Parameters
     ----------
     ref : PredictionArtifactRef or mapping
-        The reference or its ``to_dict()``.
+        Reference, or its ``to_dict()``.
     reader : PredictionReader, optional
-        By default the built-in reader of ``ref.media_type``. A reader of your own is given the
-        URI as it stands, or the checked copy when there is a hash to check.
+        Reader of the file; by default the built-in one for ``ref.media_type``. A custom reader is
+        given the URI unchanged, or a verified copy if there is a hash.
     base : path, optional
-        Folder that relative paths start from; the current one by default.
+        Base folder of relative paths; the current folder by default.
 
     Returns
     -------
     PredictionArrays
-        Labels and scores, and ids, hashes, groups, slices and scorers where columns name them.
+        Labels and scores; also ids, hashes, groups, slices and scorers, if the reference names
+        their columns.
 
     Raises
     ------
@@ -205,7 +206,7 @@ def _read(
     except (ArtifactError, InvalidInputError) as error:
         if str(path) == uri:
             raise
-        # say where the user put it, not where the copy lies
+        # report the original location, not the copy's
         raise type(error)(str(error).replace(str(path), uri)) from error
 
 
@@ -273,7 +274,7 @@ def _texts(cells: Any, name: str, uri: str) -> tuple[str, ...]:
 
 
 class _RowsColumns(TypedDict, total=False):
-    """What may be known of each row."""
+    """Optional columns of predictions."""
 
     row_ids: Sequence[Any] | None
     texts: Sequence[Any] | None
@@ -303,21 +304,21 @@ def write_predictions(
     metadata: Mapping[str, Any] | None = None,
     **known: Unpack[_RowsColumns],
 ) -> PredictionArtifactRef:
-    """Write predictions, whole or not at all, and return the reference that recognises them.
+    """Write predictions atomically and return a reference that identifies them.
 
     Parameters
     ----------
     path : path or address
-        CSV, TSV, JSONL or Parquet by its name. Equal predictions give equal bytes. An address is
-        one that fsspec knows and can write to, such as ``s3://bucket/p.parquet``.
+        Target file: CSV, TSV, JSONL or Parquet, according to its suffix. Equal predictions give
+        equal bytes. Addresses are URLs that fsspec can write to, such as ``s3://bucket/p.parquet``.
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
-        The data's own keys; needed to pair this file with another whatever the order.
+        Unique row ids; needed to pair this file with another one independent of row order.
     texts : sequence, optional
-        What was scored. Only its hash with the label is stored, as ``content_hash``.
+        Scored texts. Only a hash of text and label is stored, as ``content_hash``.
     content_hashes : sequence of str, optional
-        The hashes themselves, instead of ``texts``.
+        Precomputed hashes, instead of ``texts``.
     groups, slices, scorers : sequence, optional
         Stored in the columns ``group``, ``slice`` and ``scorer``.
     columns : mapping of str to array-like, optional
@@ -325,20 +326,20 @@ def write_predictions(
     role, metadata
         As in `PredictionArtifactRef`.
     media_type : str, optional
-        By default what the name says.
+        Media type; inferred from the file name by default.
 
     Returns
     -------
     PredictionArtifactRef
-        With hash and row count filled in.
+        Reference with hash and row count.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ, an id is missing or occurs twice, a column's name is taken, or the
+        If lengths differ, an id is missing or duplicated, a column name is already used, or the
         media type has no reader.
     ArtifactError, MissingExtraError
-        If an address cannot be written to, or a package for it is not installed.
+        If an address is not writable, or a package it needs is not installed.
 
     Examples
     --------
@@ -353,7 +354,7 @@ def write_predictions(
         raise InvalidInputError("give `texts` or `content_hashes`, not both")
     where = str(path)
     media = media_type or tables.media_type_of(name_of(where) if is_remote(where) else where)
-    reader_for(media)  # nothing is written that could not be loaded
+    reader_for(media)  # refuse to write what cannot be loaded
     truth, values = validation.binary_pair(labels, scores, score_name="scores")
     if known["texts"] is not None:
         _same(known["texts"], "texts", len(truth))
@@ -420,7 +421,7 @@ def _given(column: Sequence[Any], name: str, n: int) -> NDArray[Any]:
 
 
 def _unique(columns: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse an id that occurs twice for one scorer and slice."""
+    """Raise if an id occurs twice for the same scorer and slice."""
     if "row_id" not in columns:
         return
     keys = [columns[name].tolist() for name in ("row_id", "slice", "scorer") if name in columns]

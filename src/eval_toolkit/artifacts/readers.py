@@ -1,4 +1,4 @@
-"""Readers of prediction files, and the way from an address to a file on this machine."""
+"""Readers of prediction files, and local copies of remote files."""
 
 import contextlib
 import tempfile
@@ -24,33 +24,33 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _TableReader:
-    """Reads the named columns of one media type."""
+    """Base class of the built-in readers, one per media type."""
 
     media_type: ClassVar[str]
 
     def read_predictions(self, uri: str, *, columns: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the named columns: scores as numbers, everything else as text.
+        """Return the named columns: scores as numbers, all others as text.
 
-        Labels are numbers if every one is 0 or 1, true or false; else texts.
+        Labels are numbers if all are 0 or 1, true or false, otherwise texts.
 
         Parameters
         ----------
         uri : str
-            A path or an address.
+            Path or address of the file.
         columns : mapping of str to str
-            Column by meaning (``{"label": "y_true", "score": "p", "row_id": "id"}``).
+            Maps roles to column names (``{"label": "y_true", "score": "p", "row_id": "id"}``).
 
         Returns
         -------
         mapping of str to ndarray
-            By column name, one value per row.
+            Arrays by column name, with one value per row.
 
         Raises
         ------
         ArtifactError
             If the file is missing or malformed; the message names file and row.
         InvalidInputError
-            If a column is not there or a cell is empty.
+            If a column does not exist or a cell is empty.
         """
         named = {role: [name] for role, name in columns.items()}
         labels, numbers = named.pop("label", []), named.pop("score", [])
@@ -73,7 +73,7 @@ class _TableReader:
 
 
 class CsvPredictionReader(_TableReader):
-    r"""Reads comma-separated predictions with a header line.
+    r"""Reader of comma-separated predictions with a header line.
 
     Examples
     --------
@@ -88,13 +88,13 @@ class CsvPredictionReader(_TableReader):
 
 
 class TsvPredictionReader(_TableReader):
-    """Reads tab-separated predictions with a header line."""
+    """Reader of tab-separated predictions with a header line."""
 
     media_type = tables.TSV
 
 
 class JsonlPredictionReader(_TableReader):
-    r"""Reads predictions with one JSON object per line.
+    r"""Reader of predictions with one JSON object per line.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class JsonlPredictionReader(_TableReader):
 
 
 class ParquetPredictionReader(_TableReader):
-    """Reads predictions from a Parquet file."""
+    """Reader of predictions in Parquet files."""
 
     media_type = tables.PARQUET
 
@@ -123,7 +123,7 @@ _READERS: dict[str, type[_TableReader]] = {
 
 
 def reader_for(media_type: str) -> PredictionReader:
-    """Return the built-in reader of a media type; the file's name plays no part."""
+    """Return the built-in reader of a media type, regardless of the file name."""
     known = _READERS.get(tables.MEDIA_TYPES.get(media_type, ""))
     if known is None:
         raise InvalidInputError(
@@ -135,12 +135,12 @@ def reader_for(media_type: str) -> PredictionReader:
 
 @contextlib.contextmanager
 def local_file(uri: str, base: str | Path | None = None) -> Iterator[Path]:
-    """Yield the file of a URI on this machine; an address is fetched and the copy removed."""
+    """Yield a local path for a URI; remote files are copied temporarily."""
     if not is_remote(uri):
         yield local_path(uri, base)
         return
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
-        # the last part of the address is kept: its suffix tells a gzipped file
+        # keep the last part of the address: its suffix indicates gzip
         copy = Path(folder) / (name_of(uri) or "predictions")
         fetch(uri, copy)
         yield copy

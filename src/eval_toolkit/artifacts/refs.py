@@ -1,4 +1,4 @@
-"""References to stored predictions: where they are, what their columns mean, how to know them."""
+"""References to stored predictions: location, column roles, hash and row count."""
 
 import difflib
 import os
@@ -27,7 +27,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]:
-    """Return the known keys of a stored mapping; a misspelt one is refused, not ignored."""
+    """Return the known keys of a stored mapping; raise for misspelt keys."""
     if not isinstance(payload, Mapping):
         raise InvalidTypeError(f"{what} must be a mapping, got {type(payload).__name__}")
     known = [item.name for item in fields(cls)]
@@ -41,22 +41,22 @@ def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PredictionColumns:
-    """Which column of a prediction file holds what.
+    """Roles of the columns of a prediction file.
 
     Parameters
     ----------
     label, score : str
         Columns of the 0/1 labels and of the scores.
     row_id : str, optional
-        The data's own key; two files are paired on it.
+        Column of row ids, on which two files are paired.
     content_hash : str, optional
-        Hash of what was scored; tells a changed row from the same row.
+        Column of hashes of the scored content, which reveal changed rows.
     scorer, slice, text : str, optional
-        Columns of the scorer's name, the slice's name and the text.
+        Columns of the scorer name, the slice name and the text.
     provenance : mapping of str to str
-        Further columns worth knowing, by meaning.
+        Further informative columns, by role.
     group : str, optional
-        Rows that are not independent share a value.
+        Column of groups; rows of a group are not independent.
 
     Raises
     ------
@@ -88,14 +88,14 @@ class PredictionColumns:
             raise InvalidTypeError(f"`provenance` must be a mapping, got {self.provenance!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns that are there."""
+        """Return the columns that are set."""
         present = {item.name: getattr(self, item.name) for item in fields(self)}
         plain: dict[str, Any] = sanitize_for_json({k: v for k, v in present.items() if v})
         return plain
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionColumns":
-        """Return the columns a mapping names; an unknown key is refused, it may be misspelt.
+        """Build the columns from a mapping; raise for unknown keys, which may be misspelt.
 
         Examples
         --------
@@ -111,27 +111,27 @@ class PredictionColumns:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PredictionArtifactRef(Displayed):
-    """A pointer to stored predictions with what it takes to read and to recognise them.
+    """A reference to stored predictions, with the information needed to read and verify them.
 
-    Nothing is opened here: `load_predictions` reads the file and checks hash and row count.
+    The file is not opened; `load_predictions` reads it and checks hash and row count.
 
     Parameters
     ----------
     uri : str or path
-        A path, or an address such as ``s3://…``.
+        Path, or address such as ``s3://…``.
     media_type : str
-        Decides the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
-        ``application/vnd.apache.parquet``, or what a reader of your own reads.
+        Determines the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
+        ``application/vnd.apache.parquet``, or a type of a custom reader.
     columns : PredictionColumns or mapping
-        What the columns mean.
+        Roles of the columns.
     sha256 : str
-        Hash of the file; "" when unknown, and then nothing can be checked.
+        Hash of the file; "" if unknown, which disables the check.
     n_rows : int, optional
         Number of rows.
     role : str or sequence of str, default "predictions"
-        What the file is for, in your words.
+        Purpose of the file, as free text.
     metadata : mapping
-        Anything else.
+        Additional information.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class PredictionArtifactRef(Displayed):
     uri: str
     media_type: str
     columns: PredictionColumns
-    """A mapping is taken too, and becomes one."""
+    """Roles of the columns; a mapping is converted."""
     sha256: str = ""
     n_rows: int | None = None
     role: str | Sequence[str] = "predictions"
@@ -186,9 +186,9 @@ class PredictionArtifactRef(Displayed):
         return replace(self, uri=address_of(self.uri))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; hash, row count and metadata only where they are known.
+        """Return plain JSON types; hash, row count and metadata only if they are known.
 
-        An address loses its user, password and query: what is stored holds no secret.
+        User, password and query are removed from addresses, so that no secrets are stored.
         """
         payload: dict[str, Any] = {
             "uri": address_of(self.uri),
@@ -206,12 +206,12 @@ class PredictionArtifactRef(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionArtifactRef":
-        """Return the reference a stored mapping holds; keys of later versions are left out.
+        """Build the reference from a stored mapping; keys of later versions are ignored.
 
         Raises
         ------
         InvalidInputError
-            If a key is missing or looks like a misspelt one (``n_row``).
+            If a key is missing or appears to be misspelt (``n_row``).
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Files at addresses that fsspec knows: fetched, sent, and named without their secrets."""
+"""Access to remote files through fsspec, and redaction of their addresses."""
 
 import contextlib
 import re
@@ -31,12 +31,12 @@ _SCHEME = re.compile(rf"(?:{_NAME}::)*{_NAME}://")
 _USER = re.compile(r"(?<=://)[^/?#\s]*@")
 _REST = re.compile(r"([?#]).*", re.DOTALL)
 _GIVEN_USER = re.compile(r"://([^/?#\s]*)@")
-# In a text an address may have one slash, as a path writes it, and ends with the word.
+# Within text, an address may have a single slash, as in paths, and ends at white space.
 _USER_IN_TEXT = re.compile(rf"({_NAME}://?)[^/?#\s]*@")
 _REST_IN_TEXT = re.compile(rf"({_NAME}:/[^\s?#'\"<>]*[?#])(?!…)[^\s'\"<>]*?(?=:?(?:[\s'\"<>]|$))")
 _SHORTEST_SECRET = 4
 _TEMPLATED = re.compile(r"(?:^|::)reference:", re.IGNORECASE)
-"""Addresses whose files hold Jinja templates, which older versions of fsspec run without a sandbox."""
+"""Addresses of files with Jinja templates, which older fsspec versions render without a sandbox."""
 
 
 def is_remote(uri: str) -> bool:
@@ -45,7 +45,7 @@ def is_remote(uri: str) -> bool:
 
 
 def local_path(uri: str, base: str | Path | None = None) -> Path:
-    """Return the path that a local URI means; relative ones start at ``base``."""
+    """Return the path of a local URI; relative paths are resolved against ``base``."""
     if uri.lower().startswith("file://"):
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
@@ -55,7 +55,7 @@ def local_path(uri: str, base: str | Path | None = None) -> Path:
 
 
 def address_of(uri: str) -> str:
-    """Return an address as it may be shown and stored: user, password and query left out.
+    """Return an address for display and storage, without user, password and query.
 
     Examples
     --------
@@ -70,15 +70,15 @@ def address_of(uri: str) -> str:
 
 
 def without_secrets(text: str, given: Iterable[str] = ()) -> str:
-    """Return a text that may be shown: addresses in it, and what is secret in given ones.
+    """Return a text with secrets removed: those of addresses in it and of given addresses.
 
     Parameters
     ----------
     text : str
-        What is to be shown.
+        Text to redact.
     given : iterable of str
-        What the user wrote. User, password and query of an address in it are taken out of the text
-        wherever they stand: an argument may have been cut before it came into a message.
+        Arguments of the user. User, password and query of their addresses are removed from the text
+        wherever they occur, since messages may contain truncated arguments.
 
     Examples
     --------
@@ -100,10 +100,10 @@ def without_secrets(text: str, given: Iterable[str] = ()) -> str:
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Return what comes before the address of the file itself, that address, and what comes after.
+    """Split a chained address into the address of the file itself and what surrounds it.
 
-    In ``zip://p.csv::https://host/x.zip`` the file is in the first, in ``simplecache::https://…``
-    in the second.
+    The file's own address is the first of ``zip://p.csv::https://host/x.zip``, and the second of
+    ``simplecache::https://…``.
     """
     where, mark, query = uri.partition("?")
     before = re.match(rf"(?:{_NAME}::)*", where)
@@ -113,32 +113,32 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def name_of(uri: str) -> str:
-    """Return the last part of an address, a file's name."""
+    """Return the last part of an address, the file name."""
     name = PurePosixPath(_parts(uri)[1]).name
     return "" if name == ".." else name
 
 
 def joined(uri: str, name: str) -> str:
-    """Return the address of a file in a folder; a query stays at the end."""
+    """Return the address of a file in a folder; a query is kept at the end."""
     before, folder, after = _parts(uri)
     slash = "" if folder.endswith("://") else "/"
     return f"{before}{folder if not slash else folder.rstrip('/')}{slash}{name}{after}"
 
 
 def folder_of(uri: str) -> str:
-    """Return the address of the folder that a file is in."""
+    """Return the address of the folder of a file."""
     before, file, after = _parts(uri)
     folder = file.removesuffix(PurePosixPath(file).name)
     return f"{before}{folder if folder.endswith('://') else folder.rstrip('/')}{after}"
 
 
 def fetch(uri: str, target: Path) -> None:
-    """Copy the file at an address to this machine.
+    """Copy a remote file to this machine.
 
     Raises
     ------
     ArtifactError
-        If it cannot be read, or is larger than 16 GiB.
+        If the file cannot be read, or is larger than 16 GiB.
     MissingExtraError
         If fsspec or the package for this kind of address is not installed.
     """
@@ -160,7 +160,7 @@ def fetch(uri: str, target: Path) -> None:
 
 
 def send(source: Path, uri: str) -> None:
-    """Copy a file of this machine to an address, whatever is there."""
+    """Copy a local file to an address, replacing any existing file."""
     with _failing(uri, "written") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         system.makedirs(system._parent(path), exist_ok=True)
@@ -168,7 +168,7 @@ def send(source: Path, uri: str) -> None:
 
 
 def exists(uri: str) -> bool:
-    """Return whether there is something at an address."""
+    """Return whether an address exists."""
     with _failing(uri, "looked at") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         return bool(system.exists(path))
@@ -183,9 +183,9 @@ def remove(uri: str) -> None:
 
 @contextlib.contextmanager
 def _failing(uri: str, doing: str) -> Iterator[Any]:
-    """Yield fsspec; say in one line what went wrong, and no secret.
+    """Yield fsspec; convert its errors to one-line messages without secrets.
 
-    The errors stand alone: those they come from name the address with all that is in it.
+    Errors are raised without their cause, which may contain the full address.
     """
     shown = address_of(uri)
     if _TEMPLATED.search(uri):
@@ -195,12 +195,12 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
     fsspec = require("fsspec", feature=shown, extra="remote")
     try:
         yield fsspec
-    except ImportError as error:  # s3fs, gcsfs … come apart from fsspec
+    except ImportError as error:  # s3fs, gcsfs … are separate packages
         raise MissingExtraError(f"{shown}: cannot be {doing}: {_said(error, uri)}") from None
-    except Exception as error:  # every kind of address has errors of its own
+    except Exception as error:  # every file system raises its own exceptions
         why: BaseException = error
         while isinstance(why, FileNotFoundError) and why.__cause__:
-            why = why.__cause__  # "not found" may hide that it was refused or not reached
+            why = why.__cause__  # "not found" may hide a refused or failed connection
         absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
         said = "it is not there" if absent else _said(why, uri)
         raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None

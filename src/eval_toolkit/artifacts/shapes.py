@@ -1,8 +1,8 @@
-"""Whether a stored payload has the types of its schema: the first place where it has not.
+"""Lightweight checks of stored payloads against the types in their schemas.
 
-The schemas of this package use few of JSON Schema's words; they are read here without a library, so
-that every run is looked at before anything relies on it. What is missing or null is no problem here,
-since readers ask for it; `schema_problems` is strict.
+The schemas of this package use few keywords of JSON Schema; they are interpreted here without a
+library, so that every run is checked before use. Missing and null values are accepted, since
+readers check for them; `schema_problems` is strict.
 """
 
 import json
@@ -29,19 +29,19 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
-    """Return where a payload first departs from a schema, and how; "" when it does not.
+    """Return the first violation of a schema by a payload, or "" if there is none.
 
     Parameters
     ----------
     payload : object
         Plain JSON types.
     schema : str or dict
-        One of `schema_names`, or a schema in the words that those of the package use.
+        One of `schema_names`, or a schema with the keywords used in this package.
 
     Returns
     -------
     str
-        ``place: what is wrong``.
+        Text of the form ``location: problem``.
 
     Examples
     --------
@@ -64,7 +64,7 @@ Problem = tuple[tuple[str, ...], str]
 
 
 def _first(value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]) -> Problem | None:
-    """Return the first problem of a value, in the order of its place."""
+    """Return the first problem of a value, in document order."""
     if schema is True:
         return None
     if "$ref" in schema:
@@ -98,7 +98,7 @@ def _own_problem(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 def _holds(value: Any, condition: Mapping[str, Any]) -> bool:
-    """Return whether a condition holds: it names a type, keys that are there, and their values."""
+    """Return whether a value satisfies a condition on its type, its keys and their values."""
     if "type" in condition and not _TYPES[condition["type"]](value):
         return False
     if not isinstance(value, dict):
@@ -130,7 +130,7 @@ def _combined(
 def _one_of(
     value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]
 ) -> Problem | None:
-    """Return the problem with one of several shapes: there, keys that it requires tell it apart."""
+    """Return the problem with one of several alternatives, which differ in required keys."""
     schema = _target(schema["$ref"], root) if "$ref" in schema else schema
     for name in schema.get("required", ()) if isinstance(value, dict) else ():
         if name not in value:

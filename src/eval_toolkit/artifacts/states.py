@@ -1,4 +1,4 @@
-"""The metric cell under its storage name, and its absent forms as dicts."""
+"""The metric cell under its storage name, and skipped and failed cells as dicts."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from eval_toolkit.scorecards import MetricResult
 __all__ = ["MetricState", "error_metric", "skipped_metric"]
 
 MetricState = MetricResult
-"""One class, two names: a cell in a scorecard is a cell on disk."""
+"""Alias of `MetricResult`: cells in scorecards and on disk are the same class."""
 
 
 def skipped_metric(reason: str, **details: Any) -> dict[str, Any]:
-    """Return the cell of a metric that is absent on principle.
+    """Return the cell of a metric that is undefined, as a dict.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def skipped_metric(reason: str, **details: Any) -> dict[str, Any]:
 
 
 def error_metric(reason: str, **details: Any) -> dict[str, Any]:
-    """Return the cell of a metric that failed unexpectedly.
+    """Return the cell of a metric that failed unexpectedly, as a dict.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Strict JSON: any payload made of plain types, written whole, read back without surprises."""
+"""Strict JSON: conversion to plain types, atomic writing, and strict reading."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ _STRATEGIES = ("skipped", "null", "raise")
 
 
 def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
-    """Return the payload in plain JSON types, with no NaN or infinity left.
+    """Return the payload in plain JSON types without NaN or infinities.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
         Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
         objects with ``to_dict``; anything else becomes ``str(value)``.
     nan_strategy : {"skipped", "null", "raise"}, default "skipped"
-        A number that is not finite becomes a skipped cell, None, or an error.
+        Whether a number that is not finite becomes a skipped cell, becomes None, or raises.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
 
 
 def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False) -> bytes:
-    r"""Return the payload as strict JSON in UTF-8, ending in a line break.
+    r"""Return the payload as strict JSON in UTF-8 with a trailing line break.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False)
     b'{"a": [1, null]}\n'
     """
     clean = sanitize_for_json(payload)
-    for ascii_only in (False, True):  # escapes alone can carry half of a surrogate pair
+    for ascii_only in (False, True):  # lone surrogates can only be escaped
         text = json.dumps(
             clean, indent=indent, sort_keys=sort_keys, ensure_ascii=ascii_only, allow_nan=False
         )
@@ -78,18 +78,18 @@ def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False)
 def write_json_strict(
     payload: Any, path: str | Path, *, indent: int | None = 2, sort_keys: bool = False
 ) -> Path:
-    """Write a payload as strict JSON: sanitised, whole or not at all, folders created.
+    """Write a sanitised payload as strict JSON, atomically; missing folders are created.
 
     Parameters
     ----------
     payload : object
-        What `sanitize_for_json` takes.
+        Payload, as accepted by `sanitize_for_json`.
     path : path
-        The file; replaced if it exists.
+        Target file; replaced if it exists.
     indent : int or None, default 2
         Spaces per level; None for one line.
     sort_keys : bool, default False
-        Otherwise keys keep their order.
+        Whether to sort the keys; otherwise their order is kept.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def write_json_strict(
     Raises
     ------
     InvalidInputError
-        As `sanitize_for_json`.
+        As in `sanitize_for_json`.
 
     Examples
     --------
@@ -112,17 +112,17 @@ def write_json_strict(
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; NaN and infinity, which are not JSON, are refused.
+    """Read a JSON file; NaN and infinities are rejected.
 
     Parameters
     ----------
     path : path
-        A file in UTF-8.
+        JSON file in UTF-8.
 
     Returns
     -------
     object
-        What the file holds.
+        Content of the file.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def read_json(path: str | Path) -> Any:
     >>> read_json(write_json_strict([1, 2], tempfile.mkdtemp() + "/list.json"))
     [1, 2]
     """
-    try:  # also from a pipe: a person may hand one over, and can end the wait
+    try:  # also accepts pipes, which users may pass and can interrupt
         with Path(path).open("rb") as stream:
             data = read_up_to(stream, TEXT_BYTES + 1)
     except OSError as error:
@@ -146,7 +146,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def parse_bytes(data: bytes, name: str | Path) -> Any:
-    """Return what the strict JSON of a file holds; ``name`` is for the error message."""
+    """Parse the strict JSON content of a file; ``name`` is used in error messages."""
     if not data:
         raise ArtifactError(f"{name}: the file is empty (0 bytes)")
     return parse_json(data, name)

@@ -1,4 +1,4 @@
-"""Stored payloads against the JSON Schemas in ``eval_toolkit/schemas``."""
+"""Validation of stored payloads against the JSON Schemas in ``eval_toolkit/schemas``."""
 
 import difflib
 import json
@@ -43,12 +43,12 @@ def schema_names() -> list[str]:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """Return a bundled JSON Schema (Draft 2020-12), which holds every schema it refers to.
+    """Return a bundled JSON Schema (Draft 2020-12) that contains all schemas it refers to.
 
     Parameters
     ----------
     name : str
-        With or without ``.json``.
+        Name of the schema, with or without ``.json``.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def load_schema(name: str) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If there is no such schema; the message lists them.
+        If there is no such schema; the message lists the available ones.
 
     Examples
     --------
@@ -80,12 +80,12 @@ def _validator(schema_name: str) -> Any:
     schema = load_schema(schema_name)
     jsonschema = require("jsonschema", feature="schema validation", extra="validation")
     referencing = require("referencing", feature="schema validation", extra="validation")
-    # An empty registry: every schema holds what it refers to, and nothing is fetched.
+    # Empty registry: schemas are self-contained, and nothing is fetched.
     return jsonschema.Draft202012Validator(schema, registry=referencing.Registry())
 
 
 def _errors(payload: Any, schema_name: str) -> list[Any]:
-    """Return the errors, each narrowed to the deepest part that explains it."""
+    """Return the validation errors, each narrowed to the deepest relevant part."""
     validator = _validator(schema_name)
     jsonschema = require("jsonschema", feature="schema validation", extra="validation")
     found = validator.iter_errors(sanitize_for_json(payload))
@@ -94,7 +94,7 @@ def _errors(payload: Any, schema_name: str) -> list[Any]:
 
 
 def schema_problems(payload: Any, schema_name: str) -> list[str]:
-    """Return one line for each place where a payload departs from a schema; empty when valid.
+    """Return one line for each violation of a schema by a payload; empty if valid.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def schema_problems(payload: Any, schema_name: str) -> list[str]:
     Returns
     -------
     list of str
-        ``place: what is wrong``, in order of place.
+        Lines of the form ``location: problem``, ordered by location.
 
     Raises
     ------
@@ -126,13 +126,13 @@ def schema_problems(payload: Any, schema_name: str) -> list[str]:
 def _line(error: Any) -> str:
     place = " → ".join(str(part) for part in error.absolute_path) or "the payload"
     message = " ".join(str(error.message).split())
-    if error.validator == "not":  # the one rule of ours that says what must not be
+    if error.validator == "not":  # the only "not" rule in our schemas
         message = f"{error.instance!r} is a number written as text"
     return f"{place}: {message if len(message) <= 300 else message[:297] + '…'}"
 
 
 def validate_payload(payload: Any, schema_name: str) -> None:
-    """Raise ``jsonschema.ValidationError`` unless a payload fits a bundled schema.
+    """Raise ``jsonschema.ValidationError`` unless a payload conforms to a bundled schema.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def validate_payload(payload: Any, schema_name: str) -> None:
     Raises
     ------
     jsonschema.ValidationError
-        For the first place that does not fit.
+        For the first violation.
     InvalidInputError
         If there is no such schema.
     MissingExtraError
@@ -163,7 +163,7 @@ def validate_payload(payload: Any, schema_name: str) -> None:
 
 
 def validate_results(payload: Any) -> None:
-    """Raise unless a payload is a ``results.json`` (a `RunResult` or its dict).
+    """Raise unless a payload is a valid ``results.json`` (a `RunResult` or its dict).
 
     Examples
     --------
@@ -173,14 +173,14 @@ def validate_results(payload: Any) -> None:
 
 
 def validate_manifest(payload: Any) -> None:
-    """Raise unless a payload is a manifest of the version it says it has.
+    """Raise unless a payload is a valid manifest of its stated version.
 
     Raises
     ------
     InvalidInputError
         If ``schema_version`` is not one of "v1", "v2" and "v3".
     jsonschema.ValidationError
-        If the payload does not fit that version.
+        If the payload does not conform to that version.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def validate_manifest(payload: Any) -> None:
 
 
 def validate_prediction_artifact_ref(payload: Any) -> None:
-    """Raise unless a payload is a prediction reference (or its dict).
+    """Raise unless a payload is a valid prediction reference (or its dict).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calibration: reliability curves, calibrators, costs, and shifts of prevalence."""
+"""Calibration: reliability curves, calibrators, decision costs and prevalence shift."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Solvers of the calibrators: bisection, and logistic regression by Newton's method."""
+"""Solvers for calibrators: bisection, and logistic regression by Newton's method."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from eval_toolkit.metrics.logistic import fit_logistic
 __all__ = ["bisect", "logistic_regression"]
 
 RIDGE = 1e-9
-"""Penalty on standardised slopes: negligible on ordinary data, finite answers on separable data."""
+"""Ridge penalty on standardised slopes; negligible, except that it keeps separable fits finite."""
 
 
 def bisect(decreasing: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of a decreasing function, or the end closest to it."""
+    """Return the root of a decreasing function, or the end of the interval closest to it."""
     if decreasing(low) <= 0:
         return low
     if decreasing(high) >= 0:
@@ -34,12 +34,12 @@ def logistic_regression(features: FloatArray, targets: FloatArray) -> tuple[Floa
 
     The features are standardised first, so that the ridge means the same on every scale.
     """
-    # In units of the largest value no scale is too small or too large to be squared.
+    # Divide by the largest value, so that squares neither underflow nor overflow.
     unit = np.abs(features).max(axis=0)
     unit = np.where(unit > 0.0, unit, 1.0)
     relative = features / unit
     centre, spread = relative.mean(axis=0), relative.std(axis=0)
-    # A constant feature carries nothing; rounding can leave it a spread of 1e-17.
+    # A constant feature is uninformative; rounding can leave it with a spread of 1e-17.
     scale = np.where(spread > 1e-12, spread, np.inf)
     design = np.column_stack([(relative - centre) / scale, np.ones(len(features))])
     penalty = np.append(np.full(features.shape[1], RIDGE), 0.0)

@@ -1,4 +1,4 @@
-"""Decisions under unequal costs: optimal thresholds, and abstention."""
+"""Decisions under unequal costs: optimal thresholds and abstention."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +26,8 @@ DEFAULT_FN_COST = 10.0
 def _cut(if_negative: float, if_positive: float, prior: float, score_prior: float) -> float:
     """Return the score at which two actions have the same expected cost.
 
-    One costs ``if_negative`` more when the row is negative, the other ``if_positive`` more when it
-    is positive; both likelihoods are read off a score calibrated at ``score_prior``.
+    The first action costs ``if_negative`` more if the row is negative, the second ``if_positive``
+    more if it is positive. The score is calibrated at prevalence ``score_prior``.
     """
     against = if_negative * (1.0 - prior) * score_prior
     in_favour = if_positive * prior * (1.0 - score_prior)
@@ -48,15 +48,15 @@ def bayes_optimal_threshold(
     prior : float in [0, 1], default 0.01
         Prevalence of positives in deployment.
     fp_cost, fn_cost : float > 0, default 1 and 10
-        Cost of one false positive and of one false negative.
+        Cost of a false positive and of a false negative.
     score_prior : float in (0, 1), default 0.5
-        Share of positives at which the score is calibrated: that of the data it was fitted on,
-        or ½ for a score fitted on balanced (or class-weighted) data.
+        Prevalence at which the score is calibrated: that of its training data, or ½ if it was
+        fitted on balanced (or class-weighted) data.
 
     Returns
     -------
     float
-        Predict positive when the score is at least this: 1.0 for prior 0, 0.0 for prior 1.
+        Predict positive if the score is at least this threshold; 1.0 for prior 0, 0.0 for prior 1.
 
     Raises
     ------
@@ -65,11 +65,11 @@ def bayes_optimal_threshold(
 
     Notes
     -----
-    Expected cost is least when "positive" is said at posterior odds ≥ fp_cost/fn_cost. A score
+    Predicting positive at posterior odds ≥ fp_cost/fn_cost minimises the expected cost. A score
     calibrated at ρ becomes a posterior at π by multiplying its odds by π(1−ρ)/((1−π)ρ), so the
-    cut is ``c_fp(1−π)ρ / (c_fp(1−π)ρ + c_fn·π(1−ρ))``. At ρ = ½ this is
+    threshold is ``c_fp(1−π)ρ / (c_fp(1−π)ρ + c_fn·π(1−ρ))``. At ρ = ½ this is
     ``c_fp(1−π) / (c_fp(1−π) + c_fn·π)``; when the score is already calibrated at the deployment
-    prior (ρ = π), the prior cancels and ``c_fp / (c_fp + c_fn)`` is left [1]_.
+    prior (ρ = π), the prior cancels and the threshold is ``c_fp / (c_fp + c_fn)`` [1]_.
 
     References
     ----------
@@ -91,20 +91,20 @@ def bayes_optimal_threshold(
 
 @dataclass(frozen=True, slots=True)
 class CostMatrix:
-    """Costs of errors and of abstention, at a given prevalence.
+    """Costs of errors and abstention at a given prevalence.
 
     Attributes
     ----------
     prior : float in [0, 1], default 0.01
         Prevalence of positives in deployment.
     fp_cost, fn_cost : float > 0, default 1 and 10
-        Cost of one false positive and of one false negative.
+        Cost of a false positive and of a false negative.
     abstain_cost : float >= 0, optional
-        Cost of leaving a case undecided, e.g. for human review; None if abstention is not possible.
+        Cost of abstaining, e.g. of human review; None if abstention is not possible.
     notes : str
-        Source of the figures.
+        Source of the costs.
     score_prior : float in (0, 1), default 0.5
-        Share of positives at which the scores are calibrated.
+        Prevalence at which the scores are calibrated.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class CostMatrix:
 
     @property
     def bayes_threshold(self) -> float:
-        """Optimal threshold if every case is decided; see `bayes_optimal_threshold`."""
+        """Optimal threshold without abstention; see `bayes_optimal_threshold`."""
         return bayes_optimal_threshold(
             self.prior, self.fp_cost, self.fn_cost, score_prior=self.score_prior
         )
@@ -147,11 +147,10 @@ class CostMatrix:
     def abstain_band(self) -> tuple[float, float] | None:
         """Interval [low, high) of scores for which abstention is cheaper (Chow's rule).
 
-        A posterior η costs fn_cost·η if called negative, fp_cost·(1−η) if called positive. Not
-        deciding is cheaper than both for abstain_cost/fn_cost < η < 1 − abstain_cost/fp_cost.
-        None when there is no abstain_cost, when it is too high ever to pay, and at prior 0 or 1,
-        where nothing is in doubt. Chow (1970), IEEE
-        Transactions on Information Theory 16(1):41-46.
+        At posterior η, predicting negative costs fn_cost·η and predicting positive fp_cost·(1−η).
+        Abstention is cheaper than both for abstain_cost/fn_cost < η < 1 − abstain_cost/fp_cost.
+        None if there is no abstain_cost, if abstention never pays, and at prior 0 or 1. Chow
+        (1970), IEEE Transactions on Information Theory 16(1):41-46.
         """
         if self.abstain_cost is None or self.prior in (0.0, 1.0):
             return None
@@ -172,21 +171,21 @@ class CostMatrix:
         abstain: bool = False,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return the mean cost per row of decisions by a threshold, on labelled rows.
+        """Return the mean cost per row of decisions at a threshold, on labelled rows.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
             Labels, 0 or 1.
         y_score : array-like of shape (n,)
-            Scores; a row is positive if its score is at least the threshold.
+            Scores; a row is predicted positive if its score is at least the threshold.
         threshold : float, optional
             Threshold; by default `bayes_threshold`.
         abstain : bool, default False
-            Leave rows inside `abstain_band` undecided, at ``abstain_cost`` each.
+            Whether to abstain on rows inside `abstain_band`, at ``abstain_cost`` each.
         sample_weight : array-like of shape (n,), optional
-            Row weights. By default the mean is over the given rows; for the prevalence ``prior``,
-            pass ``prior_shift_weights(y_true, to_prior=prior)``.
+            Row weights; by default all rows count equally. For the mean cost at prevalence
+            ``prior``, pass ``prior_shift_weights(y_true, to_prior=prior)``.
 
         Returns
         -------
@@ -196,8 +195,8 @@ class CostMatrix:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable, or ``abstain`` comes without an ``abstain_cost`` or
-            with a threshold.
+            If the arrays are invalid, or ``abstain`` is used without ``abstain_cost`` or with a
+            threshold.
         """
         labels, scores = validation.binary_pair(y_true, y_score)
         weights = validation.sample_weights(sample_weight, len(labels))

@@ -1,7 +1,7 @@
-"""Calibrators: fit on held-out labels, apply to new scores.
+"""Calibrators, fitted on held-out labels and applied to new scores.
 
-Two spellings of each: ``fit_<kind>_calibrator`` returns the calibrator, ``fit_<kind>_binary``
-returns ``(parameters, apply)``. Every fitter needs both classes.
+Each has two forms: ``fit_<kind>_calibrator`` returns the calibrator, ``fit_<kind>_binary`` returns
+``(parameters, apply)``. Every fitter needs both classes.
 """
 
 import warnings
@@ -63,7 +63,7 @@ def fit_isotonic_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> IsotonicMa
     Returns
     -------
     IsotonicMap
-        Callable on new scores; those outside the fitted range take the nearest end's value.
+        Callable on new scores; scores outside the fitted range are clipped to its ends.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def fit_isotonic_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> IsotonicMa
     knots, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
     rates = np.bincount(group, weights=labels) / counts
     fitted = np.clip(pav(rates, counts.astype(np.float64)), 0.0, 1.0)
-    # Inside a flat stretch only its two ends matter to the interpolation.
+    # Only the two ends of a flat segment affect the interpolation.
     flat = np.zeros(len(knots), dtype=np.bool_)
     flat[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
     return IsotonicMap(scores=knots[~flat], probabilities=fitted[~flat])
@@ -163,7 +163,7 @@ def fit_platt_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> PlattFit:
     n_negative = len(labels) - n_positive
     targets = np.where(labels, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
     slopes, intercept = logistic_regression(scores[:, None], targets)
-    # Platt's exponent carries a plus sign, so both parameters are those of a logit, negated.
+    # Platt's exponent has a plus sign, so both parameters are negated logit parameters.
     transform = SigmoidMap(a=-float(slopes[0]), b=-intercept)
     return PlattFit(transform=transform, a=transform.a, b=transform.b)
 
@@ -220,9 +220,9 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
     Notes
     -----
     Maximum likelihood under a ≥ 0 and b ≤ 0 (Kull et al. [1]_ write −b for our b), which makes
-    the map monotone, so calibration never reorders rows. The problem is convex: when the free
-    optimum breaks a sign, the best of the boundary faces is the constrained optimum. A ridge of
-    1e-9 keeps the parameters finite on separable data.
+    the map monotone, so calibration never reorders rows. The problem is convex: if the
+    unconstrained optimum violates a sign, the best boundary face is the constrained optimum. A
+    ridge of 1e-9 keeps the parameters finite on separable data.
 
     References
     ----------
@@ -245,7 +245,7 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
 
 
 def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
-    """Return the best fit with at least one slope at zero and the other not negative."""
+    """Return the best fit with at least one slope equal to zero and the other non-negative."""
     rate = targets.mean()
     fits = [(np.zeros(2), float(np.log(rate / (1.0 - rate))))]
     for column in (0, 1):
@@ -355,7 +355,7 @@ def _best_temperature(
     low = validation.number(low, "bounds[0]", low=0.0, include_low=False)
     high = validation.number(high, "bounds[1]", low=low, include_low=False)
     margin = np.where(labels, log_odds, -log_odds)
-    if not margin.any():  # every temperature is as good; the logits say nothing
+    if not margin.any():  # the logits are uninformative; all temperatures are equally good
         return min(max(1.0, low), high)
 
     def likelihood_slope(inverse: float) -> float:
@@ -384,7 +384,7 @@ def fit_temperature_binary(
     Returns
     -------
     tuple of (float, TemperatureMap)
-        The temperature (above 1: the scores were overconfident), and the calibrator.
+        The temperature (above 1 if the scores are overconfident) and the calibrator.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float
     Warns
     -----
     UserWarning
-        Always: no held-out data stands behind this temperature.
+        Always, because the temperature is not fitted on held-out data.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Calibration maps: frozen callables from scores to probabilities.
 
-Each takes any shape of finite scores, flattens it, and returns one probability per score. They
-hold nothing but their parameters, so they compare, pickle and print like values.
+Each map flattens an array of finite scores and returns one probability per score. Maps contain only
+their parameters, so they can be compared, pickled and printed.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from eval_toolkit.metrics.logistic import sigmoid
 __all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
 
 CLIP = 1e-7
-"""Distance from 0 and 1 to which probabilities are clipped before a logarithm."""
+"""Minimum distance from 0 and 1 of probabilities before taking logarithms."""
 
 
 def flat_scores(y_score: ArrayLike) -> FloatArray:
@@ -30,7 +30,7 @@ def flat_scores(y_score: ArrayLike) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:
-    """Return ``scores`` if all lie in [0, 1]; else raise for the first that does not."""
+    """Return ``scores``; raise for the first outside [0, 1]."""
     outside = (scores < 0.0) | (scores > 1.0)
     if outside.any():
         row = int(np.argmax(outside))
@@ -67,7 +67,7 @@ class SigmoidMap(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlattFit(Displayed):
-    """A fitted Platt calibrator with the parameters ``a`` and ``b``; ``transform`` maps scores.
+    """Fitted Platt calibrator with parameters ``a`` and ``b``; ``transform`` maps scores.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class PlattFit(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class BetaMap(Displayed):
-    """The beta calibration map σ(a·log s + b·log(1−s) + c), increasing if a ≥ 0 ≥ b.
+    """Beta calibration map σ(a·log s + b·log(1−s) + c), increasing if a ≥ 0 ≥ b.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class BetaMap(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class TemperatureMap(Displayed):
-    """Probabilities with their log-odds divided by a temperature.
+    """Temperature scaling of probabilities: log-odds are divided by a temperature.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class TemperatureMap(Displayed):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IsotonicMap(Displayed):
-    """An increasing piecewise-linear map through knots, constant outside of them.
+    """Increasing piecewise-linear map through knots, constant outside their range.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""Prevalence shift of probabilities, metrics and unlabelled data.
+"""Prevalence shift: adjusted probabilities, row weights and prevalence estimation.
 
-All of it rests on one assumption: classes look the same as before (P(score | class) is unchanged)
-and only their shares differ.
+All functions assume label shift: P(score | class) is unchanged and only the class shares differ.
 """
 
 import numpy as np
@@ -64,7 +63,7 @@ def _density_ratios(scores: FloatArray, prior: float) -> tuple[FloatArray, Float
 def prior_shift_weights(
     y_true: ArrayLike, *, to_prior: float, sample_weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return row weights under which weighted metrics estimate those at another prevalence.
+    """Return row weights with which weighted metrics estimate metrics at another prevalence.
 
     Parameters
     ----------
@@ -73,25 +72,26 @@ def prior_shift_weights(
     to_prior : float in (0, 1)
         Target prevalence.
     sample_weight : array-like of shape (n,), optional
-        Existing row weights; the result replaces them.
+        Existing row weights, which the result replaces.
 
     Returns
     -------
     array of shape (n,)
-        Weights with the total of the old ones (n without), of which ``to_prior`` is on positives.
+        Weights with the same total as the existing ones (n by default); positives get the share
+        ``to_prior``.
 
     Raises
     ------
     InvalidInputError
-        If labels are not 0/1, the prior not strictly between 0 and 1, or weights unusable.
+        If labels are not 0/1, the prior not strictly between 0 and 1, or weights invalid.
     UndefinedMetricError
-        If only one class is present: no weights can supply the other.
+        If only one class is present.
 
     Notes
     -----
     Positives get ``to_prior/π̂`` and negatives ``(1−to_prior)/(1−π̂)``, π̂ the observed share.
-    Rank metrics within a class (TPR, FPR, ROC-AUC) stay as they are; precision, PR-AUC, accuracy
-    and the calibration metrics move. For the latter, shift the scores too: `adjust_for_prior`.
+    TPR, FPR and ROC-AUC are unchanged; precision, PR-AUC, accuracy and calibration metrics change.
+    For calibration metrics, also adjust the scores with `adjust_for_prior`.
 
     Examples
     --------
@@ -120,20 +120,20 @@ def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
     Returns
     -------
     float
-        The maximum-likelihood share, in [0, 1].
+        Maximum-likelihood estimate of the prevalence, in [0, 1].
 
     Raises
     ------
     InvalidInputError
         If scores are not finite in [0, 1] or the prior is not strictly between 0 and 1.
     UndefinedMetricError
-        If every score equals ``from_prior``: every share is then equally likely.
+        If every score equals ``from_prior``, since every prevalence is then equally likely.
 
     Notes
     -----
-    The EM algorithm of Saerens et al. [1]_ climbs the likelihood
-    ``Σ log(π·s/π₀ + (1−π)·(1−s)/(1−π₀))``, which is concave in π. Its slope is decreasing, so
-    bisection reaches the point EM converges to, without EM's slow last digits.
+    The EM algorithm of Saerens et al. [1]_ maximises the log-likelihood
+    ``Σ log(π·s/π₀ + (1−π)·(1−s)/(1−π₀))``, which is concave in π. Its derivative is decreasing, so
+    bisection finds the same maximum, without the slow convergence of EM.
 
     References
     ----------
@@ -154,7 +154,7 @@ def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
         )
 
     def likelihood_slope(prior: float) -> float:
-        # A score of exactly 1 (or 0) makes the slope infinite at prior 0 (or 1): rightly so.
+        # A score of exactly 1 (or 0) makes the slope infinite at prior 0 (or 1), as it should.
         with np.errstate(divide="ignore"):
             return float(np.mean(gain / (prior * positive + (1.0 - prior) * negative)))
 

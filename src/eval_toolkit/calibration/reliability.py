@@ -1,4 +1,4 @@
-"""Reliability curves: predicted probability and observed frequency by bin, with intervals."""
+"""Reliability curves: predicted probabilities and observed frequencies by bin, with intervals."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def reliability_curve(
     confidence: float = 0.95,
     groups: ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Return the observed frequency and the mean prediction of each bin, with Wilson intervals.
+    """Return observed frequency and mean prediction per bin, with Wilson intervals.
 
     Parameters
     ----------
@@ -50,31 +50,31 @@ def reliability_curve(
     confidence : float, default 0.95
         Two-sided confidence level of the interval of each bin.
     groups : array-like of shape (n,), optional
-        Groups of rows that are not independent; intervals account for the correlation.
+        Group of each row; intervals account for correlation within groups.
 
     Returns
     -------
     dict
         ``n``, ``n_positive``, ``n_bins``, ``strategy``, ``confidence``; lists with one entry per
-        bin that holds rows: ``prob_true``, ``prob_pred``, ``n_per_bin``, ``bin_lower``,
-        ``bin_upper``, ``ci_low``, ``ci_high``, ``bin_index``; ``bin_edges``, ascending; and
-        ``ece_equal_mass`` and ``ece_equal_width``. The edges are those of all bins, of equal-width
-        bins that hold no rows too: entry ``i`` of the lists is the bin that begins at
-        ``bin_edges[bin_index[i]]``. Bins of equal mass end where the next one begins. With
-        fewer rows than bins ``ece_equal_mass`` is None and ``ece_equal_mass_error`` says why.
-        With one class only, or too few rows for the bins, ``{"skipped", "n", "n_positive"}``.
+        nonempty bin: ``prob_true``, ``prob_pred``, ``n_per_bin``, ``bin_lower``, ``bin_upper``,
+        ``ci_low``, ``ci_high``, ``bin_index``; ``bin_edges``, ascending; and ``ece_equal_mass`` and
+        ``ece_equal_width``. ``bin_edges`` includes empty bins of equal width: entry ``i`` of the
+        lists is the bin that starts at ``bin_edges[bin_index[i]]``. Equal-mass bins are contiguous.
+        With fewer rows than bins, ``ece_equal_mass`` is None and ``ece_equal_mass_error`` gives the
+        reason. With a single class, or too few rows for the bins,
+        ``{"skipped", "n", "n_positive"}``.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or an option is not allowed.
+        If the data are invalid, a score lies outside [0, 1], or an option is invalid.
 
     Notes
     -----
-    Everything about a bin is computed from one grouping of the rows, so edges, counts and means
-    always belong together, with ties and empty bins too. Bins of equal mass that hold nothing but
-    one and the same score are listed as one bin. The calibration errors are those of
-    `expected_calibration_error_equal_mass` and `expected_calibration_error` on the same data.
+    Edges, counts and means are computed from the same grouping of rows, so they are consistent even
+    with ties and empty bins. Adjacent equal-mass bins that contain a single common score are
+    merged. The calibration errors are those of `expected_calibration_error_equal_mass` and
+    `expected_calibration_error` on the same data.
 
     Examples
     --------
@@ -120,8 +120,8 @@ def reliability_curve(
 
 
 def _edges(bins: ReliabilityCurve, n_bins: int) -> dict[str, list[Any]]:
-    """Return the edges of all bins, and which of them are not empty."""
-    if bins.strategy == "quantile":  # none is empty
+    """Return the edges of all bins, and the indices of nonempty bins."""
+    if bins.strategy == "quantile":  # equal-mass bins are never empty
         edges = [*bins.bin_lower.tolist(), float(bins.bin_upper[-1])]
         return {"bin_edges": edges, "bin_index": list(range(len(bins.n)))}
     edges = [k / n_bins for k in range(n_bins + 1)]
@@ -135,7 +135,7 @@ def _grouped_ends(
     groups: ArrayLike,
     confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval of each bin's frequency, computed by `clustered_rate`."""
+    """Return the interval of each bin's observed frequency, computed by `clustered_rate`."""
     codes, _ = validation.group_codes(groups, len(labels))
     ends = []
     for at, (low, high) in enumerate(zip(bins.bin_lower, bins.bin_upper, strict=True)):
@@ -157,7 +157,7 @@ def _grouped_ends(
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
     """Merge neighbouring bins that contain a single common score.
 
-    They have one mean and one frequency; apart, each would look as uncertain as its few rows.
+    They share one mean and one frequency; separately, their intervals would be too wide.
     """
     single = bins.bin_lower == bins.bin_upper
     same = single[1:] & single[:-1] & (bins.bin_lower[1:] == bins.bin_lower[:-1])
@@ -199,7 +199,7 @@ def reliability_diagram_data(
     -------
     list of dict
         ``bin_lower``, ``bin_upper``, ``mean_pred``, ``frac_positive``, ``n``, ``ci_low``,
-        ``ci_high``; empty where `reliability_curve` is skipped.
+        ``ci_high``; empty if `reliability_curve` is skipped.
 
     Examples
     --------
@@ -234,18 +234,18 @@ def maximum_calibration_error(
     n_bins: int = DEFAULT_N_BINS,
     strategy: str = DEFAULT_STRATEGY,
 ) -> float | None:
-    """Return the largest gap of a bin of the reliability curve, or None for one class.
+    """Return the largest calibration gap of any bin, or None if there is a single class.
 
     Parameters
     ----------
     y_true, y_score, n_bins, strategy
-        See `eval_toolkit.metrics.maximum_calibration_error`, also for exceptions; that function
+        See `eval_toolkit.metrics.maximum_calibration_error`, also for exceptions. That function
         also accepts weights and a single class.
 
     Returns
     -------
     float or None
-        A value in [0, 1]; None where there is no reliability curve for want of a class.
+        A value in [0, 1]; None if there is a single class.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Claims about a run, and gates that check them.
 
-In Python: gates make a `ClaimSpec`, `evaluate_claims` a `ClaimReport`. In a file: `load_claims`
-reads ``claims.toml`` and `evaluate_gate` holds a run to it, with a baseline where a claim compares.
+In Python, a `ClaimSpec` combines gates, and `evaluate_claims` returns a `ClaimReport`. For files,
+`load_claims` reads ``claims.toml``, and `evaluate_gate` checks a run, optionally with a baseline.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 __all__ = ["AggregateEvidence", "EvidenceAxis", "EvidenceStatus", "PairingMetadata"]
 
-__getattr__ = names_on_use(__name__, {})  # no more than what has moved
+__getattr__ = names_on_use(__name__, {})  # only the names that have moved
 
 EvidenceStatus: TypeAlias = Literal["inferential", "descriptive", "diagnostic", "unsupported"]
 
@@ -46,7 +46,7 @@ class EvidenceAxis(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class PairingMetadata(Displayed):
-    """Whether two results share their units, and at which level.
+    """Pairing of two results: whether they share units, and at which level.
 
     Examples
     --------
@@ -76,12 +76,12 @@ class PairingMetadata(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AggregateEvidence(Displayed):
-    """Permitted use of an aggregate over several results, and how it was computed.
+    """Permitted use of an aggregate over several results, and its method.
 
     Raises
     ------
     InvalidInputError
-        If the status is not one of the four, or the method is empty.
+        If the status is not one of the four values, or the method is empty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Claims in TOML: one ``[[claim]]`` table each, checked when read, in words a builder can act on."""
+"""Claims in TOML files, with one validated ``[[claim]]`` table per claim."""
 
 import difflib
 import math
@@ -21,7 +21,7 @@ _REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
 _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")
 _AT = "at"
-"""An address, which stands for the keys of a cell; beside sizes the name of a part."""
+"""Key of an address, which replaces the keys of a cell; for sizes, a part."""
 _FORMS: dict[str, tuple[str, ...]] = {
     "require": _CELL,
     "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer", "allow_missing"),
@@ -32,7 +32,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_leakage": (),
     "no_errors": (),
 }
-"""What a claim can say, and which keys each form takes besides those every claim takes."""
+"""Forms of a claim, with the keys that each accepts in addition to the common ones."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
 _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
@@ -40,7 +40,7 @@ _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """``ci_low >= 0.80``: a part of a cell, an operator and a number.
+    """A condition such as ``ci_low >= 0.80``: a field of a cell, an operator and a number.
 
     Examples
     --------
@@ -49,18 +49,18 @@ class Requirement:
     """
 
     part: str
-    """"value", "ci_low" or "ci_high"."""
+    """Field of the cell: "value", "ci_low" or "ci_high"."""
     op: str
     threshold: float
 
     @classmethod
     def parse(cls, text: Any) -> "Requirement":
-        """Read a requirement.
+        """Parse a requirement.
 
         Raises
         ------
         InvalidInputError
-            If it is not of the form ``value|ci_low|ci_high < | <= | > | >= | == number``.
+            If it does not have the form ``value|ci_low|ci_high < | <= | > | >= | == number``.
 
         Examples
         --------
@@ -85,7 +85,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim of a claims file; `load_claims` makes them.
+    """One claim of a claims file; created by `load_claims`.
 
     Exactly one form is set: ``require``, ``non_inferior_by``, sizes (``min_n``, ``min_positive``,
     ``min_negative``), ``max_fpr``, ``no_leakage`` or ``no_errors``.
@@ -100,31 +100,31 @@ class Claim:
     severity: Severity = "error"
     description: str = ""
     at: str | None = None
-    """The address of the cell, ``metric @ part / system``, instead of the next three; of sizes and
-    ``max_fpr`` the part."""
+    """Address of the cell, ``metric @ part / system``, instead of the next three fields; for
+    sizes and ``max_fpr`` only the part."""
     slice: str | None = None
     scorer: str | None = None
     metric: MetricPath | None = None
     require: Requirement | None = None
     non_inferior_by: float | None = None
-    """The loss against the baseline run that is acceptable."""
+    """Acceptable loss relative to the baseline run."""
     higher_is_better: bool | None = None
-    """Direction of the metric; known for the built-in ones."""
+    """Direction of the metric; known for built-in metrics."""
     baseline_scorer: str | None = None
-    """The scorer of the baseline run, where it has another name there."""
+    """Name of the scorer in the baseline run, if it differs."""
     allow_missing: bool = False
-    """Compare although units of the baseline have no value in the run."""
+    """Whether to compare if units of the baseline have no value in the run."""
     min_n: int | None = None
     min_positive: int | None = None
     min_negative: int | None = None
     max_fpr: float | None = None
-    """A false-positive rate that the slice has enough negatives to show."""
+    """False-positive rate for which the slice needs enough negatives."""
     no_leakage: bool = False
     no_errors: bool = False
 
     @property
     def form(self) -> str:
-        """Which of the forms it is; "size" for the three minima."""
+        """Form of the claim; "size" for the three minima."""
         for form in ("require", "non_inferior_by", "max_fpr"):
             if getattr(self, form) is not None:
                 return form
@@ -142,36 +142,36 @@ def load_claims(path: str | Path) -> list[Claim]:
     Returns
     -------
     list of Claim
-        For `evaluate_gate`, in the order of the file.
+        Claims for `evaluate_gate`, in the order of the file.
 
     Raises
     ------
     InvalidInputError
-        If the file is missing or no TOML, or a claim has an unknown key, a missing key, a value
-        that makes no sense, or the name of another; the message names the file and the claim.
+        If the file is missing or not valid TOML, or a claim has an unknown key, a missing key, an
+        invalid value, or a duplicate name; the message names the file and the claim.
 
     Notes
     -----
-    Every claim has a ``name``, and may have a ``severity`` ("error" or "warning") and a
-    ``description``. Beside them it says one thing:
+    Every claim has a ``name``, and optionally a ``severity`` ("error" or "warning") and a
+    ``description``. In addition, it has exactly one of the following forms:
 
     ``at = "exact_match @ subject=Africa / model-b"``, ``require = "ci_low >= 0.80"``
-        The value or an end of the interval of the cell at an address, ``metric @ part / system``;
-        part and system may be left out where only one can be meant.
+        Value or interval end of the cell at an address, ``metric @ part / system``; part and
+        system may be omitted if they are unambiguous.
     ``slice``, ``scorer``, ``metric``, ``require = "ci_low >= 0.80"``
-        The same by names, which are taken as they are; ``metric`` may be a list of keys for a
-        nested one.
+        The same by names, which are matched exactly; ``metric`` may be a list of keys for a nested
+        metric.
     ``at`` (or ``slice``, ``scorer``, ``metric``), ``non_inferior_by = 0.01``
-        Against a baseline run: the loss is shown to be less than 0.01. ``higher_is_better`` for
-        metrics whose direction neither the library nor the run knows, ``baseline_scorer`` where
-        the baseline's has another name. Fails when units of the baseline have no value in the run, unless
-        ``allow_missing = true``.
+        Comparison with a baseline run: the loss is shown to be less than 0.01. Set
+        ``higher_is_better`` for metrics of unknown direction, and ``baseline_scorer`` if the scorer
+        has another name in the baseline. The claim fails if units of the baseline have no value in
+        the run, unless ``allow_missing = true``.
     ``slice`` (or ``at = "language=de"``), ``min_n``, ``min_positive``, ``min_negative``
-        Enough rows; one or more of the three.
+        Minimum numbers of rows; one or more of the three.
     ``slice`` (or ``at = "language=de"``), ``max_fpr = 0.01``
-        Enough negatives to show a false-positive rate that low.
+        Enough negatives to demonstrate such a low false-positive rate.
     ``no_leakage = true``
-        Leakage was looked for and no error was found.
+        Leakage checks were run and found no error.
     ``no_errors = true``
         No scorer, no metric and no unit failed.
 
@@ -234,7 +234,7 @@ def _claim(table: Any) -> Claim:
 
 
 def _check_form(table: Mapping[str, Any]) -> None:
-    """Raise unless the table says one thing and has the keys for it."""
+    """Raise unless the table has exactly one form and the keys that it requires."""
     if "name" not in table:
         raise InvalidInputError("has no name; every claim needs one")
     forms = [form for form in _FORMS if form in table]

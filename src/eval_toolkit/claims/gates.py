@@ -46,7 +46,7 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
     Parameters
     ----------
     slice_name : str
-        The slice, taken as it is: dots have no meaning.
+        Name of the slice; dots are not separators.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 
@@ -116,8 +116,8 @@ def required_metric_gate(
     slice_name, scorer : str
         Names; dots are not separators.
     metric_path : str or sequence of str
-        Path of the metric in the scorer's results. Text is matched greedily, so that names with
-        dots (``recall_at_fpr_0.01``) are found; a list gives the keys one by one.
+        Path of the metric in the scorer's results. A text is matched greedily, so that names with
+        dots (``recall_at_fpr_0.01``) are found; a sequence contains the keys one by one.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 
@@ -148,7 +148,7 @@ def required_metric_gate(
 def _metric(
     result: Payload, slice_name: str, scorer: str, path: MetricPath
 ) -> tuple[float | None, str, Any]:
-    """Return a metric of a scorer as `number_at` does; the reason completes a sentence."""
+    """Return a metric of a scorer as in `number_at`; the reason completes a sentence."""
     block = block_of(Results.of(result), slice_name, scorer)
     if reason := absence(block):
         return None, f"is missing: the scorer {was(reason)}", None
@@ -181,14 +181,14 @@ def metric_threshold_gate(
     Returns
     -------
     EvidenceGate
-        Named ``metric_threshold:<slice>:<scorer>:<path>``. A skipped or error cell fails with its
-        reason, and so does anything that is not a finite number, and a mean over folds when a
-        fold has no value.
+        Named ``metric_threshold:<slice>:<scorer>:<path>``. The gate fails, with the reason, for a
+        skipped or error cell, for a value that is not a finite number, and for a mean over folds if
+        a fold has no value.
 
     Raises
     ------
     InvalidInputError
-        If the operator is unknown or the threshold not finite.
+        If the operator is unknown or the threshold is not finite.
 
     Examples
     --------
@@ -233,14 +233,14 @@ def cell_threshold_gate(
     Returns
     -------
     EvidenceGate
-        Named ``cell_threshold:<address>``. A skipped or error cell fails with its reason, and so
-        does one that is not there, and a mean over folds when a fold has no value.
+        Named ``cell_threshold:<address>``. The gate fails, with the reason, for a skipped, error or
+        missing cell, and for a mean over folds if a fold has no value.
 
     Raises
     ------
     InvalidInputError
-        If the text is no address, the operator is unknown or the threshold not finite; when the
-        gate is evaluated, if several cells may be meant.
+        If the address is malformed, the operator is unknown or the threshold is not finite; on
+        evaluation, if the address matches several cells.
 
     Examples
     --------
@@ -283,8 +283,8 @@ def minimum_slice_size_gate(
     slice_name : str
         Name of the slice; dots are not separators.
     min_n, min_positive, min_negative : int, default 0
-        Minimum numbers of rows in total and of each class. For a run with folds, the test parts of
-        one seed count together.
+        Minimum numbers of rows in total and in each class. For a run with folds, the test parts
+        of one seed are counted together.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 
@@ -358,8 +358,8 @@ def low_fpr_feasibility_gate(
     Returns
     -------
     EvidenceGate
-        Named ``low_fpr_feasibility:<slice>``. Even without a single false positive the rate is
-        only known to lie below Wilson's upper bound z² / (n + z²).
+        Named ``low_fpr_feasibility:<slice>``. Even without false positives, the rate is only known
+        to be below Wilson's upper bound z² / (n + z²).
 
     Raises
     ------

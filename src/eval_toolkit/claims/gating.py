@@ -50,7 +50,7 @@ def evaluate_gate(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> ClaimReport:
-    """Evaluate the claims about a run; claims of non-inferiority use a baseline run.
+    """Evaluate claims about a run; non-inferiority claims use a baseline run.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ def evaluate_gate(
         Whether higher is better for a metric or column, as in `compare_runs`; a claim's own
         ``higher_is_better`` takes precedence.
     allow_version_change : bool, default False
-        Whether to compare with the baseline if a scorer, task or metric has another version in it.
+        Whether to compare with the baseline if the version of a scorer, task or metric differs.
     confidence, n_resamples, seed, rng
         Confidence level and resampling of the comparisons with the baseline; intervals of the run
-        itself are used as stored.
+        itself are read from its results.
 
     Returns
     -------
@@ -80,10 +80,10 @@ def evaluate_gate(
     Raises
     ------
     InvalidInputError
-        If the claims are unusable, a claim needs a baseline and there is none, versions differ and
-        that was not allowed, or neither claim nor run says which direction is better.
+        If the claims are invalid, a claim needs a missing baseline, versions differ without
+        permission, or the direction of a metric is unknown.
     ArtifactError
-        If a run is not complete or was altered.
+        If a run is incomplete or was modified.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def evaluate_gate(
 
 
 def _check_address(claim: Claim, run: Run) -> None:
-    """Raise if a claim is ambiguous between cells; a claim about a missing cell fails instead."""
+    """Raise if a claim matches several cells; a claim about a missing cell fails instead."""
     if claim.at is None or claim.form not in ("require", "non_inferior_by"):
         return
     try:
@@ -159,7 +159,7 @@ def claim_gate(claim: Claim) -> EvidenceGate:
     Raises
     ------
     InvalidInputError
-        If it is about a baseline, or lacks what its form needs.
+        If the claim needs a baseline, or lacks the keys of its form.
 
     Examples
     --------
@@ -206,14 +206,14 @@ def claim_gate(claim: Claim) -> EvidenceGate:
 
 
 def _part_of(metric: MetricPath, part: str) -> MetricPath:
-    """Return the path of a cell's value or of an end of its interval."""
+    """Return the path of a cell's value or interval end."""
     if part == "value":
         return metric
     return f"{metric}.{part}" if isinstance(metric, str) else (*metric, part)
 
 
 def _no_errors(result: Payload, manifest: Payload) -> Verdict:
-    """Return whether any scorer, metric or unit failed."""
+    """Return a passing verdict if no scorer, metric or unit failed."""
     failed = []
     for where, scorer, block in blocks(Results.of(result)):
         place = f"{where}/{scorer}"
@@ -221,7 +221,7 @@ def _no_errors(result: Payload, manifest: Payload) -> Verdict:
             failed.append(f"{place} failed: {block['error']}")
         for name, cell in block.items():
             if not isinstance(cell, Mapping) or name == "error_state" or is_over_folds(cell):
-                continue  # of a mean over folds, the folds say it
+                continue  # the folds report the errors of a mean over folds
             if cell.get("status") == "error":
                 failed.append(f"{place}/{name}: {cell.get('reason')}")
             elif cell.get("n_errors"):
@@ -232,10 +232,10 @@ def _no_errors(result: Payload, manifest: Payload) -> Verdict:
 def _non_inferiority_gate(
     claim: Claim, baseline: Run, candidate: Run, compare: Any
 ) -> EvidenceGate:
-    """Return the gate that the candidate B loses less than the margin against the baseline A.
+    """Return the gate that candidate B loses less than the margin against baseline A.
 
-    The comparison is made here and not in the gate, so that runs which must not be compared stop
-    the evaluation and are not mistaken for weak evidence.
+    The comparison is computed here rather than in the gate, so that incomparable runs raise an
+    error instead of counting as weak evidence.
     """
     name = f"non_inferior:{_target(claim)}"
     try:
@@ -266,7 +266,7 @@ def _target(claim: Claim) -> str:
 
 
 def _cell_of(claim: Claim, run: Run) -> ResultCell:
-    """Return the cell of a claim; the run may not store its metric."""
+    """Return the cell of a claim; the run need not store its metric."""
     if claim.at is not None:
         return run.cells.find(claim.at)
     places = run.cells.named(claim.slice or "")
@@ -312,7 +312,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
     unseen = ""
     if cell.unseen is not None and cell.delta is not None:
         reach = cell.delta + (-cell.unseen if better_high else cell.unseen)
-        if (reach < bound) == better_high:  # further than the interval
+        if (reach < bound) == better_high:  # beyond the interval
             bound = reach
             unseen = (
                 f"failures that {cell.n_units} units need not show, as large as values differ, may "
@@ -334,7 +334,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
 
 
 def _missing(cell: RunDifference) -> str:
-    """Return how many units of the baseline have no value in the run, or "" if all have one."""
+    """Return a description of baseline units without a value in the run; "" if there are none."""
     n_missing = cell.n_only_a + cell.n_lost
     if not n_missing:
         return ""

@@ -33,7 +33,7 @@ _BOUNDS = ("ci_low", "ci_high")
 
 @dataclass(frozen=True, slots=True)
 class _Trail:
-    """Progress of a lookup: the last object found, its path, and absent cells on the way."""
+    """State of a lookup: the last object found, its path, and absent cells on the path."""
 
     value: Any
     complete: bool
@@ -57,9 +57,9 @@ def shown(path: MetricPath) -> str:
 def lookup(payload: Any, path: MetricPath) -> Any:
     """Return the object at a path, or raise `MissingColumnError` (a KeyError).
 
-    A text is read greedily: the longest key that leads somewhere wins, so that
+    A text is matched greedily: the longest existing key is used, so that
     ``recall_at_fpr_0.01.value`` finds the key ``recall_at_fpr_0.01``. The bounds of a cell's
-    interval are found on the cell itself, ``pr_auc.ci_low``.
+    interval are attributes of the cell itself, ``pr_auc.ci_low``.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _greedy(node: Any, text: str) -> _Trail:
 
 
 def _step(node: Any, key: str) -> tuple[Any] | None:
-    """Return the value of a key in a tuple, or None."""
+    """Return the value of a key as a 1-tuple, or None if the key is missing."""
     if isinstance(node, Mapping):
         if key in node:
             return (node[key],)
@@ -130,9 +130,9 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
 
 
 def absence(node: Any) -> str:
-    """Return why a cell or a scorer's results have no value; "" if they have one.
+    """Return the reason why a cell or a scorer's results lack a value; "" if they have one.
 
-    A mean over folds has no value when a fold has none: the rest is another set of rows.
+    A mean over folds has no value if a fold has none, since the rest is a different set of rows.
     """
     if not isinstance(node, Mapping):
         return ""
@@ -204,7 +204,7 @@ def _place(results: Results, name: str) -> tuple[str, str]:
     """Return the slice and the part denoted by a name."""
     found = results.named(name)
     if not found:
-        results.entry(name)  # which says what there is
+        results.entry(name)  # raises an error that lists the existing names
     if len(found) > 1:
         listed = ", ".join(repr(results.place(*place)) for place in found)
         raise InvalidInputError(f"{name!r} is ambiguous: {listed}; specify the slice, too")
@@ -212,9 +212,9 @@ def _place(results: Results, name: str) -> tuple[str, str]:
 
 
 def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
-    """Return the number at a path, or None with the reason; and the object there.
+    """Return the number at a path, or None with the reason, and the object at the path.
 
-    At the end of the path may be a number, or a cell, whose value is taken if its status is "ok".
+    The path may end at a number, or at a cell, whose value is used if its status is "ok".
     """
     trail = _follow(payload, path)
     absent = trail.absent or (absence(trail.value) if trail.complete else "")

@@ -1,4 +1,4 @@
-"""Gates, claims and their report."""
+"""Gates, claims, and reports of their results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,8 @@ __all__ = [
 Severity: TypeAlias = Literal["error", "warning"]
 _SEVERITIES = ("error", "warning")
 
-# What a check meets when the evidence is not there or not of the right shape; a full disk or a
-# failed assertion is not evidence and goes through.
+# Exceptions that mean missing or malformed evidence; others, such as a full disk or a failed
+# assertion, are propagated.
 _ABSENT = (KeyError, ValueError, TypeError, RuntimeError, AttributeError, LookupError)
 
 
@@ -62,7 +62,7 @@ Check: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], GateResult]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceGate:
-    """A named check of a result and its manifest, custom or made by a ``…_gate`` function.
+    """A named check of a result and its manifest, custom or created by a ``…_gate`` function.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class EvidenceGate:
     description : str
         Description for reports.
     severity : {"error", "warning"}, default "error"
-        Maximum severity of a failure: with "warning" the gate never fails a claim as an error. A
+        Maximum severity of a failure: with "warning", the gate never fails a claim as an error. A
         check may return a lower severity.
 
     Examples
@@ -106,8 +106,8 @@ class EvidenceGate:
         Returns
         -------
         GateResult
-            Failed, with ``Type: message``, when the check raised a lookup, value, type, attribute
-            or runtime error. Anything else propagates.
+            Result of the check; failed, with ``Type: message``, if the check raises a lookup,
+            value, type, attribute or runtime error. Other exceptions propagate.
 
         Examples
         --------
@@ -117,7 +117,7 @@ class EvidenceGate:
         """
         try:
             outcome: Any = self.check(result, manifest or {})
-        except RecursionError:  # a RuntimeError, but no word about the evidence
+        except RecursionError:  # a RuntimeError, but unrelated to the evidence
             raise
         except _ABSENT as error:
             message = f"{type(error).__name__}: {error}"
@@ -130,7 +130,7 @@ class EvidenceGate:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """A claim with the gates that must pass for it.
+    """A claim with the gates that must pass.
 
     Examples
     --------
@@ -232,9 +232,9 @@ class ClaimReport(Tabled):
     Raises
     ------
     InvalidTypeError
-        If something in it is no claim.
+        If an entry is not a claim.
     InvalidInputError
-        If a claim stands under another name than its own.
+        If the key of a claim differs from its name.
 
     Examples
     --------
@@ -318,14 +318,14 @@ def evaluate_claims(
     Returns
     -------
     ClaimReport
-        In the order of the claims.
+        Results in the order of the claims.
 
     Raises
     ------
     InvalidTypeError
-        If the result or manifest is neither, or a claim is not a ClaimSpec.
+        If the result or manifest has an unsupported type, or a claim is not a ClaimSpec.
     InvalidInputError
-        If two claims have one name.
+        If two claims have the same name.
 
     Examples
     --------

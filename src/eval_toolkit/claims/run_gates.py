@@ -191,7 +191,7 @@ def source_role_gate(
     Raises
     ------
     InvalidInputError
-        If there are no roles, or one is not a text.
+        If there are no roles, or one is not a string.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def strict_artifact_gate(*, severity: Severity = "error") -> EvidenceGate:
     Returns
     -------
     EvidenceGate
-        Named ``strict_artifact``; the message lists where they are.
+        Named ``strict_artifact``; the message lists the locations of non-finite numbers.
 
     Examples
     --------

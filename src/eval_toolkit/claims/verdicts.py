@@ -42,9 +42,9 @@ def verdict_gate(
     severity: Severity = "error",
     description: str = "",
 ) -> EvidenceGate:
-    """Return a gate made from a function that returns (passed, message, evidence).
+    """Return a gate for a function that returns (passed, message, evidence).
 
-    A name that is missing from the payload fails the gate in plain words.
+    If a name is missing from the payload, the gate fails with a readable message.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def _check(
 
 
 def non_empty(value: str, name: str) -> str:
-    """Return the text; raise unless it is a non-empty text."""
+    """Return a text; raise unless it is a non-empty string."""
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty text")
     return value
@@ -81,7 +81,7 @@ def non_empty(value: str, name: str) -> str:
 def comparison_of(
     op: str, threshold: SupportsFloat
 ) -> tuple[Callable[[float, float], bool], float]:
-    """Return the operator and the finite threshold it compares with."""
+    """Return the operator function and the finite threshold."""
     validation.choice(op, "op", tuple(OPERATORS))
     return OPERATORS[op], validation.number(threshold, "threshold")
 
@@ -95,7 +95,7 @@ def compared(
     compare: Callable[[float, float], bool],
     limit: float,
 ) -> Verdict:
-    """Return the verdict of comparing a value (or the reason there is none) with a limit."""
+    """Return the verdict of comparing a value with a limit, or the reason for its absence."""
     evidence: dict[str, Any] = {"value": value, "op": op, "threshold": limit}
     if isinstance(found, Mapping):
         evidence["cell"] = found

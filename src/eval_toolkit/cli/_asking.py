@@ -46,19 +46,19 @@ reasoning_option = click.option(
 
 @dataclass(frozen=True)
 class Asked:
-    """Settings of a command that queries a model, apart from the requests themselves."""
+    """Settings of a command that queries a model, except for the requests themselves."""
 
     counted: dict[str, Any]
-    """How failures are counted and intervals are made."""
+    """Treatment of failures, and options of the intervals."""
     engine: dict[str, Any]
-    """Concurrency and cache; neither changes a result."""
+    """Concurrency and cache, which do not affect results."""
     output: Output
     out: str | None
     stored: bool
     quiet: bool
 
     def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
-        """Return the folder of the run: ``--out``, or one derived from the request itself."""
+        """Return the run folder: ``--out``, or a folder name derived from the request."""
         if not self.stored:
             return None
         return Path(self.out) if self.out else kept_folder(name, told)
@@ -117,7 +117,7 @@ def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
     name : str
         Readable prefix of the name.
     told : mapping
-        Everything that determines the answers, in JSON types.
+        Everything that determines the answers, as JSON types.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
     return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
@@ -135,7 +135,7 @@ def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
 
 @contextlib.contextmanager
 def resumable(folder: Path | None) -> Iterator[None]:
-    """Say where finished answers are stored when the command is interrupted."""
+    """Print where finished answers are stored if the command is interrupted."""
     try:
         yield
     except (KeyboardInterrupt, ModelError, ArtifactError) as stop:

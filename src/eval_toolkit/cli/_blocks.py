@@ -40,7 +40,8 @@ def outcome_blocks(done: Outcome) -> Blocks:
     return {
         (slice_name, part): {
             scorer: Block(
-                # A mean over folds has no rows of its own, nor has a scorer that failed in one.
+                # Means over folds, and scorers that failed on a fold, have no row count of their
+                # own.
                 told.get("n", block["n"]),
                 told.get("n_positive", block["n_positive"]),
                 _card(done, slice_name, scorer, part),
@@ -134,7 +135,7 @@ def _by_place(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> Table:
 
 
 def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
-    """Explain once why a cell has no value or another kind of interval, and on which slices."""
+    """Explain why cells have no value or a different kind of interval, once per reason."""
     where: dict[tuple[str, str, str], list[str]] = {}
     for place, by_scorer in blocks.items():
         for block in by_scorer.values():
@@ -150,6 +151,6 @@ def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
 
 
 def short_names(files: Sequence[str]) -> str:
-    """Return the names of the files; of many, the first three."""
+    """Return the names of the files, at most the first three."""
     shown = ", ".join(Path(file).name for file in files[:3])
     return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

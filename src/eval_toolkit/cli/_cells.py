@@ -19,7 +19,7 @@ __all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_inte
 
 
 def estimate(cell: MetricResult, spec: str = "") -> Estimate:
-    """Return the value and the interval of a cell; either may be missing."""
+    """Return the value and interval of a cell; either may be missing."""
     low, high = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
     return Estimate(cell.value, low, high, spec)
 
@@ -67,7 +67,7 @@ def _under(details: Mapping[str, Any]) -> list[Cell]:
 
 
 def took(done: Any) -> str:
-    """Return the number of requests, the tokens and the cost: of this command, and in total."""
+    """Return the number of requests, the tokens and the cost of this command and in total."""
     replayed = getattr(done, "n_replayed", 0)
     parts = [f"{done.n_asked:,} requests sent"]
     parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
@@ -91,7 +91,7 @@ def took(done: Any) -> str:
 def reasons(
     records: Records, columns: Iterable[str] | None = None, *, status: str = "error"
 ) -> list[str]:
-    """Return the most frequent reasons for missing values; only each record's first counts."""
+    """Return the most frequent reasons for missing values; each record is counted once."""
     told: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()
     for column in records.status if columns is None else columns:

@@ -1,4 +1,4 @@
-"""Open and pair two run folders for ``eval-toolkit compare``, and select their metrics."""
+"""Open and pair two run folders for ``eval-toolkit compare``, and select metrics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Return the two runs; raise if there are not two, or if options for files are given."""
+    """Open two runs; raise if there are not exactly two, or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
@@ -96,7 +96,7 @@ def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> M
 
 
 def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by its name in the catalogue, or the name or address stored in the run."""
+    """Return a metric by its catalogue name, or by the name or cell address stored in the run."""
     address = Address.parse(name)
     try:
         spec = _names.metric_specs([address.metric])[0]

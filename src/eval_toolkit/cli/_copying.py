@@ -34,7 +34,7 @@ class Copy:
     n_rows: int
     """Expected number of rows; a source with another number is rejected."""
     targets: Mapping[Path, NDArray[Any]]
-    """Row numbers (from 0) of each target, written in the order of the source."""
+    """Zero-based row numbers of each target; rows are written in the order of the source."""
 
 
 def copy_rows(
@@ -48,7 +48,7 @@ def copy_rows(
     Parameters
     ----------
     copies : sequence of Copy
-        Sources with their targets. Rows of Excel files are written as CSV.
+        Sources with their targets; rows of Excel files are written as CSV.
     file_format : FileFormat, optional
         Format of CSV and TSV sources; targets are written in the same format.
     inputs : iterable of Path
@@ -66,7 +66,7 @@ def copy_rows(
         if target.resolve() in used:
             raise InvalidInputError(f"{target}: is an input file; choose another folder")
     try:
-        # The files replace their targets when the stack unwinds, after the last row was written.
+        # Files replace their targets when the stack unwinds, after the last row has been written.
         with ExitStack() as stack:
             for copy in copies:
                 written = {
@@ -120,7 +120,7 @@ def _opened(path: Path, mode: str, suffix: str) -> IO[str]:
     """Open a text file so that reading and writing preserve its bytes."""
     raw: Any = path.open(f"{mode}b")
     if suffix.lower() == ".gz":
-        # without a name or a time in it, equal rows give equal bytes
+        # no file name or timestamp, so that equal rows give equal bytes
         raw = _Gzip(raw, mode)
     return io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="")
 
@@ -139,7 +139,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def _csv_records(stream: Iterable[str], delimiter: str, quoting: bool) -> Iterator[str]:
-    """Yield the text of each record: the lines that the csv module reads as one row."""
+    """Yield the text of each record, i.e. the lines that the csv module reads as one row."""
     taken: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -156,7 +156,7 @@ def _csv_records(stream: Iterable[str], delimiter: str, quoting: bool) -> Iterat
     for cells in reader:
         if only_one is None:
             only_one = len(cells) == 1
-        if cells or only_one:  # a blank line is a missing value where there is one column
+        if cells or only_one:  # a blank line is a missing value if there is only one column
             yield "".join(taken)
         taken.clear()
 
@@ -203,7 +203,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
     file = literal(glob.escape(str(source)))
     with connection() as con, plain_errors(source):
         con.register("kept", kept)
-        # Readers keep there what Parquet itself has no word for: categories, time zones, an index.
+        # Libraries store what Parquet cannot represent here: categories, time zones, an index.
         stored = con.execute(f"SELECT key, value FROM parquet_kv_metadata({file})").fetchall()  # noqa: S608
         metadata = ", ".join(
             f"{literal(key)}: {literal(value)}" for key, value in _metadata(stored).items()
@@ -219,7 +219,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
 
 
 def _metadata(stored: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return what can be written again: texts with names, each once whatever its case."""
+    """Return the metadata that can be written: UTF-8 texts with names unique up to case."""
     found: dict[str, tuple[str, str]] = {}
     for key, value in stored:
         try:

@@ -1,4 +1,4 @@
-"""Read labelled rows of a file as a slice, for the commands that examine data."""
+"""Read labelled rows of a file as a slice, for commands that examine data."""
 
 import functools
 import re
@@ -64,11 +64,11 @@ class Data:
     file: Path
     rows: EvalSlice
     others: tuple[str, ...]
-    """Columns without a role, if requested."""
+    """Columns without a role; only if requested."""
     labels: frozenset[str | None]
     """The labels as stored in the file; empty without a label column."""
     label_fault: str | None
-    """Why the labels are not binary, or None if they are."""
+    """Reason why the labels are not binary, or None if they are."""
     without_text: BoolArray
     """Rows without text; each has a unique placeholder text."""
 
@@ -79,7 +79,7 @@ class Data:
 
     @property
     def has_texts(self) -> bool:
-        """Whether rows are compared by a single text column."""
+        """Whether the rows have a single text column for comparisons."""
         return isinstance(self.rows.feature_col, str)
 
     @property
@@ -148,12 +148,12 @@ def stem_of(file: Path) -> tuple[str, str]:
 
 
 def origin(part: EvalSlice) -> NDArray[Any]:
-    """Return the numbers of a split's rows in their file, counted from 0."""
+    """Return the zero-based row numbers of a split in its file."""
     return frames.column(part.df, _ORIGIN)
 
 
 def with_origin(part: EvalSlice) -> EvalSlice:
-    """Return a split that keeps the row numbers of its file when rows are dropped."""
+    """Return a split that remembers its row numbers in the file when rows are dropped."""
     return replace(part, df=frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
 
 
@@ -168,18 +168,18 @@ def read_data(
     needs_roles: bool = False,
     salt: str = "",
 ) -> Data:
-    """Read a file's rows with their roles.
+    """Read the rows of a file, with column roles.
 
     Parameters
     ----------
     file : Path
         Path of a table in any supported format.
     reading : Reading
-        Formats and column names; columns that are not named are found by their usual names.
+        Formats and column names; columns that are not given are detected by their usual names.
     also : sequence of str
         Further columns, read as text.
     others : bool
-        Also read the columns without a role, with the types of the file.
+        Whether to read columns without a role too, with their types in the file.
     needs_label, needs_text : bool
         Whether a file without such a column is rejected. Without labels, or with labels that
         are not two classes (see `Data.label_fault`), all labels are 0; without a text column, a
@@ -187,7 +187,7 @@ def read_data(
     needs_roles : bool
         Whether a row with a missing group or time is rejected, if there is such a column.
     salt : str
-        Distinguishes this file's rows without text from those of other files.
+        Distinguishes rows without text of this file from those of other files.
     """
     have = tables.column_names(file, reading.file_format)
     label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
@@ -232,14 +232,14 @@ def read_data(
 def _labels(
     rows: Rows, label: str | None, names: LabelMap | None
 ) -> tuple[NDArray[np.int64], str | None]:
-    """Return the classes, or zeros and what is wrong with the labels."""
+    """Return the classes; if the labels are invalid, zeros and the reason."""
     none = np.zeros(len(rows), dtype=np.int64)
     if label is None:
         return none, None
     try:
         return rows.classes(label, names).astype(np.int64), None
     except InvalidInputError as error:
-        if names is not None:  # explicit class names make labels mandatory
+        if names is not None:  # class names given explicitly make labels mandatory
             raise
         return none, in_options(str(error))
 
@@ -273,10 +273,10 @@ def _without_gaps(
     labels: NDArray[np.int64],
     salt: str,
 ) -> tuple[dict[str, NDArray[Any]], BoolArray]:
-    """Return the columns without missing texts, and the rows that had no text at all.
+    """Return the columns with missing texts filled in, and the rows that have no text at all.
 
-    Rows without text are never duplicates: each gets a unique text, which depends on its label
-    and on the preceding rows without text, not on its position in the file.
+    Rows without text are never duplicates: each gets a unique placeholder, which depends on its
+    label and on the preceding rows without text, but not on its position in the file.
     """
     filled, gaps = dict(columns), np.ones(len(labels), dtype=np.bool_)
     for name in texts:
@@ -312,7 +312,7 @@ def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
         return found
     for row in present.tolist():
         try:
-            datetime.fromisoformat(cells[row])  # 20240131 is a date among dates
+            datetime.fromisoformat(cells[row])  # keep 20240131 as a date if other values are dates
         except ValueError:
             found[row] = tables.guessed(cells[row : row + 1]).tolist()[0]
     return found

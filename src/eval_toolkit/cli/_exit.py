@@ -4,9 +4,9 @@ import click
 
 __all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NO", "EXIT_USAGE", "EvidenceSaysNo"]
 
-EXIT_NO = 1  # the evidence says no: a gate failed, leakage was found, a file is invalid
+EXIT_NO = 1  # negative result: a gate failed, leakage was found, a file is invalid
 EXIT_USAGE = 2  # usage, bad input, missing extra
-EXIT_FAILED = 3  # the evaluation failed, or anything unexpected
+EXIT_FAILED = 3  # the evaluation failed, or an unexpected error occurred
 EXIT_INTERRUPTED = 130
 
 

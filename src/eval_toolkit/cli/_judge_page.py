@@ -59,7 +59,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Return which side of one half the interval lies on."""
+    """Describe on which side of one half the interval lies."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

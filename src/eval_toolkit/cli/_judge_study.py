@@ -35,7 +35,7 @@ _AGREEMENT = {
     "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
-"""Confusion matrices with more classes are not printed."""
+"""Maximum number of classes of printed confusion matrices."""
 
 
 @click.command()
@@ -96,7 +96,7 @@ def study(
 
 @dataclass(frozen=True)
 class _Told:
-    """A study, and how its results are presented."""
+    """Results of a judge study, with options of their presentation."""
 
     judged: Judged
     found: JudgeStudy

@@ -1,4 +1,4 @@
-"""Read a judge's verdicts with human labels from files and runs, and plan labels to buy."""
+"""Read judge verdicts and human labels from files and runs, and plan further labels."""
 
 import functools
 import math
@@ -26,7 +26,7 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Computes the half-width of the interval from the number of labels."""
+"""Arbitrary half-width, for plans of which only the attainable widths are used."""
 _DRAWN = {
     "ppi++": "random sample; the judge helps",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
@@ -37,7 +37,7 @@ _DRAWN = {
 
 @dataclass(frozen=True)
 class Judged:
-    """Records with a column of verdicts and one of human labels, and their source."""
+    """Records with a column of verdicts and a column of human labels, and their source."""
 
     records: Records
     judge: str
@@ -169,14 +169,14 @@ def _of_run(
 
 @dataclass(frozen=True)
 class _Beside:
-    """A file of labels, and the label row of each record."""
+    """Rows of a label file, matched to the records."""
 
     rows: Rows
     at: list[int | None]
     notes: tuple[str, ...]
 
     def spread(self, values: Sequence[float | None]) -> list[float | None]:
-        """Return the label of each record, or None if there is no label."""
+        """Return the label of each record, or None if it has no label."""
         return [None if row is None else values[row] for row in self.at]
 
 
@@ -272,12 +272,13 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
     return number
 
 
-# --- labels to buy --------------------------------------------------------------------------------
+# --- planning of labels
+# ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LabelPlans:
-    """Number of labels for an interval of a given width, by method."""
+    """Number of labels needed for an interval of a given width, by method."""
 
     width: float
     plans: Mapping[str, LabelPlan]
@@ -326,7 +327,7 @@ def label_plans(
     confidence: float,
     methods: Sequence[LabelRule] = LABEL_RULES,
 ) -> LabelPlans:
-    """Return the plans that are feasible for the data, and why others are not.
+    """Return the plans that are feasible for the data, and the reasons why others are not.
 
     The default width lies between the current width and the width with every row labelled, so
     that a plan exists.

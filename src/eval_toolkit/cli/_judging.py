@@ -1,4 +1,4 @@
-"""Options of judge models and rubrics, for every command that queries judges."""
+"""Options of judge models and rubrics, for commands that query judges."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Judging:
-    """Judge models, rubrics, and number of votes."""
+    """Judge models, rubrics and number of votes."""
 
     models: Sequence[str]
     rubrics: Sequence[str]
@@ -121,7 +121,7 @@ def loaded_judge(
     concurrency: int | None,
     among: Sequence[str] = (),
 ) -> Model:
-    """Return the judge models, with the concurrency passed on to models that limit themselves."""
+    """Load the judge models; the concurrency is passed to models that limit their own requests."""
     told = {"concurrency": concurrency} if concurrency and is_http(model) else {}
     return choose(model, among=among, **told).load()
 
@@ -152,7 +152,7 @@ def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -
     """Return one judge, or a panel of several, named after their models."""
     if len(models) == 1:
         return Judge(rubric, models[0], rule=rule, **options)
-    # A judge's name is part of the step of its requests, which contains colons itself.
+    # The name of a judge becomes part of the step names of its requests, which contain colons.
     names = _numbered([f"{rubric.name}_{model.name}".replace(":", "-") for model in models])
     members = [
         Judge(rubric, one, name=name, rule=rule, **options)

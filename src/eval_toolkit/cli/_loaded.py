@@ -59,7 +59,7 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
 
 
 class _Named:
-    """A plugin loaded from the command line; errors name it."""
+    """Plugin loaded from the command line; errors name the plugin."""
 
     kind = ""
 
@@ -67,7 +67,7 @@ class _Named:
         self._spec = spec
         self._made = made
 
-    def __getattr__(self, name: str) -> Any:  # its version, for manifests
+    def __getattr__(self, name: str) -> Any:  # version for manifests
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._made, name)
@@ -103,7 +103,7 @@ class NamedCheck(_Named):
         return str(self._made.name)
 
     def validate(self, splits: Mapping[str, Any]) -> LeakageFinding:
-        """Return the findings of the check; raise if they name rows that do not exist."""
+        """Return the findings of the check; raise if they refer to rows that do not exist."""
         found: LeakageFinding = self._called("validate", splits, gives=LeakageFinding)
         for split, rows in (found.drop_indices or {}).items():
             if split not in splits:

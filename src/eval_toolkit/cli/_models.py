@@ -34,7 +34,7 @@ class ModelChoice:
             kind, colon, _ = self.name.partition(":")
             near = difflib.get_close_matches(kind, available_models(), n=1)
             if not colon or not near or getattr(error.__cause__, "name", None) != kind:
-                raise  # a module that is there may lack another
+                raise  # an existing module may fail to import another one
             hint = f"there is no model {kind!r}; did you mean {near[0]!r}?"
             raise PluginError(hint) from error
 
@@ -71,7 +71,7 @@ def model_options(command: _Command) -> _Command:
         arguments = read_arguments(kwargs.pop("model_args"))
 
         def choose(given: str, among: Sequence[str] = (), **more: Any) -> ModelChoice:
-            """Return a model; HTTP options apply only to models reached over HTTP."""
+            """Return the model; HTTP options apply only to models queried over HTTP."""
             name, own = _with_options(given)
             apart = any(map(is_http, among)) and not is_http(name)
             return ModelChoice(name, {**more, **({} if apart else options), **arguments, **own})
@@ -99,7 +99,7 @@ def is_http(name: str) -> bool:
 def _with_options(text: str) -> tuple[str, dict[str, Any]]:
     """Split a model's name from its options, as in ``openai:m{max_tries=3}``."""
     name, brace, rest = text.partition("{")
-    if not brace or not is_http(name):  # a scripted answer may contain braces
+    if not brace or not is_http(name):  # scripted answers may contain braces
         return text, {}
     place = f"{text}: the options are not a TOML table such as {{base_url='URL'}}"
     return name, parse_toml(f"options = {{{rest}", place)["options"]

@@ -46,7 +46,7 @@ MAX_BINS = 10_000
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
 
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
-"""Names of parametrised metrics; they always refer to built-in metrics."""
+"""Names of parametrised metrics, which always refer to built-in metrics."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
@@ -60,7 +60,7 @@ def metric_specs(
     names : iterable of str
         Names of metrics; duplicates are ignored.
     at : float or FittedOperatingPoint, optional
-        Default threshold of metrics that need one; ``f1=0.5`` overrides it.
+        Default threshold of metrics that need one; overridden by names such as ``f1=0.5``.
     """
     return list({spec.name: spec for spec in (_metric(name, at) for name in names)}.values())
 
@@ -92,7 +92,7 @@ def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec
 
 
 def _stored(asked: str) -> MetricSpec:
-    """Return the metric stored under a name, e.g. ``recall_at_fpr_0.01``."""
+    """Return the metric for a stored name, e.g. ``recall_at_fpr_0.01``."""
     from eval_toolkit.analysis import metric_named
 
     try:
@@ -124,7 +124,7 @@ def _target(name: str, value: float) -> ThresholdSelector:
         return thresholds.TargetPrecisionSelector(value)
     if name == "fpr":
         return thresholds.TargetFPRSelector(value)
-    # the upper end of the rate's interval, not the rate itself
+    # limits the upper end of the interval, not the rate itself
     return thresholds.CISafeThresholdSelector(
         max_fpr_ci_upper=value, criterion=f"safe_fpr_{value:g}"
     )

@@ -1,4 +1,4 @@
-"""Options shared by commands; each group is passed to the command as one object."""
+"""Options shared by commands; each group is passed to the command as a single object."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
 BACKENDS = ("threads", "processes", "ray", "dask")
-RESAMPLES = click.IntRange(50, 1_000_000)  # fewer leave nothing beyond a 95 % interval's ends
+RESAMPLES = click.IntRange(50, 1_000_000)  # minimum for the tails of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Sampling:
     seed: int
     method: str | None = None
     executor: Executor | None = None
-    """Executor of the resamples; not stored, since it does not affect results."""
+    """Executor for resampling; not stored, since it does not affect results."""
 
     def summary(self) -> SummarySpec:
         """Return the options as keyword arguments of the functions that compute intervals."""
@@ -57,7 +57,7 @@ class Sampling:
         )
 
     def made(self, of_cells: Iterable[int]) -> str:
-        """Describe how intervals were computed, from the number of resamples of each cell."""
+        """Describe how the intervals were computed, given the number of resamples of each cell."""
         return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,12 +132,12 @@ _BY = click.option(
 
 
 def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
-    """Pass the options that are fields of a dataclass as one argument.
+    """Pass the options that are fields of a dataclass as a single argument.
 
     Parameters
     ----------
     name : str
-        The command's argument.
+        Name of the command's argument.
     kind : type
         The dataclass.
     """
@@ -317,7 +317,7 @@ def _executor(backend: str | None, workers: int | None) -> Iterator[Executor | N
             raise click.UsageError("--workers needs --backend")
         yield None
         return
-    from eval_toolkit.integrations.executors import open_executor  # few commands draw in parallel
+    from eval_toolkit.integrations.executors import open_executor  # slow import, rarely needed
 
     with open_executor(backend, workers) as executor:
         yield executor

@@ -241,7 +241,7 @@ def variance(
 
 
 def _together(runs: Sequence[str], metric: str) -> Records:
-    """Return the records of all runs, with the run of each row as a slice."""
+    """Return the records of all runs, with the run name of each row as a slice column."""
     named = [(run.partition("=")[0], run.partition("=")[2] or run) for run in runs]
     parts = []
     for _, path in named:

@@ -50,7 +50,7 @@ def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def clusters(groups: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of grouped rows under the names of the library."""
+    """Return the options of grouped rows under their argument names in the library."""
     return {"cluster_size": groups["group_size"], "icc": groups["group_correlation"]}
 
 
@@ -77,7 +77,7 @@ width_option = click.option(
 
 
 def percent(share: float) -> str:
-    """Return a share in percent."""
+    """Format a share as a percentage."""
     return f"{100 * share:g} %"
 
 
@@ -87,7 +87,7 @@ def within(width: float, confidence: float) -> str:
 
 
 def assumptions() -> dict[str, Any]:
-    """Return the options of the running command, given or default."""
+    """Return the values of the running command's options, including defaults."""
     given = click.get_current_context().params
     return {
         name: list(value) if isinstance(value, tuple) else value
@@ -97,7 +97,7 @@ def assumptions() -> dict[str, Any]:
 
 
 def assumed_table(assumed: Mapping[str, Any]) -> Table:
-    """Return a table of the assumptions, in full precision."""
+    """Return a table of the assumptions at full precision."""
     rows = [
         [
             name.replace("_", " "),

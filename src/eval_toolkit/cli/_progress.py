@@ -1,4 +1,4 @@
-"""Show progress on standard error: a bar on a terminal, occasional lines elsewhere."""
+"""Progress display on standard error: a bar on terminals, occasional lines elsewhere."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ _EVERY_S = 15.0
 
 
 class ProgressBar:
-    """Display of the rate, remaining time, errors, tokens and cost of a run."""
+    """Display of the throughput, remaining time, errors, tokens and cost of a run."""
 
     def __init__(self) -> None:
         self._bar: Any = None

@@ -1,4 +1,4 @@
-"""Resolve URLs of runs and of prediction files on the command line."""
+"""Resolution of URLs of runs and prediction files on the command line."""
 
 import contextlib
 import tempfile
@@ -28,20 +28,20 @@ def is_run(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Local files, and the names the user gave them."""
+    """Local files, with the names given by the user."""
 
     paths: list[str]
     names: Mapping[str, str]
-    """URL of each local copy."""
+    """URLs of the local copies."""
 
     def name(self, path: str | Path) -> str:
-        """Return the display name of a file: its URL if it is a copy."""
+        """Return the display name of a file; for local copies, the URL."""
         return self.names.get(str(path), str(path))
 
 
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
-    """Yield local files for paths and URLs; remove copies afterwards, and use URLs in errors."""
+    """Yield local files for paths and URLs; copies are removed afterwards, and errors show URLs."""
     if list(paths).count(tables.STDIN) > 1:
         raise InvalidInputError("- was given twice; standard input can be read once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:

@@ -23,9 +23,9 @@ def rescored_rows(
     *,
     command: str = "score",
 ) -> tuple[Outcome, Page]:
-    """Summarise the records of a run again; return the results and their page."""
+    """Recompute the summary of a run from its records; return the results and their page."""
     source = run if isinstance(run, Run) else Run.open(run)
-    pooled = command == "score"  # one list of rows, as if they were a file
+    pooled = command == "score"  # a single table of rows, as if read from a file
     done = rescore(
         source,
         out,

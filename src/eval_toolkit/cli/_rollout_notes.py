@@ -1,4 +1,4 @@
-"""Notes below the tables of a rollout run: missing values and their reasons."""
+"""Notes below the tables of a rollout run, with the reasons for missing values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SUCCESS = "attack_success"
 
 
 def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
-    """Explain why values or intervals are missing, and what was truncated or left out."""
+    """Explain why values or intervals are missing, and what was truncated or omitted."""
     why: dict[tuple[str, str], list[str]] = {}
     for name in shown:
         cell = done.card[name]
@@ -40,7 +40,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
     of = f"of {done.counts['n_rollouts']:,} rollouts"
     notes += _about_budgets(done)
     if done.n_errors:
-        # A stored reply that cannot be parsed would be the same again.
+        # Retrying does not help with stored replies that cannot be parsed.
         asked = asks and done.run is not None and done.n_failed_requests
         again = "; run the same command again to retry the failed requests" if asked else ""
         notes.append(
@@ -67,20 +67,20 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
 
 
 def _about_budgets(done: Outcome) -> list[str]:
-    """Report conversations ended by a budget, including those in which the target had failed."""
+    """Report conversations ended by a budget, including those in which the target failed before."""
     ended: dict[str, int] = {}
     for graph in done.attempts:
         told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
         for reason in sorted(told):
             ended[reason] = ended.get(reason, 0) + 1
-    if sum(ended.values()) <= done.n_skipped:  # said with what is not known
+    if sum(ended.values()) <= done.n_skipped:  # already covered by the note on unknown outcomes
         return []
     of = f"of {done.counts['n_rollouts']:,} rollouts"
     return [f"{reason}: {n:,} {of} were not completed" for reason, n in ended.items()]
 
 
 def _about_scorers(done: Outcome) -> list[str]:
-    """Explain why scorers that do not decide, or rewards, have no values."""
+    """Explain why rewards, or scorers that do not determine failure, have no values."""
     notes, decides = [], done.results["config"]["scored_by"]
     others = [name for name in done.results["config"]["scorers"] if name != decides]
     columns = {name: f"{name}_mean" for name in others} | {"reward": "reward"}
@@ -113,14 +113,14 @@ def _about_sameness(done: Outcome) -> list[str]:
 
 
 def _siblings(nodes: Sequence[Any]) -> Iterator[list[tuple[str, str]]]:
-    """Yield the replies on the branches of every turn."""
+    """Yield the replies of the branches at every turn."""
     yield [(str(node.probe), str(node.response)) for node in nodes if node.status != ENDED]
     for node in nodes:
         yield from _siblings(node.children)
 
 
 def _about_safe_seeds(done: Outcome) -> list[str]:
-    """Explain that an answer to a safe prompt is not a successful attack."""
+    """Explain that answering a safe prompt is not a successful attack."""
     config = done.results["config"]
     decides = config["scored_by"]
     if decides != "refusal" or config["scorers"][decides]["higher_is_worse"]:

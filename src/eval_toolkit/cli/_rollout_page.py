@@ -17,7 +17,7 @@ __all__ = ["planned_page", "rescored_page", "rollout_page"]
 
 _SUCCESS = "attack_success"
 _BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
-"""Metrics shown by category: the first two that the run has."""
+"""Candidate metrics of the table by category; the first two that the run has are shown."""
 _CATEGORIES_SHOWN = 40
 _OF_SOME = ("over_refusal", "unsafe_refusal")
 """Metrics defined on a subset of the seeds."""
@@ -28,7 +28,7 @@ _NEITHER_GOOD_NOR_BAD = (
     "reward",
     "empty_replies",
 )
-"""Scorers without a worst direction."""
+"""Metrics without a good or bad direction."""
 _FAILED = "the target failed in some turn"
 _ON_SOME_BRANCH = "the target failed on some branch"
 _MEANINGS = {
@@ -44,7 +44,7 @@ _MEANINGS = {
     "reward": "mean over the turns",
     "empty_replies": "replies that are empty",
 }
-"""Metrics in display order with short descriptions; those of scorers come before refusals."""
+"""Metrics in display order, with short descriptions; scorer metrics come before refusals."""
 
 
 def planned_page(
@@ -77,7 +77,7 @@ def rollout_page(done: Outcome) -> Page:
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the page of stored rollouts that were scored again."""
+    """Return the page of stored rollouts that were rescored."""
     shown = _shown(done)
     spent = map(judged, done.judges.items())
     notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=False)]
@@ -124,7 +124,7 @@ _POLICIES = {
 
 
 def _who(system: Mapping[str, Any]) -> str:
-    """Return the participants, from the description of a system."""
+    """Return the participants of a rollout, from the description of the system."""
     tester = inner = system["tester"]
     models: list[str] = []
     while isinstance(inner, Mapping):
@@ -145,7 +145,7 @@ def _named(speaker: Mapping[str, Any]) -> str:
 
 
 def _seeds(done: Outcome) -> str:
-    """Return the number of seeds and what their file contains."""
+    """Describe the seed prompts: their number and the contents of their file."""
     records = done.records
     n_units, n_groups = (len(set(one.tolist())) for one in (records.unit_id, records.group))
     told = "1 seed" if n_units == 1 else f"{n_units:,} seeds"
@@ -154,7 +154,7 @@ def _seeds(done: Outcome) -> str:
 
 
 def _what_counts(config: Mapping[str, Any]) -> str:
-    """Return the failure condition of the target."""
+    """Describe the condition under which the target fails."""
     name = config["scored_by"]
     if name is None:
         return "without a --scorer, failures of the target are not defined"
@@ -165,7 +165,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
 
 
 def _shown(done: Outcome) -> dict[str, str]:
-    """Yield the metrics to display with their meaning; the others are in the JSON output."""
+    """Yield the displayed metrics with their descriptions; the others are in the JSON output."""
     card, config = done.card, done.results["config"]
     trees, policy = max(config["width"]) > 1, config["policy"]
     found = dict(_MEANINGS)
@@ -206,7 +206,7 @@ def _says_something(name: str, cell: MetricResult) -> bool:
 
 
 def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
-    """Return a table with one row per metric, and counts if there are any."""
+    """Return a table with one row per metric, with counts if available."""
     cells = {name: done.card[name] for name in shown}
     counts = {
         "errors": [cell.n_errors for cell in cells.values()],
@@ -229,7 +229,7 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
 
 
 def _by_turn(done: Outcome) -> list[Table]:
-    """Return the table by turn: the conversations without a failure so far, and the scores."""
+    """Return the table by turn: survival (no failure so far) and scores."""
     if done.more["survival"]["status"] != "ok":
         return []
     config = done.results["config"]
@@ -252,7 +252,7 @@ def _if_any(cell: MetricResult) -> Cell:
 
 
 def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
-    """Yield the number at risk, the failures and the survival so far, turn by turn."""
+    """Yield the number at risk, the failures and the survival for each turn."""
     config, records = done.results["config"], done.records
     topics = {
         unit: SeedPrompt("-", id=unit, topic=topic)
@@ -284,11 +284,11 @@ def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
 
 
 def _by_attack(done: Outcome) -> list[Table]:
-    """Return the success rate of each attack, if there are several."""
+    """Return a table of the success rate by attack, if there are several."""
     counts: dict[str, list[int]] = {}
     for graph in done.attempts:
         for node in graph.nodes():
-            if node.status == ENDED:  # nothing was said
+            if node.status == ENDED:  # no message was sent
                 continue
             count = counts.setdefault(node.attack, [0, 0, 0])
             count[0] += 1

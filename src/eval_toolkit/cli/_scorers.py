@@ -1,4 +1,4 @@
-"""Load scorers by name, and rewrite their messages in terms of options."""
+"""Load scorers by name, and reword their messages in terms of options."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ __all__ = ["about", "load_scorers"]
 
 @contextlib.contextmanager
 def about(option: str) -> Iterator[None]:
-    """Rewrite a message to name options instead of arguments."""
+    """Reword a message to name options instead of arguments."""
     try:
         yield
     except InvalidInputError as error:
@@ -28,7 +28,7 @@ def about(option: str) -> Iterator[None]:
 
 
 def load_scorers(specs: Sequence[str]) -> list[Any]:
-    """Return the scorers, loaded and with thresholds checked against their ranges.
+    """Load the scorers and validate their thresholds against their ranges.
 
     Names are unique. Missing weights or extras raise here, before any model is queried.
     """

@@ -26,14 +26,14 @@ _SUFFIXES = {".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
 
 @dataclass(frozen=True)
 class Output:
-    """Destination and format of a page, from ``--json``, ``--md``, ``--html`` and ``--out``."""
+    """Output format and destination, from ``--json``, ``--md``, ``--html`` and ``--out``."""
 
     form: str = "text"
     path: Path | None = field(default=None)
 
     @classmethod
     def of(cls, flags: Mapping[str, bool], out: str | None) -> "Output":
-        """Parse the options; without a flag the file's suffix sets the format."""
+        """Parse the options; without a flag, the suffix of the file determines the format."""
         forms = [form for form, on in flags.items() if on]
         if len(forms) > 1:
             raise click.UsageError(f"choose one of {', '.join(f'--{form}' for form in forms)}")
@@ -56,7 +56,7 @@ class Output:
         page : Page
             Content to print.
         inputs : iterable of path
-            Input paths; ``--out`` must not be one of them, nor lie inside one.
+            Input paths; ``--out`` must not be one of them or lie inside one.
         first : callable, optional
             Writes the command's other files; called after the output is known to be writable,
             and before it is replaced.
@@ -125,14 +125,14 @@ def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) ->
 
 def _same_file(one: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)  # also if names differ only in case on a case-insensitive disk
+        return one.samefile(other)  # handles case-insensitive file systems
     except OSError:
         return False
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces ``path`` at the end; failures are one-line errors."""
+    """Yield a temporary file that replaces ``path`` on success; failures give one-line errors."""
     try:
         with replace_atomic(path) as temporary:
             yield temporary

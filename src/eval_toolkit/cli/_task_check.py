@@ -121,7 +121,7 @@ def check(
 
 
 def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the files of a corpus, and notes on files in its folders that are not read."""
+    """Return the files of a corpus, and notes on files in its folders that are skipped."""
     files: list[Path] = []
     notes = []
     for path in given:
@@ -159,7 +159,7 @@ def _in_corpus(
 
 
 def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
-    """Return the effect of the flagged items on every metric that is a mean of a column."""
+    """Return the effect of the flagged items on every metric that is a column mean."""
     from eval_toolkit.runs import Run
 
     run = Run.open(path)
@@ -173,7 +173,7 @@ def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
 
 @dataclass(frozen=True)
 class _Finding:
-    """One row of the report."""
+    """Row of the report."""
 
     name: str
     severity: str
@@ -183,7 +183,7 @@ class _Finding:
 
     @property
     def row(self) -> list[CellLike]:
-        """Return the row of the table; zero findings among zero items is not a pass."""
+        """Return the table row; a check without any items does not count as passed."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
         return [self.name, Status(state), self.n, self.of, self.words]
 
@@ -221,7 +221,7 @@ class _Found:
         return lines
 
     def count(self, severity: str) -> int:
-        """Return the number of items found with a severity."""
+        """Return the number of flagged items of a severity."""
         return sum(line.n for line in self.findings() if line.severity == severity)
 
     def page(self, effects: Sequence["ContaminationEffect"]) -> Page:

@@ -1,4 +1,4 @@
-"""Page of a task run: overall, by subject, and the possible effect of errors."""
+"""Page of a task run: overall results, results by subject, and the possible effect of errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return the page of a dry run; ``stops`` says that a rule may end the run early."""
+    """Return the page of a dry run; ``stops`` indicates that a rule may end the run early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
@@ -76,7 +76,7 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
 
 
 def _stopped(told: Mapping[str, Any], scope: str) -> str:
-    """Explain why the run stopped, what that saved, and what its intervals cover."""
+    """Explain why the run stopped early, what was saved, and what its intervals cover."""
     used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
     of = "" if scope == "population" else ", for the score on exactly these items,"
     held = f"the intervals{of} hold at every look"
@@ -102,7 +102,7 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
 
 
 def _overall(card: Scorecard) -> Table:
-    """Return a table with one row per metric, and a column of other states if there are any."""
+    """Return a table with one row per metric."""
     header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
     rows: Rows = [
         [

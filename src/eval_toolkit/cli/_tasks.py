@@ -57,7 +57,7 @@ def task_options(command: _Command) -> _Command:
 
 
 def whole_task_options(command: _Command) -> _Command:
-    """Add the options of a task whose items are fixed: all of them, or those of a run."""
+    """Add the options of a task with fixed items: all of them, or those of a run."""
     return _with(command, [name for name in _OPTIONS if name not in _OF_ITEMS])
 
 
@@ -75,7 +75,7 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
 
 
 def sandbox_option(command: _Command) -> _Command:
-    """Add the option that permits a weaker sandbox; no file can set it."""
+    """Add the option that permits a weaker sandbox; it cannot be set from a file."""
     option = click.option(
         "--allow-weaker-sandbox",
         is_flag=True,
@@ -102,13 +102,13 @@ def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
 
 
 def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:
-    """Return the task with perturbed questions, from ``KIND`` or ``KIND=PROBABILITY``."""
+    """Return the task with questions perturbed by ``KIND`` or ``KIND=PROBABILITY``."""
     if not given:
         return task
     from eval_toolkit.cli._names import nearest
     from eval_toolkit.tasks.perturbations import KINDS, Perturbation, perturbed
 
-    kinds = [kind for kind in KINDS if kind != "paraphrase"]  # which needs templates
+    kinds = [kind for kind in KINDS if kind != "paraphrase"]  # requires templates
     for text in given:
         kind, equals, share = text.partition("=")
         if kind not in kinds:

@@ -1,4 +1,4 @@
-"""Print text to a terminal safely: control characters are escaped, closed streams tolerated."""
+"""Safe terminal output: control characters are escaped, closed streams tolerated."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ import click
 
 __all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safely"]
 
-# Advice of library messages, and the corresponding advice for the command line.
+# Advice in library messages, with the corresponding advice for the command line.
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",
     "pass keyed=False": "say --no-id",
@@ -38,7 +38,7 @@ _PHRASES = {
     "give it numbers by a mapping or a callable": "TEXT answers open questions only",
 }
 _PAIRS = " Pair scorers of different names with `pairs`"
-# Arguments of the library whose options have another name.
+# Library arguments whose options have a different name.
 _OTHER_NAMES = {
     "width": "--until-width",
     "metric": "--until-metric",
@@ -62,9 +62,9 @@ _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 
 
 def in_options(message: str, command: click.Command | None = None) -> str:
-    """Rewrite a library message for the command line, by default for the running command.
+    """Reword a library message for the command line, by default for the running command.
 
-    An argument in backticks becomes the command's option.
+    Arguments in backticks are replaced by options of the command.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def in_options(message: str, command: click.Command | None = None) -> str:
     options = _options_of(command)
     if "pairs" not in options:
         message = message.replace(_PAIRS, "")
-    if command is not None and "rollouts_per_seed" not in options:  # of rollouts that were made
+    if command is not None and "rollouts_per_seed" not in options:  # rollouts that already exist
         message = _MORE_ROLLOUTS.sub("", message)
     for phrase, said in _PHRASES.items():
         message = message.replace(phrase, said)
@@ -100,7 +100,7 @@ def _as_pair(found: re.Match[str]) -> str:
 
 
 def _options_of(command: click.Command | None) -> dict[str, str]:
-    """Return the option of a command for an argument of the library."""
+    """Return the option of a command that corresponds to a library argument."""
     if command is None:
         return {}
     own = {
@@ -112,11 +112,11 @@ def _options_of(command: click.Command | None) -> dict[str, str]:
     return others | own
 
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash: what a path makes of an address
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # paths collapse "//" to "/"
 
 
 def on_this_machine(context: click.Context, option: click.Parameter, value: Any) -> Any:
-    """Return the output path of an option; raise for URLs, which are not written to."""
+    """Return the output path of an option; raise for URLs, which cannot be written to."""
     if value is not None and _ADDRESS.match(str(value)):
         raise click.BadParameter(
             f"{value} is a URL, but files are written locally; pass a path, and upload a finished "
@@ -130,7 +130,7 @@ _LONGEST = 4_000
 
 
 def shown_safely(message: str, given: Iterable[str]) -> str:
-    """Return a message without secrets in URLs; copies of runs are named by their URL.
+    """Return a message with secrets removed from URLs; copies of runs are named by their URL.
 
     A very long message is cut in the middle.
     """
@@ -144,19 +144,19 @@ def shown_safely(message: str, given: Iterable[str]) -> str:
         message = message.replace(copy, address)
     if ":/" not in message and not any("://" in one for one in given):
         return message
-    from eval_toolkit.artifacts.remote import without_secrets  # few messages need it
+    from eval_toolkit.artifacts.remote import without_secrets  # rarely needed
 
     return without_secrets(message, given)
 
 
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, including those that change the text direction."""
+"""Matches control characters, including those that change the text direction."""
 
 
 def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
     """Print a text, escaping control characters and what the stream cannot encode.
 
-    A ``styled`` text contains terminal styles, and its cells have been escaped already.
+    A ``styled`` text contains terminal styles, and its cells are already escaped.
     """
     if not styled:
         text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -167,7 +167,7 @@ def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) 
 
 @contextmanager
 def reader_may_go(*, err: bool = False) -> Iterator[None]:
-    """Ignore a closed output stream: exit codes do not depend on it."""
+    """Ignore closed output streams, so that they do not affect the exit code."""
     try:
         yield
     except OSError as error:

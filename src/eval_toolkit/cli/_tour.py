@@ -1,4 +1,4 @@
-"""Steps of ``eval-toolkit demo``: leakage check, stored runs, comparison, gate, report."""
+"""Steps of ``eval-toolkit demo``: leakage check, stored runs, comparison, gate and report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ no_errors = true
 
 @dataclass(frozen=True)
 class Study:
-    """Two classifiers trained on one half of the data, with scores on the other half."""
+    """Two classifiers, trained on one half of the data and scored on the other half."""
 
     train: EvalSlice
     test: EvalSlice
@@ -60,7 +60,7 @@ class Study:
 
 
 def study(seed: int) -> Study:
-    """Train on one half and score the other; malignant is the positive class."""
+    """Train on one half of the data and score the other; the positive class is "malignant"."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -70,7 +70,7 @@ def study(seed: int) -> Study:
 
     data = load_breast_cancer()
     malignant = data.target == 0
-    # Eight of the thirty measurements: with all of them both models are near perfect.
+    # Only eight of the thirty features, since with all of them both models are near perfect.
     names = data.feature_names[10:18]
     x_train, x_test, y_train, y_test, rows_train, rows_test = train_test_split(
         data.data[:, 10:18],
@@ -127,18 +127,18 @@ class Tour:
     report: Path | None
     """Path of the report, or None if it was not requested or the extra is not installed."""
     no_report: str = ""
-    """Why a requested report is missing, if it is."""
+    """Reason why a requested report is missing, if it is."""
 
     @property
     def leakage(self) -> Mapping[str, Any]:
-        """Findings of the leakage check before rows were dropped."""
+        """Findings of the leakage check before dropping rows."""
         config = self.runs["logistic"].manifest["config"]
         (found,) = config["leakage_report_before_drop"]["findings"]
         return {**found, "n_dropped": config["n_dropped"]["test"]}
 
 
 def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
-    """Store both classifiers as runs, compare them, gate one, and write the report.
+    """Store both classifiers as runs, compare them, gate one and write the report.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, repo
     specs : sequence of MetricSpec
         Metrics to compute.
     out : Path
-        Folder that is empty or holds an earlier demo.
+        Empty folder, or the folder of an earlier demo.
     seed : int
         Random seed of the intervals.
     report : bool
@@ -199,7 +199,7 @@ def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, s
 
 
 class _Stored:
-    """A scorer that stands for a classifier with precomputed scores."""
+    """Scorer that returns the precomputed scores of a classifier."""
 
     version = "1"
 

@@ -56,7 +56,7 @@ _SHOWN_ROWS = 5
 
 @dataclass(frozen=True)
 class Division:
-    """Options that say where the splits come from and which is learned from."""
+    """Options that define the splits and the training split."""
 
     loader: str | None = None
     split_col: str | None = None
@@ -70,7 +70,7 @@ class Splits:
 
     parts: dict[str, EvalSlice]
     data: dict[str, Data]
-    """Data by the name of the target file; one file may hold several splits."""
+    """Data by target file name; a file may contain several splits."""
     train: str
     reading: Reading
 
@@ -192,7 +192,7 @@ def check(
         every = [*checks, *wide]
         report = run_leakage_checks(progress(every, "checking", len(every)), splits.parts)
     else:
-        _targets(splits, fix)  # before the work, not after it
+        _targets(splits, fix)  # fail before the checks are run
         try:
             cleaned = drop_until_clean(checks, splits.parts)
         except LeakageError as error:
@@ -251,7 +251,7 @@ def _read(
 
 
 def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> None:
-    """Raise for labels that need a mapping; more than two classes are not checked."""
+    """Raise for binary labels without a known positive class; multiclass labels are ignored."""
     odd = [found for found in data if found.label_fault]
     labels = frozenset().union(*(found.labels for found in odd))
     if odd and (target or len(labels) <= 2 or None in labels):
@@ -300,7 +300,7 @@ def _checks(
             NgramContaminationCheck(
                 corpus,
                 n=ngram,
-                target_splits=others or None,  # what was learned from may be known
+                target_splits=others or None,  # training data may occur in the corpus
                 reference_col=against_text,
             )
         )
@@ -325,7 +325,7 @@ def _targets(splits: Splits, folder: Path) -> dict[str, Path]:
 
 
 def _kept_rows(splits: Splits, cleaned: CleanedSplits) -> dict[str, Any]:
-    """Return the rows of each file that are kept, in the order of the file."""
+    """Return the kept rows of each file, in file order."""
     if list(splits.data) == list(splits.parts):
         return {name: origin(part) for name, part in cleaned.splits.items()}
     (name,) = splits.data
@@ -407,7 +407,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
 
 
 def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
-    """Return the first rows of a finding, as row numbers of their files starting at 1."""
+    """Return the first rows of a finding, as one-based row numbers in their files."""
     shown = []
     for split, rows in (found.drop_indices or {}).items():
         numbers = (origin(parts[split])[rows[:_SHOWN_ROWS]] + 1).tolist()
@@ -427,7 +427,7 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
             "find the same row"
         )
     codes = [found.code for found in report.findings if found.n_affected and found.code]
-    if codes:  # below the table, where a narrow terminal does not cut them off
+    if codes:  # listed below the table, so that narrow terminals do not truncate them
         notes.append(f"see {', '.join(f'docs/leakage/{code}.md' for code in codes)}")
     notes += [
         f"near-duplicates share at least {found.evidence['threshold']:g} of their "

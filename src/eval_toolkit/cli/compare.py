@@ -41,7 +41,7 @@ _HASH = "content hash"
 
 @dataclass(frozen=True)
 class Pairing:
-    """Options that say what of A is compared with what of B."""
+    """Options that define which parts of A and B are compared."""
 
     on_mismatch: str
     allow_version_change: bool
@@ -183,7 +183,7 @@ def _with_resamples(page: Page, sampling: Sampling) -> Page:
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
-    """Raise if no metric could be compared, so that the exit code is not 0."""
+    """Raise if no metric could be compared, so that the exit code is nonzero."""
     if not any(cell.status == "ok" for cell in cells):
         why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
         raise InvalidInputError(f"nothing could be compared{why}")
@@ -191,14 +191,14 @@ def refuse_nothing(cells: Sequence[RunDifference]) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Rows shared by A and B, and how they were paired."""
+    """Rows shared by A and B, with the method of pairing."""
 
     rows: Predictions
     """Rows with the scores ``"a"`` and ``"b"``."""
     names: tuple[str, str]
     paired_on: str
     only_a_has: tuple[str, ...] = ()
-    """Columns of slices and groups that are missing in B."""
+    """Slice and group columns that are missing in B."""
     n_only_a: int = 0
     n_only_b: int = 0
     n_dropped: int = 0
@@ -267,7 +267,7 @@ def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
 
 
 def _labels_of(paths: Sequence[str]) -> tuple[str, str]:
-    """Return short distinct names of the files: their names, else their paths."""
+    """Return distinct labels for the files: file names if they differ, else paths."""
     short = [Path(path).name for path in paths]
     return (short[0], short[1]) if short[0] != short[1] else (paths[0], paths[1])
 
@@ -324,13 +324,13 @@ def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, polic
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return the columns that both files have for the paired rows, and the rows that differ."""
+    """Return the columns common to both files on the paired rows, and the rows that differ."""
     found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
     if one.hashes is not None and other.hashes is not None:
         known = (one.hashes != "") & (other.hashes != "")
         found[_HASH] = np.asarray(known & (one.hashes != other.hashes), dtype=np.bool_)
     for name in one.parts:
-        if name in other.parts and name != one.label:  # labels were compared as classes
+        if name in other.parts and name != one.label:  # labels are already compared as classes
             found[f"slice {name!r}"] = _disagree(one.parts[name], other.parts[name])
     if one.groups is not None and other.groups is not None:
         found["group"] = _disagree(one.groups, other.groups)
@@ -338,7 +338,7 @@ def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
 
 
 def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return the rows with different names; 1 and 1.0 are equal."""
+    """Return the rows whose values differ; 1 and 1.0 are equal."""
     place = {_canonical(name): at for at, name in enumerate(one.names)}
     mine = np.array([place[_canonical(name)] for name in one.names])
     theirs = np.array([place.get(_canonical(name), -1) for name in other.names])
@@ -368,7 +368,7 @@ def _refuse(
 
 
 def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> RunComparison:
-    """Compare all rows and then the slices, which are a separate family for Holm's method."""
+    """Compare all rows, then the slices, which form a separate family for Holm's method."""
     slices = pair.rows.slices()
     parts = [
         compare_records(

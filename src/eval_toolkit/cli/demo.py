@@ -115,7 +115,7 @@ def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
 
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:
-    """Return the stored cells, without the other entries of the block."""
+    """Return the stored cells of a block, without its other entries."""
     block = made.runs[name].cells.block("test", "model")
     return {spec.name: block[spec.name] for spec in SPECS}
 
@@ -138,7 +138,7 @@ def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
 
 
 def _reliability(name: str, curve: Mapping[str, Any]) -> Table:
-    """Return predicted and observed shares by bin, with Wilson intervals."""
+    """Return a table of predicted and observed shares by bin, with Wilson intervals."""
     columns = ("prob_pred", "prob_true", "ci_low", "ci_high", "n_per_bin")
     rows = [
         [

@@ -51,7 +51,7 @@ EXTRAS = {
     "dask": "distributed",
     "mlflow": "mlflow",
 }
-"""Each extra and a module that it installs."""
+"""Optional extras, each with a module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
 _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 
@@ -83,7 +83,7 @@ def doctor(paths: Sequence[str], output: Output) -> None:
 
 
 def _runs(paths: Sequence[Path]) -> list[Path]:
-    """Return the runs named by paths or found below them, each once."""
+    """Return the distinct runs given by paths or found below them."""
     found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
@@ -97,7 +97,7 @@ def _runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def _examined(run: Path) -> dict[str, Any]:
-    """Return a run's state, the reason, leftover files, and what to do."""
+    """Return the state of a run, the reason, leftover files and the recommended action."""
     state, _, why = run_state(run).partition(": ")
     if state == "incomplete" and _says_complete(run):
         state = "altered"
@@ -131,7 +131,7 @@ def _examined(run: Path) -> dict[str, Any]:
 
 
 def _examined_there(address: str) -> dict[str, Any]:
-    """Return the state of a run at a URL: whether its download is complete."""
+    """Return the state of a run at a URL, i.e. whether it can be downloaded completely."""
     shown, why = address_of(address), ""
     try:
         Run.open(address)
@@ -162,7 +162,7 @@ def _matching(folder: Path) -> Iterator[Path]:
 
 
 def _strays(paths: Sequence[Path], runs: Sequence[Path]) -> Iterator[Path]:
-    """Yield temporary files beside runs; those inside are listed with their run."""
+    """Yield temporary files next to runs; files inside a run are listed with the run."""
     folders = {path for path in paths if path.is_dir()} | {run.parent for run in runs}
     for folder in sorted(folders - set(runs)):
         yield from sorted(_matching(folder))
@@ -230,7 +230,7 @@ def _machine_page() -> Page:
 
 
 def _sandbox() -> dict[str, Any]:
-    """Return how a model's programs are isolated here, and how to improve that."""
+    """Describe how model-written programs are isolated on this machine, and how to improve it."""
     found = measured_level()
     return {
         "level": found.level.value,
@@ -275,12 +275,12 @@ def _machine() -> dict[str, Any]:
 def _free_memory_gb() -> float | None:
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / 1e9, 1)
-    except (AttributeError, OSError, ValueError):  # Windows and macOS do not say
+    except (AttributeError, OSError, ValueError):  # not available on Windows and macOS
         return None
 
 
 def _blas_threads() -> int | None:
-    """Return the number of threads of matrix products, from threadpoolctl."""
+    """Return the number of BLAS threads, from threadpoolctl."""
     try:
         from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
     except ImportError:

@@ -43,7 +43,7 @@ class Checking:
 
 @dataclass(frozen=True)
 class Folding:
-    """Options that say which rows are scored, and where a threshold is chosen."""
+    """Options that select the scored rows and the rows for choosing a threshold."""
 
     splitter: str | None
     shown: Sequence[str]
@@ -186,7 +186,7 @@ def evaluate(
     except LeakageError as error:
         say(f"{error}", err=True)
         raise EvidenceSaysNo from None
-    except AssertionError as error:  # a scorer's author may abort with an assertion
+    except AssertionError as error:  # scorers may raise AssertionError
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise PluginError(
             f"{Path(place.filename).name}, line {place.lineno}: {place.name} failed an assertion: "
@@ -209,7 +209,7 @@ def evaluate(
 
 
 def _scorers(specs: Sequence[str]) -> dict[str, Any]:
-    """Return the scorers by label, or by name without options."""
+    """Return the scorers by label; by default, labels are names without options."""
     made: dict[str, Any] = {}
     for spec in specs:
         match = _NAMED.match(spec)
@@ -262,7 +262,7 @@ def _evaluated(
 
 
 def _failed(result: RunResult) -> list[str]:
-    """Return the errors of scorers, each with the scorer's name."""
+    """Return the errors of scorers, each with the name of the scorer."""
     return [
         f"scorer {scorer}, {_place(slice_name, part)}: {block['error']}"
         for slice_name, part, scorer, block in _tested(result)
@@ -275,7 +275,7 @@ def _place(slice_name: str, part: str) -> str:
 
 
 def _tested(result: RunResult) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Yield the blocks of scorers: on whole slices, and on folds if there are any."""
+    """Yield the blocks of scorers on whole slices, and on folds if there are any."""
     shown = {*result.cells.folds} or {WHOLE}
     for slice_name, part, scorer, block in result.cells.blocks():
         if part in shown:

@@ -95,6 +95,6 @@ def _print(content: bytes) -> None:
         say("".join(c if c.isprintable() or c in "\n\t" else " " for c in text), nl=False)
         return
     with reader_may_go():
-        # bytes as they are; a stream of texts alone, as in a notebook, takes them decoded
+        # raw bytes; text-only streams, as in notebooks, get decoded text
         whole = hasattr(sys.stdout, "buffer")
         click.echo(content if whole else content.decode("utf-8"), nl=False)

@@ -133,7 +133,7 @@ def gate(
         refuse_target(junit, "--junit", [*files, *([output.path] if output.path else [])])
     output.emit(page, inputs=files, first=write_junit, summary=True)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        # data alone on standard output: the runner reads annotations from either stream
+        # keep standard output machine-readable; GitHub reads annotations from either stream
         say(annotations(report), nl=False, err=output.form == "json")
     if report.has_failures():
         raise EvidenceSaysNo
@@ -142,7 +142,7 @@ def gate(
 def _bounds(
     at_least: Sequence[Bound], at_most: Sequence[Bound], max_drop: Sequence[Bound]
 ) -> list[Claim]:
-    """Return the claims defined by options, each named by its condition."""
+    """Return the claims defined by options, named by their conditions."""
     made = [
         Claim(name=f"{at}: at least {limit:g}", at=at, require=Requirement("ci_low", ">=", limit))
         for at, limit in at_least
@@ -159,7 +159,7 @@ def _bounds(
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:
-    # The outcome first: no name from a file starts a line, where a runner looks for commands.
+    # Start with the outcome, so that no name from a file can form a workflow command.
     rows: Rows = [
         [Status(_outcome(claim)), claim.name, *_numbers(claim), claim.message]
         for claim in report.claims
@@ -182,7 +182,7 @@ def _outcome(claim: ClaimResult) -> str:
 
 
 def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
-    """Return the tested number and its bound, if a claim has them."""
+    """Return the tested number and its bound, if the claim has them."""
     for evidence in claim.evidence.values():
         if "threshold" in evidence:
             return _told(evidence.get("value"), evidence["op"], evidence["threshold"])
@@ -194,7 +194,7 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
 
 
 def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
-    """Return the end of the difference's interval that is compared with the margin."""
+    """Return the end of the interval of the difference that is compared with the margin."""
     if evidence["higher_is_better"]:
         return _told(evidence.get("ci_low"), ">", -evidence["margin"])
     return _told(evidence.get("ci_high"), "<", evidence["margin"])

@@ -89,12 +89,12 @@ def show(name: str, output: Output) -> None:
 
 @dataclass(frozen=True)
 class _Option:
-    """An option of a grader."""
+    """Option of a grader."""
 
     name: str
     required: bool
     value: Any
-    """The default, or the given value."""
+    """Given value, or the default."""
     meaning: str
 
     @property
@@ -120,16 +120,16 @@ class _Grader:
     columns: Mapping[str, Any]
     metrics: Mapping[str, str]
     problem: str = ""
-    """Why the columns are unknown, if they are."""
+    """Reason why the columns are unknown, if they are."""
 
     @property
     def summary(self) -> str:
-        """First sentence of the description."""
+        """Return the first sentence of the description."""
         return self.description.split("\n")[0].partition(". ")[0].rstrip(".")
 
     @classmethod
     def of(cls, text: str) -> "_Grader":
-        """Read the class behind a name, and build the grader if no option is missing."""
+        """Inspect the class of a grader by name, and build the grader if no option is missing."""
         name, _ = name_and_options(text)
         try:
             found = load_plugin("graders", name, available_graders(), origin=TYPED)
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Option, ...]:
-    """Return the options of a grader class, with the values that a name sets as defaults."""
+    """Return the options of a grader class; values set in the name replace defaults."""
     if not (is_dataclass(found) and isinstance(found, type)):
         return ()
     options = []
@@ -201,7 +201,7 @@ def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Optio
 
 
 def _read(text: str) -> tuple[str, dict[str, str]]:
-    """Return a docstring's text before the parameters, and the text of each parameter."""
+    """Return the text of a docstring before the parameters, and the text of each parameter."""
     about, _, rest = text.partition("\n\nParameters\n")
     about = re.split(r"\n\n\w+\n-+\n", about)[0]
     meanings: dict[str, str] = {}

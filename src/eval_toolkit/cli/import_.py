@@ -131,7 +131,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _rows(one: Imported) -> Iterator[list[CellLike]]:
-    """Yield a row per cell and per number stated in the log."""
+    """Yield one row per cell and per number reported in the log."""
     cells = dict(one.cells)
     checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
     for name in dict.fromkeys([*cells, *checked]):
@@ -164,7 +164,7 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
 
 
 def _directions(found: Sequence[Imported]) -> list[str]:
-    """Return which metrics are better when lower, and which have an unknown direction."""
+    """Return which metrics are better if lower, and which have an unknown direction."""
     lower: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for one in found:
@@ -181,7 +181,7 @@ def _directions(found: Sequence[Imported]) -> list[str]:
 
 
 def _next(written: Sequence[str], found: Sequence[Imported], out: Path | None) -> list[str]:
-    """Return what was written and the next commands."""
+    """Describe what was written, and suggest the next commands."""
     if out is None:
         return ["nothing was written; --out FOLDER writes runs"]
     whole = [str(one.run.path) for one in found if one.run is not None and one.records is not None]

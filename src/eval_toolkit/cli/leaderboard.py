@@ -120,11 +120,11 @@ def _name_and_run(given: str) -> tuple[str | None, str]:
 
 
 def _runs_of(given: str) -> list[str]:
-    """Return a run itself, or the finished runs of a suite."""
+    """Return the run itself, or the finished runs of a suite."""
     if is_remote(given):
         return [given]
     path = Path(given)
-    if path.name == SUITE_FILE and path.is_file():  # a pattern took it in with the runs beside it
+    if path.name == SUITE_FILE and path.is_file():  # matched by a glob pattern
         return []
     if (path / MANIFEST).exists() or not (path / SUITE_FILE).is_file():
         return [given]
@@ -200,7 +200,7 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Explain how systems are ordered, and what the ranks guarantee."""
+    """Explain how systems are ranked, and what the ranks guarantee."""
     if ranking.adjust == "none":
         return "intervals, p-values and ranks are not corrected for multiple comparisons"
     rule = (
@@ -218,12 +218,12 @@ def _estimate(value: float, ci: BootstrapCI | None) -> tuple[Cell, Cell]:
 
 
 def _why(pair: SystemPair) -> str:
-    """Return why there is no interval."""
+    """Return the reason why there is no interval."""
     return pair.reason.removeprefix("no interval: ")
 
 
 def _verdict(pair: SystemPair) -> str:
-    """Return which of two systems is better, or why that is unknown."""
+    """Return which of two systems is better, or why the comparison is inconclusive."""
     if pair.better is not None:
         return f"{pair.better} is better"
     if pair.ci_low is None or pair.ci_high is None:

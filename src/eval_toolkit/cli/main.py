@@ -135,7 +135,7 @@ _WRITTEN = ("cache", "fix", "junit", "out", "save")
 
 
 class _LazyGroup(click.Group):
-    """A command group that imports a subcommand on first use, so that ``--help`` is fast."""
+    """Command group that imports subcommands on first use, so that ``--help`` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -148,8 +148,8 @@ class _LazyGroup(click.Group):
         for parameter in command.params:
             if parameter.name in _WRITTEN and parameter.callback is None:
                 parameter.callback = on_this_machine
-        # What is loaded now stays to the end and need not be searched for cycles, at the exit least
-        # of all. Objects of duckdb must be: it complains at the exit of those it still finds.
+        # Loaded modules live until exit, so exclude them from garbage collection. Not with duckdb,
+        # which reports objects that are still alive at exit.
         if "_duckdb" not in sys.modules:
             gc.freeze()
         return command
@@ -177,8 +177,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Codes: 0 success, 1 negative result, 2 bad input, 3 failure, 130 interrupted.
     """
-    gc.set_threshold(200_000, 20, 20)  # a tenth of a command's time went into looking for cycles
-    if args is None:  # a process of its own
+    gc.set_threshold(200_000, 20, 20)  # garbage collection took a tenth of a command's time
+    if args is None:  # running as a process
         hide_secrets()
     given = sys.argv[1:] if args is None else list(args)
     try:
@@ -190,7 +190,7 @@ def main(args: Sequence[str] | None = None) -> None:
             error.show()
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt) as stop:
-        if isinstance(stop.__cause__, EOFError):  # click's word for it, too: nobody interrupted
+        if isinstance(stop.__cause__, EOFError):  # click raises Abort on end of input, too
             _fail(f"unexpected EOFError: {stop.__cause__}", EXIT_FAILED)
         with contextlib.suppress(ValueError):  # a second Ctrl-C still exits with 130
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -199,8 +199,8 @@ def main(args: Sequence[str] | None = None) -> None:
         said = in_options(" ".join(_one_line(error).split()), _command(args))
         _fail(f"error: {shown_safely(said, given)}", EXIT_USAGE)
     except SystemExit as stop:
-        # click and rich exit with 1 when the reader of help or of a demo has gone; 1 means "the
-        # evidence says no". Commands that have a verdict print through `say` and go on.
+        # click and rich exit with 1 if the output stream was closed, but here 1 means a negative
+        # result. Commands with a verdict print through `say` and continue.
         sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
         said = shown_safely(_one_line(error), given)
@@ -209,7 +209,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _command(args: Sequence[str] | None) -> click.Command:
-    """Return the command that the arguments name, to describe its options."""
+    """Return the command named by the arguments, to describe its options."""
     found: click.Command = cli
     for name in sys.argv[1:] if args is None else args:
         inner = (
@@ -224,7 +224,7 @@ def _command(args: Sequence[str] | None) -> click.Command:
 
 
 def _one_line(error: Exception) -> str:
-    from eval_toolkit._internal.words import one_line  # only what goes wrong needs it
+    from eval_toolkit._internal.words import one_line  # needed only for errors
 
     return one_line(error)
 

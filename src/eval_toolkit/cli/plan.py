@@ -186,7 +186,7 @@ def _check_described(different_rows: bool, assumed: dict[str, Any]) -> None:
 
 
 def _largest_effect(assumed: dict[str, Any]) -> float:
-    """Return the largest difference that the assumptions allow; 10 SD for real values."""
+    """Return the largest difference possible under the assumptions; 10 SD for real values."""
     if assumed["sd"] is not None:
         return 10.0 * float(assumed["sd"])
     if assumed["disagree"] is not None:
@@ -289,7 +289,7 @@ def pilot(
         seed=sampling.seed,
     )
     now = ci.ci_high - ci.ci_low
-    # Half the width is z sd / sqrt(units): what one unit contributes follows from the pilot.
+    # The half-width is z sd / sqrt(units), so the pilot determines the sd per unit.
     sd = now / (2.0 * critical_value(sampling.confidence)) * math.sqrt(units)
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"

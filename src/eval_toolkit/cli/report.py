@@ -19,7 +19,7 @@ from eval_toolkit.runs.folder import MANIFEST
 __all__ = ["report"]
 
 _OWN = "report.html"
-"""Name of the only additional file allowed in a run folder."""
+"""Name of the only extra file allowed in a run folder."""
 
 
 @click.command()
@@ -96,7 +96,7 @@ def _opened(path: str) -> Run:
 
 
 def _target(runs: Sequence[Run], out: str | None) -> Path:
-    """Return the path of the report; a run folder accepts only its own report."""
+    """Return the path of the report; run folders accept only their own report."""
     if out is None:
         if len(runs) > 1:
             raise InvalidInputError("pass a path for the report of several runs: -o report.html")

@@ -43,7 +43,7 @@ _OF: dict[str, set[str]] = {
     },
     "rollout": {"scorers", "asr_at", "policy", *_GRADED},
 }
-"""Options by kind of run; record options apply to every kind."""
+"""Options by kind of run; options for records apply to every kind."""
 _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 
 
@@ -142,7 +142,7 @@ def rescore(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Values of the options for one run."""
+    """Option values for one run."""
 
     run: Run
     options: dict[str, Any]
@@ -163,7 +163,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return the group of options that applies: those of the run's kind, or of its records."""
+    """Return the applicable group of options: for the kind of run, or for its records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]
@@ -230,7 +230,7 @@ def _task(asked: _Asked) -> tuple[Outcome, Page]:
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task found by its name."""
+    """Return the data options of a task given by name."""
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(

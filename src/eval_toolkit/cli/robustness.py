@@ -93,7 +93,7 @@ def _check_stored(run: Run, metrics: Sequence[str]) -> None:
 
 
 def _wanted(runs: Sequence[Run], metrics: Sequence[str]) -> list[MetricSpec | str] | None:
-    """Return the metrics to compare: names, and specs of metrics without a known name."""
+    """Return the metrics to compare, as names or specs."""
     specs = {spec.name: spec for spec in stored_metrics(runs)}
     if not metrics and not specs:
         return None
@@ -142,7 +142,7 @@ def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
 
 
 def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
-    """Return notes on runs that differ from the plain one in more than the perturbation."""
+    """Return notes on runs that differ from the plain run in more than the perturbation."""
     notes = []
     for other in others:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]

@@ -228,7 +228,7 @@ class _Loaded:
 
 
 def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded) -> Any:
-    """Return the tester: an attack, several attacks side by side, or a model."""
+    """Return the tester: one attack, several parallel attacks, or a model."""
     model = None if tester_model is None else loaded(tester_model)
     made = [_attack(name, model, loaded) for name in testers]
     if model is not None and not any(_asks(one, model) for one in made):
@@ -247,7 +247,7 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
 
 
 def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
-    """Return an attack; a model name becomes an attack that refines its own probes."""
+    """Return the attack; a model name gives an attack that refines its own probes."""
     from eval_toolkit.rollouts.attacks import as_attack
 
     if not name.strip():
@@ -257,16 +257,16 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
         try:
             return as_attack(loaded(name))
         except PluginError:
-            return load_attack(name)  # which says what there is, and what is nearest
+            return load_attack(name)  # its message lists the valid names and the nearest one
     if model is not None:
-        with contextlib.suppress(InvalidInputError):  # one that takes none
+        with contextlib.suppress(InvalidInputError):  # an attack without a model argument
             return load_attack(name, model=model)
     with about(f"--tester {name}"):
         return load_attack(name)
 
 
 def _refuse_mistaken(name: str) -> None:
-    """Raise if a model or class is given as an attack, and suggest what to write."""
+    """Raise if a model or class is given as an attack, and suggest the correct form."""
     kind, _, text = name.partition(":")
     if kind.strip() == "scripted" and text and "<prompt>" not in text:
         plain = text.isprintable() and "'" not in text
@@ -295,7 +295,7 @@ def _name(seeds: str) -> Path:
 
 
 def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[str]]:
-    """Return the seed prompts, and the columns that were used."""
+    """Return the seed prompts and the columns used."""
     columns = {name: given.pop(f"{name}_column") for name in _COLUMNS}
     limit = given.pop("limit")
     order = "file" if limit is None else "shuffled"
@@ -308,7 +308,7 @@ def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[
 def _asking(
     given: dict[str, Any], name: str, system: System[Any, Any]
 ) -> tuple[dict[str, Any], TreeSampler[Any, Any]]:
-    """Return the keyword arguments of `run_rollouts`, and the sampler they describe."""
+    """Return the keyword arguments of `run_rollouts`, and the sampler defined by them."""
     calls, tokens = given["max_calls"], given["max_total_tokens"]
     width = given["width"]
     shape = {
@@ -328,7 +328,7 @@ def _asking(
 
 
 def _check_policy(given: str | None, sampler: TreeSampler[Any, Any]) -> None:
-    """Raise if a policy is not defined because branches were dropped."""
+    """Raise if the policy needs branches that the sampler drops."""
     if sampler.chooses and given not in (None, "best"):
         raise click.UsageError(
             f"--policy {given!r} needs all branches, but only the worst continue; pass "

@@ -36,14 +36,14 @@ __all__ = ["run"]
 
 @dataclass(frozen=True)
 class _Asking:
-    """Settings of a run, apart from task and model."""
+    """Settings of a run other than task and model."""
 
     asked: dict[str, Any]
     """Settings that determine the answers."""
     graded: dict[str, Any]
-    """How answers are graded and counted."""
+    """Settings of grading and aggregation."""
     engine: dict[str, Any]
-    """Concurrency and cache; neither changes a result."""
+    """Concurrency and cache, which do not affect results."""
 
 
 @click.command()
@@ -210,7 +210,7 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _As
 
 
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
-    """Return the model; the concurrency is passed to models that limit their own requests."""
+    """Load the model; the concurrency is passed to models that limit their own requests."""
     wanted = asking.engine["concurrency"]
     told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
     return choose(model, **told).load()
@@ -222,7 +222,7 @@ _WITH_MEASURE = {
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
     *("allow_code", "allow_weaker_sandbox", "lm_eval_shots", "reasoning_tags"),
 }
-"""Parameters allowed with ``--measure``: graders and the task; the others affect the requests."""
+"""Parameters allowed with ``--measure`` (graders and the task); others affect the requests."""
 
 
 def _refuse_with_measure(context: click.Context) -> None:
@@ -237,7 +237,7 @@ def _refuse_with_measure(context: click.Context) -> None:
 def _kept_under(
     task: BaseTask[Any], model: Model | None, asking: _Asking
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of a run's folder, and the settings that identify it."""
+    """Return the name of the run folder, and the settings that identify it."""
     who = "replay" if model is None else model.name
     told = {
         "task": task.describe(),

@@ -101,7 +101,7 @@ def score(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Metrics and thresholds of the command, and what to store."""
+    """Metrics, thresholds and storage options of the command."""
 
     metrics: Sequence[str]
     threshold: float | None
@@ -112,7 +112,7 @@ class _Asked:
     overwrite: bool
 
     def check(self) -> None:
-        """Raise if options exclude each other."""
+        """Raise if options are mutually exclusive."""
         if self.threshold is not None and self.threshold_from is not None:
             raise click.UsageError("give --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
@@ -226,16 +226,16 @@ def _fitted_on(point: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Threshold of each scorer, and the rows it was selected on."""
+    """Threshold of each scorer, with the rows used for selection."""
 
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that shows these rows to be disjoint from the scored rows, or None."""
+    """Column that proves these rows disjoint from the scored rows, or None."""
 
 
 def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
-    """Select a threshold for each scorer on rows that are not scored."""
+    """Select a threshold for each scorer on separate rows."""
     rule = _names.selector(select or "max-f1")
     files = tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
@@ -265,10 +265,10 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
 
 
 def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
-    """Return the column that shows the rows to be disjoint; raise if one of them is scored.
+    """Return the column that proves the rows disjoint from the scored rows; raise on overlap.
 
-    If both have ids and content hashes, a row is the same if both are equal: ids may be numbers
-    that restart in every file.
+    If both files have ids and content hashes, rows are equal if both agree, since ids may be
+    numbers that restart in every file.
     """
     known = None if scored.hashes is None or rows.hashes is None else HASHES
     if scored.ids is not None and rows.ids is not None:

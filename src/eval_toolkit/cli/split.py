@@ -190,7 +190,7 @@ def _at_random(
     similar: NDArray[Any] | None,
     seed: int,
 ) -> dict[str, Cut]:
-    """Return the parts under "", or the train and test rows of each fold under its name."""
+    """Return the parts under "", or the train and test rows of each fold by fold name."""
     if folds is not None:
         shares = {f"fold-{fold}": 1.0 / folds for fold in range(1, folds + 1)}
     parts = split_slice(rows, shares, stratify=stratify, keep_together=similar, seed=seed)
@@ -209,7 +209,7 @@ def _similar(data: Data, threshold: float) -> NDArray[Any]:
     """Return a code per row, equal for rows connected by similar texts."""
     if not data.has_texts:
         raise InvalidInputError("--keep-duplicates-together compares texts; pass one --text")
-    strategy = MinHashLSHStrategy(n=PIECE)  # that of `check`, which agrees with it therefore
+    strategy = MinHashLSHStrategy(n=PIECE)  # same strategy as `check`, so that both agree
     codes = np.arange(data.rows.n)
     for cluster in duplicate_clusters(data.rows.features, threshold, strategy=strategy):
         codes[cluster] = cluster[0]
@@ -232,7 +232,7 @@ def _in_time(
         total += share
         stop = max(start, round(total * rows.n))
         while 0 < stop < rows.n and times[stop] == times[stop - 1]:
-            stop += 1  # rows of one time stay together
+            stop += 1  # rows with equal times stay together
         if stop == start:
             raise InvalidInputError(
                 f"{rows.n} rows ordered by time cannot fill the part {name!r} ({share:g} of the "
@@ -245,7 +245,7 @@ def _in_time(
 
 
 def _checks(reading: Reading, together: bool, threshold: float) -> Any:
-    """Return the checks of a split: what must not occur in more than one part."""
+    """Return the leakage checks of a split."""
 
     def checks(cut: Cut) -> list[LeakageCheck]:
         first = next(iter(cut))
@@ -314,7 +314,7 @@ def _page(
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:
-    """Return the findings of the checks as text."""
+    """Format the findings of the checks as text."""
     prefix = f"{part}: " if part else ""
     found = [finding for finding in report.findings if finding.n_affected]
     if not found:

@@ -90,7 +90,7 @@ def suite(
 
 
 def _told(suite: Suite, settings: Mapping[str, Any]) -> Suite:
-    """Return a suite whose settings are overridden by the command's options."""
+    """Return the suite with settings overridden by the options of the command."""
     tasks: list[Any] = []
     for one in suite.tasks:
         if isinstance(one, Suite):
@@ -144,13 +144,13 @@ def _page(done: SuiteRun) -> Page:
 
 
 def _confidence(done: SuiteRun) -> str:
-    """Return the confidence level of the intervals if all tasks have the same."""
+    """Return the confidence level of the intervals if it is the same for all tasks."""
     said = {run.results["config"]["confidence"] for run in done.runs.values()}
     return f"{100 * said.pop():g} % " if len(said) == 1 else ""
 
 
 def _remark(one: SuiteValue) -> str:
-    """Return why there is no value; the error of a task is shown below the table."""
+    """Return the reason for a missing value; task errors are shown below the table."""
     what, unfinished, _ = one.reason.partition(" was not finished")
     return what + unfinished if unfinished else one.reason
 

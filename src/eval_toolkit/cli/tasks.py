@@ -75,7 +75,7 @@ def show(task: str, options: dict[str, Any], output: Output) -> None:
 def _said(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {inner}" for key, inner in value.items())
-    if isinstance(value, list):  # stop texts are often line breaks, and should be seen
+    if isinstance(value, list):  # stop sequences are often line breaks, which must be visible
         return ", ".join(
             repr(v) if isinstance(v, str) and not v.isprintable() else str(v) for v in value
         )

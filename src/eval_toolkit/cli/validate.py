@@ -26,7 +26,7 @@ _SIGNS = (
     ("media_type", "prediction_artifact_ref"),
     ("slices", "ood_manifest"),
 )
-"""A key that identifies a kind of file, and that kind."""
+"""Keys that identify a kind of file, with that kind."""
 _OTHER = "no known schema: skipped"
 
 
@@ -47,7 +47,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
     schema = None
     if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():
         *files, schema = files
-        load_schema(schema)  # before the file: an unknown name is unknown for every file
+        load_schema(schema)  # before reading any file, since the name does not depend on the file
     with fetched(files) as here:
         found = [
             {"file": here.name(file), **_outcome(Path(file), schema, skip_unknown, len(files) == 1)}
@@ -68,7 +68,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
 
 
 def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) -> dict[str, Any]:
-    """Return the problems of a file, or that it has no known schema."""
+    """Return the schema of a file, whether the file is valid, and its problems."""
     problems: list[str] = []
     try:
         if file.suffix.lower() == ".toml" and schema is None:
@@ -90,7 +90,7 @@ def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) ->
 
 
 class _UnknownError(InvalidInputError):
-    """A file without a known schema."""
+    """Raised for a file without a known schema."""
 
 
 def _claims_problems(file: Path) -> list[str]:
@@ -98,7 +98,7 @@ def _claims_problems(file: Path) -> list[str]:
         load_claims(file)
     except (InvalidInputError, ArtifactError) as error:
         if not file.is_file():
-            raise  # there is nothing to call invalid
+            raise  # no schema to validate against
         return [str(error).removeprefix(f"{file}: ")]
     return []
 

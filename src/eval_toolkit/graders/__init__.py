@@ -1,10 +1,10 @@
-"""Graders and judges: functions from a response and its reference to numbers.
+"""Graders and judges, which map a response and its reference to numbers.
 
-Most are pure functions, so that stored responses can be graded again.
+Most are pure functions, so that stored responses can be regraded.
 
-A grader has a ``name``, a ``version`` that changes when its numbers may, and ``grade(response)``,
-which returns a number or a `Grade` per column. ``columns()`` says how each column is to be read, and
-``response_types`` what it can grade; a grader without it is given whatever a task asks for.
+A grader has a ``name``, a ``version`` that changes whenever its results may change, and
+``grade(response)``, which returns a number or a `Grade` per column. ``columns()`` describes the
+columns, and ``response_types`` lists the types it can grade; without it, all types are accepted.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The answers that graders find: what attempts vote with in maj@k."""
+"""Answers extracted by graders, used as votes in maj@k."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ def _has_answer(grader: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
-    """A grader that also keeps the answer it found, in the column ``<name>_answer``.
+    """A grader that also stores the extracted answer in the column ``<name>_answer``.
 
-    The grader's method ``answer(response)`` returns a text, or None where there is none; equal texts
-    are one answer. It is the number for `NumberMatch`, the letter for
-    `LetterMatch`, what was found for `RegexMatch`, the text after its rules for `ExactMatch`, the
-    text of the choice for `ChoiceAccuracy`.
+    The grader's method ``answer(response)`` returns a text, or None without an answer; equal texts
+    are the same answer. The answer is the number for `NumberMatch`, the letter for `LetterMatch`,
+    the match for `RegexMatch`, the normalised text for `ExactMatch`, and the text of the choice for
+    `ChoiceAccuracy`.
 
     Parameters
     ----------
     grader : Grader or str
-        Whose columns are filled as ever; name and version stay what they are.
+        Grader to wrap; its columns, name and version are unchanged.
 
     Raises
     ------
     InvalidInputError
-        If the grader does not say what the answer is.
+        If the grader has no method ``answer``.
 
     Examples
     --------
@@ -59,37 +59,37 @@ class WithAnswer:
 
     @property
     def name(self) -> str:
-        """That of the grader."""
+        """Name of the wrapped grader."""
         return str(self.grader.name)
 
     @property
     def version(self) -> str:
-        """That of the grader."""
+        """Version of the wrapped grader."""
         return str(self.grader.version)
 
     @property
     def response_types(self) -> Any:
-        """Those of the grader."""
+        """Response types of the wrapped grader."""
         return getattr(self.grader, "response_types", None)
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns of the grader and the answer column."""
         return {**columns_of(self.grader), f"{self.name}_answer": TEXT}
 
     def metrics(self) -> list[Any]:
-        """Return those of the grader."""
+        """Return the corpus metrics of the wrapped grader."""
         own = getattr(self.grader, "metrics", None)
         return list(own()) if callable(own) else []
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
-        """Return the grader's grades and the answer."""
+        """Return the grades of the wrapped grader, and the answer."""
         found = self.grader.answer(response)
         answer = _NO_ANSWER if found is None else str(found)
         return {**self.grader.grade(response), f"{self.name}_answer": answer}
 
 
 def with_answers(graders: Iterable[Grader]) -> list[Grader]:
-    """Return graders, those that find answers with a column of them: what maj@k needs.
+    """Wrap graders that extract answers in `WithAnswer`, as maj@k requires.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     Returns
     -------
     list of Grader
-        In the same order; graders that find no answer are as they were.
+        Graders in the same order; those that extract no answers are unchanged.
 
     Raises
     ------
     InvalidInputError
-        If none of them finds an answer.
+        If no grader extracts answers.
 
     Examples
     --------

@@ -18,9 +18,9 @@ __all__ = [
 ]
 
 COMPLETIONS = (ResponseType.COMPLETION,)
-"""Response types of graders of texts."""
+"""Response types of text graders."""
 LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
-"""Response types of graders of choices."""
+"""Response types of multiple-choice graders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Grade(Displayed):
     status: Literal["ok", "skipped", "error"] = "ok"
     reason: str = ""
     text: str | None = None
-    """Text of a column of texts, instead of a value."""
+    """Text of a text column, instead of a value."""
 
     def __post_init__(self) -> None:
         absent = self.value is None or not math.isfinite(self.value)
@@ -54,7 +54,7 @@ class Grade(Displayed):
 
     @classmethod
     def of(cls, given: "float | str | Grade", reason: str = "") -> "Grade":
-        """Return the grade of a number or a text; a grade is returned unchanged."""
+        """Convert a number or a text to a grade; a grade is returned unchanged."""
         if isinstance(given, Grade):
             return given
         if isinstance(given, str):
@@ -88,11 +88,11 @@ class ColumnInfo:
     """
 
     higher_is_better: bool | None = True
-    """None if neither direction is better."""
+    """Whether higher is better; None if neither direction is."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     binary: bool = False
-    """Whether values are right or wrong, so that pass@k is defined."""
+    """Whether values are only 1 (right) or 0 (wrong), so that pass@k is defined."""
     metric: bool = True
     """Whether the column is averaged; False for stored values such as the index of a choice."""
     text: bool = False
@@ -112,7 +112,7 @@ TEXT = ColumnInfo(higher_is_better=None, text=True)
 
 
 def options_version(grader: Any, number: str) -> str:
-    """Return a grader's version: its number and all options that differ from the defaults."""
+    """Return a grader's version: its number and all non-default options."""
     given = []
     for option in fields(grader):
         value = getattr(grader, option.name)
@@ -131,9 +131,9 @@ def references(response: Any) -> list[str]:
 
 
 def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
-    """Return a grader's columns; by default one column with its name.
+    """Return the columns of a grader; by default one column with its name.
 
-    More of that one is better, unless its name is known for the opposite.
+    For the default column, higher is better unless its name is known otherwise.
     """
     told = getattr(grader, "columns", None)
     if callable(told):

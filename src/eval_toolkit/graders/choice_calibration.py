@@ -1,4 +1,4 @@
-"""Calibration of a model's confidence in its choices."""
+"""Calibration of model confidence in multiple-choice answers."""
 
 import math
 import sys
@@ -29,14 +29,15 @@ _SMALLEST = sys.float_info.epsilon
 
 @dataclass(frozen=True, slots=True)
 class ChoiceCalibration:
-    """Confidence of a model in its choice, with the accuracy of that confidence.
+    """Confidence of a model in its choice, and the calibration of that confidence.
 
-    Probabilities are the softmax over choices. Columns: ``choice_confidence``, that of the likeliest
-    choice (equal texts count together), and ``choice_confidence_right``, whether it is right, are
-    kept for the metrics ``choice_confidence_ece`` and ``choice_confidence_roc_auc`` (and any other by
-    `metric_specs.on_columns`); ``choice_confidence_brier`` is the squared distance of all
-    probabilities from the truth (0 to 2) and ``choice_confidence_log_loss`` the surprise at the right
-    choice, at most 36 nats. Several right choices count as one.
+    Probabilities are the softmax over choices. ``choice_confidence`` is the probability of the
+    likeliest choice (summed over choices with equal text) and ``choice_confidence_right`` its
+    correctness; both are stored for the metrics ``choice_confidence_ece`` and
+    ``choice_confidence_roc_auc`` (and others with `metric_specs.on_columns`).
+    ``choice_confidence_brier`` is the squared distance of all probabilities from the truth (0 to
+    2), and ``choice_confidence_log_loss`` the surprisal of the right choice, at most 36 nats.
+    Several right choices count as one.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class ChoiceCalibration:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the calibration error of the confidence, and its ROC-AUC for right answers."""
+        """Return the calibration error of the confidence and its ROC-AUC."""
         from eval_toolkit import metric_specs as ms
 
         specs = {"ece": ms.ece(n_bins=self.n_bins), "roc_auc": ms.roc_auc}
@@ -111,7 +112,7 @@ class ChoiceCalibration:
             share_of_text(response, shares, best),
             float(best in right),
             (1.0 - p_right) ** 2 + of_wrong,
-            -math.log(max(p_right, _SMALLEST)) + 0.0,  # never -0
+            -math.log(max(p_right, _SMALLEST)) + 0.0,  # avoid -0.0
         )
         return dict(zip(self.columns(), values, strict=True))
 
@@ -124,16 +125,16 @@ def choice_reliability(
     strategy: str = "uniform",
     confidence: float = 0.95,
 ) -> list[dict[str, Any]]:
-    """Return the accuracy of choices by confidence, bin by bin.
+    """Return the accuracy of choices per confidence bin.
 
     Parameters
     ----------
     records : Records
         Records with the columns of `ChoiceCalibration`.
     normalise : str, default "none"
-        Normalisation of the grader.
+        Normalisation used by the grader.
     n_bins : int, default 10
-        At least 2.
+        Number of bins, at least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
         Bins of equal width or of equal mass.
     confidence : float, default 0.95
@@ -142,15 +143,16 @@ def choice_reliability(
     Returns
     -------
     list of dict
-        As `calibration.reliability_diagram_data` returns them; lines without a confidence are left
-        out.
+        Bins as returned by `calibration.reliability_diagram_data`; records without a confidence are
+        excluded.
 
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the records do not have the columns.
+        (a KeyError) If the records lack the columns.
     UndefinedMetricError
-        If no line has a confidence, all are right or wrong, or they are too few for the bins.
+        If no record has a confidence, all are right or all wrong, or there are too few for the
+        bins.
 
     Examples
     --------

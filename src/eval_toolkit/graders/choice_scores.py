@@ -1,4 +1,4 @@
-"""Graders of choices that weigh how sure a model is, or let it say that it does not know."""
+"""Multiple-choice graders that reward calibrated confidence or a "don't know" choice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ __all__ = ["ConfidenceWeightedAccuracy", "DistributionalCorrectnessScore", "Tern
 
 
 def likeliest(shares: list[float]) -> int:
-    """Return the position of the largest share; of equal ones the first."""
+    """Return the position of the largest share; ties go to the first."""
     return max(range(len(shares)), key=shares.__getitem__)
 
 
 def share_of_text(response: Any, shares: list[float], at: int) -> float:
-    """Return the probability of the text of a choice, which may stand among the choices twice."""
+    """Return the probability of a choice's text, summed over choices with equal text."""
     text = response.choices[at]
     return mass(shares, {place for place, other in enumerate(response.choices) if other == text})
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceWeightedAccuracy:
-    """The probability of the likeliest choice where it is right, and 0 where it is wrong.
+    """Probability of the likeliest choice if it is right, and 0 if it is wrong.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class ConfidenceWeightedAccuracy:
 
     @property
     def name(self) -> str:
-        """``confidence_weighted_accuracy``, or with ``_norm_bytes`` and so on after it."""
+        """Name: ``confidence_weighted_accuracy``, with a suffix such as ``_norm_bytes``."""
         return f"confidence_weighted_accuracy{suffix(self.normalise)}"
 
     @property
@@ -82,7 +82,7 @@ class ConfidenceWeightedAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class _WithDontKnow:
-    """What scores share that know a "don't know" among the choices."""
+    """Base class of scores with a "don't know" choice."""
 
     lc: float = 1.0
     lw: float = 1.0
@@ -126,15 +126,15 @@ class _WithDontKnow:
 
 @dataclass(frozen=True, slots=True)
 class TernaryScore(_WithDontKnow):
-    """Right, wrong, or "don't know": ``lc`` for a right choice, ``-lw`` for a wrong one, else 0.
+    """Score of a right (``lc``), wrong (``-lw``) or "don't know" (0) choice.
 
     Parameters
     ----------
     lc, lw : float, default 1.0
-        What a right choice gains and a wrong one costs: lc >= lw >= 0, lc > 0.
+        Gain of a right choice and cost of a wrong one: lc >= lw >= 0, lc > 0.
     idk : str, optional
-        The choice that says "don't know", whatever its case and the space around it; the last
-        choice by default. Where it is the right one it counts as right.
+        Text of the "don't know" choice, ignoring case and surrounding space; the last choice by
+        default. If it is the right choice, it counts as right.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         Divisor of each log-likelihood before the comparison.
 
@@ -148,11 +148,11 @@ class TernaryScore(_WithDontKnow):
 
     @property
     def name(self) -> str:
-        """``ternary_score``, or with ``_norm_bytes`` and so on after it."""
+        """Name: ``ternary_score``, with a suffix such as ``_norm_bytes``."""
         return f"ternary_score{suffix(self.normalise)}"
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return one of the three values."""
+        """Return the score of the selected choice."""
         right = right_choices(response)
         if len(response.loglikelihoods) < 2:
             return {self.name: ONE_CHOICE}
@@ -167,10 +167,10 @@ class TernaryScore(_WithDontKnow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionalCorrectnessScore(_WithDontKnow):
-    """``(lc · p_right - lw · p_wrong) · (1 - p_dont_know)``, p being the softmax over choices.
+    """Score ``(lc · p_right - lw · p_wrong) · (1 - p_dont_know)``, with p the softmax over choices.
 
-    Probability on "don't know" takes from the gain and from the cost alike. A sample whose right
-    choice is "don't know" has no such score and is skipped.
+    Probability of "don't know" reduces both gain and cost. Samples whose right choice is "don't
+    know" are skipped.
 
     Parameters
     ----------
@@ -190,11 +190,11 @@ class DistributionalCorrectnessScore(_WithDontKnow):
 
     @property
     def name(self) -> str:
-        """``distributional_correctness_score``, or with ``_norm_bytes`` and so on after it."""
+        """Name: ``distributional_correctness_score``, with a suffix such as ``_norm_bytes``."""
         return f"distributional_correctness_score{suffix(self.normalise)}"
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the score of the whole distribution."""
+        """Return the score of the probability distribution."""
         right = right_choices(response)
         if len(response.loglikelihoods) < 2:
             return {self.name: ONE_CHOICE}

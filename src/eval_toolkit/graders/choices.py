@@ -1,4 +1,4 @@
-"""Graders of multiple choice by log-likelihood."""
+"""Multiple-choice graders based on log-likelihoods."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 def right_choices(response: Any) -> set[int]:
     """Return the positions of the choices denoted by a reference.
 
-    Choices and references are compared as they are, and where none agrees without the space
-    around them. A reference that names no choice is a mistake of the task: no model could be right.
+    Choices and references are compared exactly, and if none match, without surrounding space. A
+    reference that matches no choice is an error of the task, since no model could be right.
 
     Raises
     ------
@@ -99,11 +99,10 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAccuracy:
-    """Whether the likeliest choice is right; the first one among equals is used.
+    """Whether the likeliest choice is right; ties go to the first choice.
 
-    Its position is kept in the column ``choice`` (``choice_norm_bytes`` …), counted from 0 in the
-    order the choices were asked in; ``margin`` keeps by how many nats it leads the next, 0 for a
-    tie.
+    The column ``choice`` (``choice_norm_bytes`` …) stores its position, counted from 0 in the order
+    presented; ``margin`` stores its lead over the second in nats, 0 for a tie.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ class ChoiceAccuracy:
 
     @property
     def name(self) -> str:
-        """``accuracy``, or with ``_norm_bytes``, ``_norm_chars``, ``_norm_tokens`` after it."""
+        """Name: ``accuracy``, with a suffix such as ``_norm_bytes``."""
         return f"accuracy{suffix(self.normalise)}"
 
     @property
@@ -141,7 +140,7 @@ class ChoiceAccuracy:
         return options_version(self, "1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns that the grader fills."""
         columns = {self.name: RATE, f"choice{suffix(self.normalise)}": KEPT}
         return columns if suffix(self.normalise) else {**columns, "margin": KEPT}
 
@@ -177,10 +176,9 @@ class ChoiceAccuracy:
 class BitsPerByte:
     """Bits per UTF-8 byte of the reference text; lower is better.
 
-    The first reference that was scored counts. The mean of the column weighs every sample alike,
-    short texts as much as long ones. The bits per byte of the whole data, ``bits_per_byte_total``,
-    are the sum of the column ``bits`` over the sum of the column ``bytes``, which are kept for that:
-    a ratio of sums is not the mean of ratios.
+    The first scored reference counts. The mean of the column weights all samples equally,
+    regardless of length. The bits per byte of the whole dataset, ``bits_per_byte_total``, is the
+    ratio of the sums of the columns ``bits`` and ``bytes``, which differs from the mean of ratios.
 
     Examples
     --------
@@ -221,7 +219,7 @@ class BitsPerByte:
         number = response.loglikelihoods[right]
         if number == -math.inf:
             return dict.fromkeys(self.columns(), Grade.error("the reference has probability zero"))
-        bits = -number / math.log(2) + 0.0  # never -0
+        bits = -number / math.log(2) + 0.0  # avoid -0.0
         return {self.name: bits / n_bytes, "bits": bits, "bytes": float(n_bytes)}
 
 
@@ -242,7 +240,7 @@ def choice_shares(
     Returns
     -------
     list of float or Grade
-        The softmax over choices, in their order.
+        Softmax over choices, in their order.
 
     Examples
     --------
@@ -282,7 +280,7 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """Share of the choices' total probability on the right ones.
+    """Share of the total probability of the choices that is on the right ones.
 
     Parameters
     ----------
@@ -306,7 +304,7 @@ class ProbabilityMass:
 
     @property
     def name(self) -> str:
-        """``probability_mass``, or with ``_norm_bytes``, ``_norm_chars``, ``_norm_tokens``."""
+        """Name: ``probability_mass``, with a suffix such as ``_norm_bytes``."""
         return f"probability_mass{suffix(self.normalise)}"
 
     @property
@@ -331,9 +329,9 @@ class ProbabilityMass:
 class ChoicePosition:
     """Position of the selected choice and of the right one, for `position_bias`.
 
-    Columns: ``choice_position`` of the likeliest choice (of equally likely ones the first), counted
-    from 0 in the order the choices were asked in, ``choice_position_right`` of the first right one,
-    and ``choice_position_n``, how many there are. They are kept and not averaged.
+    Columns: ``choice_position`` of the likeliest choice (ties go to the first), counted from 0 in
+    the order presented; ``choice_position_right`` of the first right choice; and
+    ``choice_position_n``, the number of choices. They are stored but not averaged.
 
     Examples
     --------
@@ -356,7 +354,7 @@ class ChoicePosition:
         return dict.fromkeys((self.name, f"{self.name}_right", f"{self.name}_n"), KEPT)
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the positions."""
+        """Return both positions and the number of choices."""
         right, numbers = min(right_choices(response)), response.loglikelihoods
         chosen: float | Grade = float(response.best)
         if max(numbers) == -math.inf:

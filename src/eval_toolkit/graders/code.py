@@ -1,10 +1,10 @@
-"""`CodeTests`: whether a program written by a model passes its tests, run in a sandbox.
+"""`CodeTests`: execution of model-written programs against tests in a sandbox.
 
-The program runs in a process that may use so much time and memory, sees no other process, no network
-and no file but those of the interpreter, and starts no other program. Its tests run in another
-process, and ask it over a pair of sockets for what its functions return: a program cannot say that
-it has passed. Where a system offers less, programs run only if the user allows it, and the column
-``code_pass_jailed`` says so of each. docs/security.md has the levels, and what each of them protects.
+The program runs in a process with limited time and memory, which sees no other process, no network
+and no files except those of the interpreter, and cannot start other programs. Its tests run in
+another process and call its functions over a socket pair, so that a program cannot report its own
+success. On systems with weaker isolation, programs run only if the user allows it, and the column
+``code_pass_jailed`` records it. See docs/security.md for the levels of isolation.
 """
 
 import ast
@@ -23,7 +23,7 @@ from eval_toolkit.models.responses import Completion
 
 __all__ = ["CodeTests", "find_code"]
 
-# What is taken is not given back: blanks without end would be tried in every way.
+# Possessive quantifiers: long runs of spaces would backtrack excessively.
 _FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[ \t]*+$", re.MULTILINE)
 _BEGINS_CODE = re.compile(r"\s*+(?:(?<=[ \t])\S|(?:async def|def|from|import|class)\s|@\w)")
 _UNINDENTED = re.compile(r"^[^\s#]", re.MULTILINE)
@@ -49,7 +49,7 @@ def find_code(text: str, function: str = "") -> str:
     Returns
     -------
     str
-        Code, or what should have been.
+        Code, or the text in its place.
 
     Examples
     --------
@@ -78,19 +78,19 @@ def _defines(code: str, function: str) -> bool:
 class CodeTests:
     r"""Whether the code in a text passes the tests in the sample's context.
 
-    The context has the tests as ``test`` (a program), or as ``test_list`` (statements) with what is
-    to come before them in ``test_setup_code`` or ``test_imports``. With ``entry_point``, the name of
-    a function, the tests define ``check``, which is called with it, as in HumanEval. With
-    ``prompt``, the text either continues it or defines the function anew. A text that continues it
-    ends at the first line that is not indented.
+    The context contains the tests as ``test`` (a program), or as ``test_list`` (statements) with
+    setup code in ``test_setup_code`` or ``test_imports``. With ``entry_point``, the name of a
+    function, the tests define ``check``, which is called with that function, as in HumanEval. With
+    ``prompt``, the text either continues the prompt or redefines the function. A continuation ends
+    at the first line that is not indented.
 
-    Prompt and code are one program and the tests another, which runs in a process of its own and
-    calls what the first one defines. What stands before the function in the prompt is part of both.
-    Arguments and results are copied where they are plain values (numbers, texts, collections, dates,
-    arrays); of other objects the tests have stand-ins, which equal no plain value. An answer passes if
-    the last line of the tests is reached. Whatever else happens is a wrong answer; where its time ran
-    out ``code_pass_timed_out`` is 1. ``code_pass_jailed`` is 0 where the user has allowed a weaker
-    sandbox.
+    Prompt and code form one program; the tests are another one, which runs in its own process and
+    calls the definitions of the first. Imports and helpers before the function in the prompt belong
+    to both. Plain arguments and results (numbers, texts, collections, dates, arrays) are copied;
+    for other objects the tests have stand-ins, which never equal a plain value. An answer passes if
+    the last line of the tests is reached; any other outcome is a wrong answer.
+    ``code_pass_timed_out`` is 1 if the time limit was exceeded, and ``code_pass_jailed`` is 0 if
+    the user has allowed a weaker sandbox.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ class CodeTests:
         Returns
         -------
         tuple of str
-            Two programs in Python.
+            Python code of the program and of its tests.
 
         Raises
         ------
         InvalidInputError
-            If the context has no tests, or its entry point is no name.
+            If the context has no tests, or its entry point is not a valid name.
         """
         function = told(response, "entry_point") or ""
         if function and not str(function).isidentifier():
@@ -169,7 +169,7 @@ class CodeTests:
         Raises
         ------
         EvalToolkitError
-            If this system offers less than a jail, and the user has not allowed that.
+            If the level of this system is weaker than *jailed* and the user has not allowed it.
         """
         from eval_toolkit._internal.sandbox.levels import required_level
 
@@ -177,14 +177,14 @@ class CodeTests:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the program passes, whether it timed out, and whether it ran jailed."""
-        # Starting processes is left to those who grade code.
+        # Import lazily: only this grader needs to start processes.
         from eval_toolkit._internal.sandbox.levels import Level, required_level
 
         found = required_level()
         code, tests = self.programs(response)
         try:
             ended = self._run(code, tests, found.way)
-        except Overrun as overrun:  # it has ended its worker, or made it wait
+        except Overrun as overrun:  # the program has killed or blocked its worker
             ended = {"passed": False, "timed_out": overrun.kind == "time", "apart": ""}
         why = f"the tests cannot run in a process of their own: {ended['apart']}"
         return {
@@ -204,7 +204,7 @@ class CodeTests:
         told = (code, limits.to_dict(), way, sandbox.view.to_dict())
         try:
             return dict(run(*told, apart=tests))
-        except Failed:  # an earlier program may have spoilt the worker, which is gone now
+        except Failed:  # an earlier program may have damaged the worker, which is now replaced
             return dict(run(*told, apart=tests))
 
 
@@ -224,7 +224,7 @@ def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
 
 
 def _before(prompt: str, function: str) -> str:
-    """Return what stands before the function in the prompt: imports and helpers, for tests too."""
+    """Return the imports and helpers before the function in the prompt, which tests use too."""
     stub = _stub(prompt, function) if function else None
     before = prompt[: stub.start()] if stub else ""
     return f"{before}\n" if before.strip() and _is_program(before) else ""

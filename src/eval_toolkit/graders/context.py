@@ -16,7 +16,7 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "at least": operator.ge,
     "more than": operator.gt,
 }
-"""Comparisons of a number with ``n``."""
+"""Comparison operators by name."""
 
 
 def told(response: Any, key: str) -> Any:
@@ -32,7 +32,7 @@ def told(response: Any, key: str) -> Any:
     Returns
     -------
     object
-        As the task gave it.
+        Value as provided by the task.
 
     Examples
     --------
@@ -55,12 +55,12 @@ def told_or_raise(response: Any, key: str) -> Any:
     Returns
     -------
     object
-        As the task gave it.
+        Value as provided by the task.
 
     Raises
     ------
     InvalidInputError
-        If it has nothing there.
+        If the key is missing.
 
     Examples
     --------
@@ -85,12 +85,12 @@ def comparison(response: Any) -> Callable[[float], bool]:
     Returns
     -------
     callable
-        From a number to whether it keeps the rule.
+        Predicate that returns whether a number satisfies the rule.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of the two is missing, the comparison is unknown or ``n`` is no number.
+        If one of the two is missing, the comparison is unknown or ``n`` is not a number.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""DROP metric: answers of several spans, compared as bags of words with equal numbers."""
+"""DROP metric: multi-span answers compared as bags of words with matching numbers."""
 
 import re
 import string
@@ -32,7 +32,7 @@ _BETWEEN_SPANS = re.compile(r",(?!(?<=[0-9],)[0-9]{3}(?![0-9]))")
 """A comma, unless it separates thousands."""
 _Rules = tuple[str, ...]
 _RULES: tuple[_Rules, ...] = (("punctuation", "articles"), ("punctuation",), ())
-"""Normalisation: DROP's own rules, and weaker ones for spans that these would empty."""
+"""Normalisation rules: those of DROP, and weaker ones for spans that would become empty."""
 
 
 def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -47,12 +47,12 @@ def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The number; the date as day, month and year; or the spans.
+        Number; date as day, month and year; or spans.
 
     Raises
     ------
     InvalidInputError
-        If it is neither.
+        If the answer has none of these.
 
     Examples
     --------
@@ -77,20 +77,20 @@ def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
 class Drop:
     """F1 and exact match as defined by the DROP benchmark.
 
-    The text is split into spans at commas that do not separate thousands, and so is each reference:
-    one acceptable answer. Answers whose spans have commas of their own are given as lists in the
-    sample's context, under ``answers``, each as `drop_answer` reads it; the references are not
-    looked at then. The best answer counts, for each column by itself.
+    The text and each reference, one acceptable answer, are split into spans at commas that do not
+    separate thousands. Answers whose spans contain commas are given as lists in the sample's
+    context, under ``answers``, each as accepted by `drop_answer`; the references are then ignored.
+    The best answer counts, separately for each column.
 
-    A span is split at blanks and hyphens; its tokens lose case, punctuation (unless they are
-    numbers) and English articles, and numbers are written alike. A span of an answer of which
-    nothing would be left, such as "A", keeps its articles, and if need be its punctuation; so does
-    the text when it is compared with it. Exact match wants the same spans and as many of them. F1
-    is that of the sets of tokens, 0 where the span of the answer has numbers and none of them is in
-    the text's; spans are paired so that the sum is largest, divided by the larger number of spans,
-    and rounded to two decimals.
+    A span is split at spaces and hyphens; case, punctuation (except in numbers) and English
+    articles are removed, and numbers are normalised. A span of an answer that would become empty,
+    such as "A", keeps its articles, and if necessary its punctuation; the text is normalised in the
+    same way for that comparison. Exact match requires the same spans in the same number. F1 is
+    computed on the sets of tokens, and is 0 if the answer's span contains numbers and none of them
+    is in the text's span; spans are paired to maximise the sum of F1, which is divided by the
+    larger number of spans and rounded to two decimals.
 
-    The first `TEXT_LIMIT` characters of a text are read.
+    Only the first `TEXT_LIMIT` characters of a text are read.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _answers(response: Completion) -> list[Sequence[str]]:
         if given is None
         else [drop_answer(answer) for answer in given]
     )
-    # Annotators left answers empty where they had none.
+    # Annotators left missing answers empty.
     answers = [answer for answer in answers if answer and answer[0].strip()]
     if not answers:
         raise InvalidInputError("the sample has no reference to grade against")

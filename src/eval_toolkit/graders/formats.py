@@ -1,6 +1,6 @@
 """Graders of text formats: CSV, postscripts, placeholders.
 
-The first `TEXT_LIMIT` characters of a text are looked at. The patterns used here look at every
+Only the first `TEXT_LIMIT` characters of a text are read. The patterns used here inspect every
 character a bounded number of times.
 """
 
@@ -47,29 +47,29 @@ class _Table(NamedTuple):
 class CsvFormat:
     r"""Whether a text contains a table with the right separator and columns.
 
-    A table is two or more lines, one after the other, that have two or more fields each and the
-    same number of them; a separator inside double quotes separates nothing, and fields have no line
-    breaks. It is looked for with comma, semicolon, tab, ``|`` and the separator that is wanted; the
-    one with the most lines counts, and of equal ones the wanted one, then the one with the most
-    columns.
+    A table consists of at least two consecutive lines with the same number of fields, at least two;
+    separators inside double quotes are ignored, and fields have no line breaks. Tables are searched
+    with comma, semicolon, tab, ``|`` and the required separator; the one with the most lines
+    counts, with ties in favour of the required separator, then of the most columns.
 
-    The columns, each 0 or 1: ``<name>_has_csv``, ``<name>_is_separator_respected`` and
-    ``<name>_is_column_count_respected``, which is skipped where no number of columns is wanted. A
-    text without a table has 0 in all.
+    The columns, each 0 or 1, are ``<name>_has_csv``, ``<name>_is_separator_respected`` and
+    ``<name>_is_column_count_respected``, which is skipped if no number of columns is required. All
+    are 0 for a text without a table.
 
     Parameters
     ----------
     separator : str, optional
-        One character; by default ``separator`` in the sample's context, else a comma.
+        Required separator, one character; by default ``separator`` in the sample's context, else a
+        comma.
     n_columns : int, optional
-        Number of columns; by default ``n_columns`` in the sample's context.
+        Required number of columns; by default ``n_columns`` in the sample's context.
     name : str, default "csv_format"
         Name of the columns.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the separator is not one character, or ``n_columns`` is no integer of at least 1.
+        If the separator is not one character, or ``n_columns`` is not a positive integer.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def _n_fields(line: str, separator: str) -> int:
         return line.count(separator) + 1
     try:
         return len(next(csv.reader([line], delimiter=separator, skipinitialspace=True)))
-    except csv.Error:  # a field that is too long for one
+    except csv.Error:  # a field exceeds the maximum length
         return 1
 
 
@@ -164,8 +164,8 @@ _POSTSCRIPTS = {
 class PostscriptFormat:
     r"""Whether a text has a postscript: a line that starts with "P.S." followed by text.
 
-    Case does not count, and neither does a blank between the letters, a missing last dot, nor what
-    Markdown puts before a line (``>``, ``*``, ``_``).
+    Case, a space between the letters, a missing final dot, and Markdown markup at the start of the
+    line (``>``, ``*``, ``_``) are ignored.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class PostscriptFormat:
     Raises
     ------
     InvalidInputError
-        If the marker is something else.
+        If the marker is invalid.
 
     Examples
     --------
@@ -217,8 +217,8 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,200}\]")
 class Placeholders:
     """Whether a text has enough placeholders, such as ``[name]``.
 
-    A placeholder is what stands between square brackets on one line, 1 to 200 characters. How many
-    there are is kept in ``<name>_n``.
+    A placeholder is a text of 1 to 200 characters in square brackets on one line. Their number is
+    stored in ``<name>_n``.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Placeholders:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``at_least`` is below 1, or no integer.
+        If ``at_least`` is not a positive integer.
 
     Examples
     --------

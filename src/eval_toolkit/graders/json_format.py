@@ -1,9 +1,8 @@
-"""Grader of JSON: validity, conformance to a schema, and equality with a reference.
+"""Grader of JSON output: validity, conformance to a schema, and equality with a reference.
 
-JSON is read as I-JSON (RFC 7493) asks: a key that stands twice in an object, a number that no
-double holds and ``NaN`` make it invalid, since readers disagree about them. Nesting beyond
-`DEPTH_LIMIT` and texts of more than `TEXT_LIMIT` characters are invalid too: what a model writes
-must not decide how long reading takes.
+JSON is parsed as I-JSON (RFC 7493): duplicate keys, numbers outside the range of doubles, and
+``NaN`` are invalid, since parsers disagree about them. Nesting beyond `DEPTH_LIMIT` and texts of
+more than `TEXT_LIMIT` characters are also invalid, which bounds the parsing time of model output.
 """
 
 import json
@@ -49,7 +48,7 @@ def _float(text: str) -> float | int:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("the number does not fit a double")
-    # 1 and 1.0 are one number in JSON.
+    # 1 and 1.0 are the same number in JSON.
     return int(value) if value.is_integer() else value
 
 
@@ -84,7 +83,7 @@ def read_json(text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is no JSON, or too deep or too long.
+        If the text is not valid JSON, too deeply nested or too long.
 
     Examples
     --------
@@ -110,7 +109,7 @@ def _read_at(text: str, start: int) -> tuple[Any, int]:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
         raise _TooDeepError("the value is nested too deep") from None
-    # The same verdict, however much of the stack the caller has used.
+    # Independent of the caller's stack depth.
     if _is_too_deep(value):
         raise _TooDeepError("the value is nested too deep")
     return value, end
@@ -129,7 +128,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _inside(text: str) -> list[Any]:
-    """Return the longest array or object inside a text, in a list; empty if there is none."""
+    """Return a list of the longest array or object inside a text; empty if there is none."""
     best: list[Any] = []
     length = at = 0
     for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
@@ -139,7 +138,7 @@ def _inside(text: str) -> list[Any]:
         start = match.start()
         try:
             value, at = _read_at(text, start)
-        except _TooDeepError:  # what stands inside it is no answer either
+        except _TooDeepError:  # skip its content too
             return []
         except ValueError:
             at = start + 1
@@ -159,13 +158,13 @@ class JsonFormat:
 
     The columns, each 0 or 1:
 
-    - ``<name>_is_just_json``: the whole text is one JSON value; a code fence is more than that.
-    - ``<name>_is_valid_json``: the text is or has JSON in it. Of several arrays and objects in
-      other text the longest counts, for this and the other columns.
-    - ``<name>_fulfills_schema``: it follows the schema; skipped where there is none. A value on which
-      the check takes too long does not, and ``<name>_timed_out`` is 1.
-    - ``<name>_exact_match``: it is the value of a reference, whatever the order of keys, white
-      space, and 1 or 1.0; skipped where there is none.
+    - ``<name>_is_just_json``: the whole text is one JSON value, without a code fence.
+    - ``<name>_is_valid_json``: the text is or contains JSON. If there are several arrays and
+      objects within other text, the longest counts, for this and the other columns.
+    - ``<name>_fulfills_schema``: the value conforms to the schema; skipped without a schema. If the
+      check exceeds the time limit, the value does not conform, and ``<name>_timed_out`` is 1.
+    - ``<name>_exact_match``: the value equals a reference, ignoring the order of keys, white space,
+      and the difference between 1 and 1.0; skipped without a reference.
 
     Parameters
     ----------
@@ -178,7 +177,7 @@ class JsonFormat:
     Raises
     ------
     InvalidInputError
-        If the schema is none.
+        If the schema is invalid.
     MissingExtraError
         If there is a schema and jsonschema is not installed (extra ``validation``).
 
@@ -217,7 +216,7 @@ class JsonFormat:
         late = False
         try:
             follows_schema = self._follows(found, response)
-        except Overrun:  # the value made the check take too long
+        except Overrun:  # the time limit was exceeded
             follows_schema, late = 0.0, True
         grades = (
             float(alone),
@@ -237,7 +236,7 @@ class JsonFormat:
             return float(bool(found) and follows(found[0], schema))
         except Overrun:
             raise
-        except Exception as failure:  # a reference that leads nowhere, a pattern that is none …
+        except Exception as failure:  # dangling references, invalid patterns …
             kind = type(failure).__name__
             return Grade.error(f"the schema cannot be checked: {kind}: {failure}"[:300])
 

@@ -1,7 +1,7 @@
 """Language identification with py3langid, and graders for a required or matching language.
 
-The first `TEXT_LIMIT` characters are read, without addresses. A text without letters, or in which
-no language is likely, has none: the grade is skipped. docs/adr/0024 says why this package.
+Only the first `TEXT_LIMIT` characters are read, without URLs. The grade of a text without letters
+or without a likely language is skipped. The choice of package is explained in docs/adr/0024.
 """
 
 import functools
@@ -35,18 +35,18 @@ no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh-cn zh-tw
 """
 LANGUAGES = tuple(_LISTED.split())
 """Supported languages; close relatives (Bosnian, Galician) are excluded, since short texts are
-often confused with them.
+often misidentified as them.
 """
 
 _LEAST_PROBABILITY = 0.1
 _ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]+|[\w.+-]{1,64}@[\w.-]+", re.ASCII)
 _HAN = re.compile("[\u4e00-\u9fff]")
-_CODES = {"nn": "no"}  # both forms of Norwegian
+_CODES = {"nn": "no"}  # both written forms of Norwegian
 _ASKED = ({*LANGUAGES} - {"zh-cn", "zh-tw"}) | {"zh", "nn"}
 
 
 def require_detector(feature: str = "the language of a text") -> Any:
-    """Return the language identification package, or raise an error that says how to install it."""
+    """Return the language identification package, or raise with installation instructions."""
     return require("py3langid.langid", feature=feature, extra="text")
 
 
@@ -96,7 +96,7 @@ def detect_language(text: str) -> str | None:
     Returns
     -------
     str or None
-        One of `LANGUAGES`, such as "de", "en", "zh-cn"; None where no language can be told.
+        One of `LANGUAGES`, such as "de", "en" or "zh-cn"; None if no language is identified.
 
     Raises
     ------
@@ -113,13 +113,13 @@ def detect_language(text: str) -> str | None:
     identifier = _identifier()
     read = _read(text)
     code, _ = identifier.classify(read)
-    if code == "und" or not has_letters(text):  # undetermined
+    if code == "und" or not has_letters(text):  # undetermined language
         return None
     return _chinese(read) if code == "zh" else _CODES.get(code, code)
 
 
 def _known(language: Any) -> str:
-    """Return a supported code, or "zh" for both kinds of Chinese."""
+    """Return a supported code, or "zh" for both Chinese scripts."""
     code = str(language).strip().lower().replace("_", "-")
     short = code.partition("-")[0]
     for form in (code, short):  # de-AT
@@ -138,7 +138,7 @@ def _same(found: str, wanted: str) -> bool:
 class LanguageMatch:
     """Whether a text is in the required language.
 
-    Skipped where the language of the text is unknown.
+    Skipped if the language of the text is unknown.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class LanguageMatch:
 class LanguageConsistency:
     """Whether a text is in the language of the last user message.
 
-    Skipped where the language of either cannot be told.
+    Skipped if either language is unknown.
 
     Parameters
     ----------

@@ -2,17 +2,17 @@
 
 How words, sentences and paragraphs are counted:
 
-- A **word** is a run of letters, digits and underscores; an apostrophe or a hyphen between two of
-  them joins, so that "don't" and "well-known" are one word each. Scripts without blanks between
-  words, such as Chinese, are counted by their runs.
-- A **sentence** ends at ``.``, ``!`` or ``?`` before white space or the end (closing quotes and
-  brackets may stand between), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at
-  the end of a paragraph. A dot after an abbreviation ("Dr.", "e.g."), after an initial
-  ("J. Smith") and after the number that starts a line ends none.
-- A **paragraph** has text; one or more empty lines stand between two of them.
-- **Characters** are those of the text without white space at its ends.
+- A **word** is a maximal sequence of letters, digits and underscores; an apostrophe or a hyphen
+  between two of them joins, so that "don't" and "well-known" are one word each. In scripts without
+  spaces, such as Chinese, each such sequence counts as one word.
+- A **sentence** ends at ``.``, ``!`` or ``?`` before white space or the end (optionally after
+  closing quotes and brackets), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at
+  the end of a paragraph. A dot after an abbreviation ("Dr.", "e.g."), an initial ("J. Smith") or a
+  number at the start of a line does not end a sentence.
+- **Paragraphs** are non-empty and separated by one or more empty lines.
+- **Characters** are counted without leading and trailing white space.
 
-The first `TEXT_LIMIT` characters of a text are counted.
+Only the first `TEXT_LIMIT` characters of a text are counted.
 """
 
 import re
@@ -61,12 +61,12 @@ def count_words(text: str) -> int:
     Parameters
     ----------
     text : str
-        Any text.
+        Text to count.
 
     Returns
     -------
     int
-        At least 0.
+        Number of words.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def count_sentences(text: str) -> int:
     Parameters
     ----------
     text : str
-        Any text.
+        Text to count.
 
     Returns
     -------
     int
-        At least 0.
+        Number of sentences.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def count_paragraphs(text: str) -> int:
     Parameters
     ----------
     text : str
-        Any text.
+        Text to count.
 
     Returns
     -------
     int
-        At least 0.
+        Number of paragraphs.
 
     Examples
     --------
@@ -133,10 +133,10 @@ _COUNTERS: Mapping[str, Callable[[str], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitCount:
-    """Whether a text has the number of words, sentences or paragraphs that the sample requires.
+    """Whether a text has the required number of words, sentences, paragraphs or characters.
 
-    The sample's context says what is asked: ``comparison`` ("less than", "at most", "exactly",
-    "at least" or "more than") and ``n``. How many there are is kept in ``<name>_n``.
+    The requirement is given in the sample's context: ``comparison`` ("less than", "at most",
+    "exactly", "at least" or "more than") and ``n``. The count is stored in ``<name>_n``.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class UnitCount:
     Raises
     ------
     InvalidInputError
-        If the unit is something else.
+        If the unit is invalid.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class UnitCount:
 
     @property
     def name(self) -> str:
-        """``word_count``, ``sentence_count``, ``paragraph_count`` or ``character_count``."""
+        """Name: ``word_count``, ``sentence_count``, ``paragraph_count`` or ``character_count``."""
         return f"{self.unit.removesuffix('s')}_count"
 
     @property
@@ -176,7 +176,7 @@ class UnitCount:
         return {self.name: RATE, f"{self.name}_n": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the count is as required, and the count."""
+        """Return whether the count satisfies the requirement, and the count."""
         keeps = comparison(response)
         n = _COUNTERS[self.unit](response.completion)
         return {self.name: float(keeps(n)), f"{self.name}_n": float(n)}
@@ -186,25 +186,25 @@ class UnitCount:
 class LengthControl:
     """Deviation of a text from the required length.
 
-    What was asked is the reference, as JSON: ``{"unit": "words", "type": "target", "count": 100}``.
-    The unit is one of "words", "sentences", "paragraphs" and "characters", the type "target", "min"
-    or "max". The distance is (length - count) / count; up to a maximum, and from a minimum on, it
-    is 0.
+    The requirement is given by the reference, as JSON: ``{"unit": "words", "type": "target",
+    "count": 100}``. The unit is "words", "sentences", "paragraphs" or "characters", and the type
+    "target", "min" or "max". The distance is (length - count) / count, and 0 if a minimum or
+    maximum is satisfied.
 
     The columns are ``<name>``, 1 if the distance is within the tolerance (for "target") or 0 (for
-    "min" and "max"), ``<name>_distance`` with its sign, and ``<name>_absolute_distance``.
+    "min" and "max"); ``<name>_distance``, which is signed; and ``<name>_absolute_distance``.
 
     Parameters
     ----------
     tolerance : float, default 1/6
-        Largest relative deviation from the target that is accepted.
+        Maximum accepted relative deviation from the target.
     name : str, default "length_control"
         Name of the columns.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the tolerance is negative, or no number.
+        If the tolerance is negative or not a number.
 
     Examples
     --------
@@ -261,11 +261,11 @@ def _asked(reference: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LengthRatio:
-    """Ratio of the number of words of a text to that of its original.
+    """Ratio of the word counts of a text and its original.
 
-    The original is in the sample's context, under ``original``. Where the context also has
-    ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` says whether the ratio keeps to
-    them; it is skipped elsewhere.
+    The original is in the sample's context, under ``original``. If the context also has
+    ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` is 1 if the ratio satisfies them;
+    otherwise it is skipped.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class LengthRatio:
         return {self.name: ColumnInfo(None, (0.0, float("inf"))), f"{self.name}_kept": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the ratio, and whether it is as required."""
+        """Return the ratio, and whether it satisfies the requirement."""
         words = count_words(str(told_or_raise(response, "original")))
         if not words:
             raise InvalidInputError("`original` in the sample's context has no words")

@@ -1,4 +1,4 @@
-"""Graders by name, for the command line and for task files."""
+"""Loading of graders by name, for the command line and task files."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -67,7 +67,8 @@ PLAIN_GRADERS = {
     "ternary_score": f"{_HERE}.choice_scores:TernaryScore",
     "word_count": f"{_HERE}.lengths:UnitCount",
 }
-"""Graders that only read the answer and may be named by stored runs (`graders.stored`)."""
+"""Graders that only read the answer and can be reconstructed from stored runs
+(`graders.stored`)."""
 _OURS = {
     **PLAIN_GRADERS,
     "code_pass": f"{_HERE}.code:CodeTests",
@@ -92,7 +93,7 @@ _PRESET: dict[str, dict[str, Any]] = {
 
 
 def available_graders() -> dict[str, str]:
-    """Return the names of graders, ours and those of installed packages, and where each is.
+    """Return the names and locations of built-in graders and those of installed packages.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
     Returns
     -------
     list of Grader
-        Exact match and F1; or accuracy, accuracy by bytes and bits per byte.
+        Exact match and F1; or accuracy, byte-normalised accuracy and bits per byte.
 
     Raises
     ------
@@ -156,7 +157,7 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
     Returns
     -------
     list of str
-        Sorted.
+        Sorted names.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
 
 
 def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grader:
-    """Return the grader denoted by a name, or by a table with a name and options.
+    """Return the grader given by a name, or by a mapping with a name and options.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
     Returns
     -------
     Grader
-        Made.
+        Grader with the given options.
 
     Raises
     ------
@@ -209,24 +210,24 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
 def named_grader(
     given: str | Mapping[str, Any] | Grader, options: Mapping[str, Any], *, origin: Origin
 ) -> Grader:
-    """Return the grader denoted by a name or a table of any origin.
+    """Return the grader given by a name or a mapping from a known origin.
 
     Parameters
     ----------
     given, options
         As in `load_grader`.
     origin : Origin
-        Where the name was written.
+        Source of the name.
 
     Returns
     -------
     Grader
-        Made.
+        Grader with the given options.
 
     Raises
     ------
     PluginError, InvalidInputError
-        As in `load_grader`; also if a file names what the user did not allow.
+        As in `load_grader`; also if a file names a grader that the user did not allow.
 
     Examples
     --------
@@ -255,19 +256,19 @@ def named_grader(
 
 
 def check_named(given: Any, *, origin: Origin) -> None:
-    """Raise if a file names a grader that would be imported, without importing it.
+    """Raise if a file names a grader that requires an import, without importing it.
 
     Parameters
     ----------
     given : str, mapping or Grader
         As in `load_grader`.
     origin : Origin
-        Where the name was written.
+        Source of the name.
 
     Raises
     ------
     InvalidInputError
-        If the name is ``package.module:object``, or an option lets code run, and the user did not
+        If the name is ``package.module:object``, or an option executes code, and the user did not
         allow it.
 
     Examples
@@ -288,12 +289,12 @@ def required_options(grader: Any) -> list[str]:
     Parameters
     ----------
     grader : type
-        A dataclass, as all built-in graders are.
+        Dataclass, such as any built-in grader.
 
     Returns
     -------
     list of str
-        In order.
+        Option names in order of definition.
 
     Examples
     --------
@@ -309,5 +310,5 @@ def required_options(grader: Any) -> list[str]:
 
 
 def _is_grader(given: Any) -> bool:
-    # A class has the attributes too; what is wanted is a grader that was made.
+    # A class has these attributes too, but an instance is required.
     return isinstance(given, Grader) and not isinstance(given, type)

@@ -19,18 +19,18 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["TEXT_LIMIT", "ExponentialSimilarity"]
 
 TEXT_LIMIT = 100_000
-"""Number of characters searched for a number, from the end of a text."""
+"""Maximum number of characters searched for a number, counted from the end of a text."""
 _FAR = Fraction(10_000)
-"""Difference from which the similarity is 0, since the power of 2 underflows."""
+"""Difference above which the similarity is 0, since the power of 2 underflows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialSimilarity:
-    """Similarity of a percentage to the right one: halved for every ten points of difference.
+    """Similarity of a percentage to the reference, halved for every ten points of difference.
 
-    2^(-10·|p - q| / 100) of the number p that `find_number` finds in the text and that of the
-    reference, q; the best of several references. A text without a number has 0, and 0 in
-    ``<name>_found``. The number is looked for in the last `TEXT_LIMIT` characters.
+    The similarity is 2^(-10·|p - q| / 100), where p is the number that `find_number` extracts from
+    the text and q that of the reference; the best of several references counts. For a text without
+    a number, it and ``<name>_found`` are 0. Only the last `TEXT_LIMIT` characters are searched.
 
     Parameters
     ----------

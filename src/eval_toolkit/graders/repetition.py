@@ -17,7 +17,7 @@ WORD_LIMIT = 500_000
 """Maximum number of words read, from the start of a text."""
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-"""The multipliers of SplitMix64."""
+"""Multipliers of SplitMix64."""
 
 
 def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
@@ -35,12 +35,12 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
     Returns
     -------
     bool
-        Exact, in a time that grows like n log n.
+        Exact result, computed in O(n log n).
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``window`` or ``times`` is below 1, or no integer.
+        If ``window`` or ``times`` is not a positive integer.
 
     Examples
     --------
@@ -95,8 +95,8 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class RepeatedText:
     """Whether a text repeats itself: 1 if a word sequence occurs again; lower is better.
 
-    Words are what white space separates, as they are; occurrences may overlap, so that a word said
-    over and over counts. The first `WORD_LIMIT` words of a text are looked at.
+    Words are separated by white space and not normalised; occurrences may overlap, so that a
+    repeated single word counts. Only the first `WORD_LIMIT` words of a text are read.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RepeatedText:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of the numbers is below 1, or no integer.
+        If an option is not a positive integer.
 
     Examples
     --------

@@ -33,8 +33,8 @@ _MEASURES = ("1", "2", "l", "geometric_mean")
 def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """Return the length of the longest common subsequence.
 
-    Every item of the shorter sequence updates all places of the longer one at once: they are the
-    bits of a Python integer, and an addition carries along them.
+    Bit-parallel algorithm: every item of the shorter sequence updates all positions of the longer
+    one at once, which are the bits of a Python integer.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
 class Rouge:
     """ROUGE-1, ROUGE-2 and ROUGE-L of a text, and their geometric mean.
 
-    Each is an F1, 2·common / (that of the text + that of the reference): of words, of pairs of
-    neighbouring words, and of the longest common subsequence of words. Words are not stemmed. Of
-    several references the best counts, for each column by itself. A text or a reference without
-    words has 0.
+    Each is an F1 score, 2·common / (count in the text + count in the reference), of words, of word
+    bigrams, or of the longest common subsequence of words. Words are not stemmed. The best of
+    several references counts, separately for each column. A text or reference without words scores
+    0.
 
-    The first `WORD_LIMIT` words of a text are compared; the rest still counts in its length, so
-    that a text which does not end gains nothing. ``<name>_cut`` is 1 where there was a rest.
+    Only the first `WORD_LIMIT` words of a text are compared; the rest still counts in its length,
+    so that endless texts gain nothing. ``<name>_cut`` is 1 if there were more words.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Rouge:
     Raises
     ------
     InvalidInputError
-        If ``tokenise`` is something else.
+        If ``tokenise`` is invalid.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Rouge:
         return {**graded, f"{self.name}_cut": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the best value of each over the references."""
+        """Return the best value of each score over the references."""
         words_of = _TOKENISERS[self.tokenise]
         words = words_of(response.completion)
         truths = [words_of(truth) for truth in references(response)]

@@ -1,10 +1,10 @@
 """JSON schemas supplied by tasks, applied to model output.
 
-Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
-on some values, a schema that refers to itself can take twice as long for every level of them, and
-one that asks what was evaluated looks twice at every schema inside it. A schema is itself checked
-against a schema with such parts. Schemas with these words, long schemas, and long values are
-therefore checked in a worker process, which is stopped in time.
+The time to check most schemas grows with the size of the value. Patterns and ``uniqueItems`` can
+take much longer on some values, recursive schemas can double the time with every level, and
+``unevaluated…`` keywords evaluate nested schemas twice. Schemas are themselves validated against a
+metaschema with such keywords. Schemas with these keywords, long schemas, and long values are
+therefore checked in a worker process with a time limit.
 """
 
 import functools
@@ -19,7 +19,7 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["SECONDS", "follows", "schema_text"]
 
 SECONDS = 5.0
-"""Seconds that a check in a worker may take."""
+"""Time limit in seconds of a check in a worker."""
 
 _FEATURE = "a JSON schema"
 _MEMORY_MB = 1024
@@ -28,20 +28,20 @@ _SLOW = (
     *('"$ref"', '"$dynamicRef"', '"$recursiveRef"'),
 )
 _SHORT = 2_000
-"""Characters of a schema that is looked at in this process."""
+"""Maximum length of a schema that is checked in this process."""
 _STEPS = 5_000_000
-"""Characters of a schema times values inside a value: less than a second."""
+"""Maximum product of schema length and number of values checked in this process: under a second."""
 _FRAMES = 10_000
 """Maximum recursion depth: a hundred per level of a value."""
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a table or as JSON, in a canonical text form.
+    """Return a schema, given as a mapping or as JSON text, in canonical text form.
 
     Parameters
     ----------
     given : mapping or str
-        The schema.
+        JSON schema.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def schema_text(given: Any) -> str:
     Raises
     ------
     InvalidInputError
-        If it is no schema, or takes too long to check.
+        If the schema is invalid, or takes too long to check.
     MissingExtraError
         If jsonschema is not installed (extra ``validation``).
 
@@ -77,7 +77,7 @@ def schema_text(given: Any) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _problem(schema: str) -> str:
-    """Return why a text is no schema, "" where it is one."""
+    """Return why a text is not a valid schema, or "" if it is."""
     if len(schema) <= _SHORT:
         return _problem_here(schema)
     require("jsonschema", feature=_FEATURE, extra="validation")
@@ -116,7 +116,7 @@ def _in_worker(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
-    """Return what checks values against a schema; it fetches nothing from anywhere."""
+    """Return a validator for a schema that never fetches remote references."""
     referencing = require("referencing", feature=_FEATURE, extra="validation")
     table = json.loads(schema)
     return _kind(table)(table, registry=referencing.Registry())
@@ -135,14 +135,14 @@ def follows(value: Any, schema: str) -> bool:
     Returns
     -------
     bool
-        Whether it does.
+        Whether the value conforms.
 
     Raises
     ------
     Overrun
         If the check takes too long.
     Exception
-        Whatever the schema makes the check raise, such as a reference that leads nowhere.
+        Any exception caused by the schema, such as a dangling reference.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def follows(value: Any, schema: str) -> bool:
 
 
 def _n_values(value: Any) -> int:
-    """Return how many values there are inside a value, itself included."""
+    """Return the number of values inside a value, including itself."""
     n, level = 0, [value]
     while level:
         n += len(level)
@@ -174,7 +174,7 @@ def _follows_in_worker(value: Any, schema: str) -> bool:
     try:
         return _follows(value, schema)
     except RecursionError:
-        _follows(None, schema)  # a schema that goes in circles whatever the value raises again
+        _follows(None, schema)  # circular schemas raise again for any value
         return False
 
 

@@ -1,4 +1,4 @@
-"""Graders and their corpus metrics reconstructed from stored runs."""
+"""Reconstruction of graders and their corpus metrics from stored runs."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ __all__ = ["grader_of_version", "stored_metrics"]
 
 _OPTION = re.compile(r"\+(?=\w+=)")
 _LONGEST, _MOST_JOINED = 100_000, 20
-"""Maximum length of a version, and maximum number of "+x=" in it."""
+"""Maximum length of a version, and maximum number of "+x=" that one option value may contain."""
 
 
 class StoredRun(Protocol):
@@ -32,15 +32,16 @@ def grader_of_version(name: str, version: str) -> Grader | None:
     Parameters
     ----------
     name : str
-        One of `loading.PLAIN_GRADERS`. Judges, panels, plugins, modules and graders that run
-        programs are never reconstructed from a file.
+        One of `loading.PLAIN_GRADERS`. Judges, panels, plugins, graders from modules and graders
+        that run programs are never reconstructed from a file.
     version : str
         Version number with the options that differ from the defaults, as plain data.
 
     Returns
     -------
     Grader or None
-        None if the name is another, it cannot be made, or has another version today.
+        None if the name is unknown, the grader cannot be constructed, or its current version
+        differs.
 
     Examples
     --------
@@ -85,21 +86,21 @@ def _is_literal(text: str) -> bool:
 
 
 def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
-    """Return the corpus metrics of the runs' graders, which are not means of a column.
+    """Return the corpus metrics of the runs' graders, such as corpus BLEU.
 
-    They are what `compare_runs` and `evaluate_gate` take as ``specs``: the BLEU of a corpus cannot
-    be had from its name alone.
+    Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since corpus metrics are not means
+    of a column and cannot be reconstructed from their names.
 
     Parameters
     ----------
     runs : sequence of Run
-        Runs; only graders that all of them have in one version are used.
+        Runs; only graders with the same version in all runs are used.
 
     Returns
     -------
     list of MetricSpec
-        Each once. Graders that a name and options do not lead back to have none here: those of a
-        task's own code, of lm-eval files, and those whose extra is not installed.
+        Unique metrics. Graders that cannot be reconstructed from name and options are omitted:
+        those of task code and of lm-eval files, and those whose extra is not installed.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
 
 
 def _graders(run: StoredRun) -> Mapping[str, Any]:
-    """Return the versions of a run's graders by name; empty for a run of scores."""
+    """Return the versions of a run's graders by name; empty for runs without graders."""
     config = run.manifest.get("config")
     graders = config.get("graders") if isinstance(config, Mapping) else None
     return graders if isinstance(graders, Mapping) else {}

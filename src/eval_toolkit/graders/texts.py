@@ -1,9 +1,9 @@
 """Graders of generated texts: exact match and token F1, with text normalisation.
 
-Patterns that the caller gives run on model output. They see at most the last `PATTERN_LIMIT`
-characters of a text. A pattern that could take long on some text, such as ``(a+)+$``, runs in a
-worker process and is stopped after a second: the text then counts as one in which nothing was found,
-and the column ``<name>_timed_out`` says so. Graders with such a pattern have that column.
+User-supplied patterns are applied to at most the last `PATTERN_LIMIT` characters of a text. A
+pattern that could be slow on some texts, such as ``(a+)+$``, runs in a worker process and is
+stopped after a second: the text then counts as one without a match, and the column
+``<name>_timed_out`` is 1. Only graders with such a pattern have that column.
 """
 
 import re
@@ -39,16 +39,15 @@ _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 class TextRules:
     """Normalisation of texts before a comparison.
 
-    White space at the ends never counts, and neither does which of several equal Unicode spellings
-    of a letter is used (NFC).
+    Leading and trailing white space is always ignored, and text is normalised to Unicode NFC.
 
     Parameters
     ----------
     ignore_case, ignore_punctuation, ignore_articles : bool, default False
-        What to ignore. Punctuation is every Unicode character of category P, and the ASCII
-        characters ``$+<=>^`|~``; articles are "a", "an" and "the".
+        Whether to ignore case, punctuation and articles. Punctuation is every Unicode character of
+        category P, and the ASCII characters ``$+<=>^`|~``; articles are "a", "an" and "the".
     ignore_whitespace : bool, default True
-        Whether white space of any length counts as one space.
+        Whether white space of any length is equivalent to one space.
     ignore : sequence of str
         Patterns whose matches are removed first, in order, from the end of a text only; see
         `eval_toolkit.graders.texts` on slow patterns.
@@ -86,17 +85,17 @@ class TextRules:
         Parameters
         ----------
         text : str
-            Any text.
+            Text to normalise.
 
         Returns
         -------
         str
-            What is to be compared.
+            Normalised text.
 
         Raises
         ------
         RuntimeError
-            If a pattern of ``ignore`` takes too long on it.
+            If a pattern of ``ignore`` exceeds the time limit.
         """
         if self._patterns:
             text = take_out(text, self._patterns)
@@ -194,7 +193,7 @@ class ExactMatch:
         late = dict.fromkeys(timed_out_columns(self.name, self._rules.may_overrun), 0.0)
         try:
             right = self._rules.apply(response.completion) in truths
-        except Overrun:  # the text made a pattern take too long
+        except Overrun:  # the time limit was exceeded
             return {self.name: 0.0, **dict.fromkeys(late, 1.0)}
         return {self.name: float(right), **late}
 
@@ -208,11 +207,10 @@ _WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
 class TokenF1:
     """Token F1 of the text and its best reference.
 
-    F1 is 2·common / (words of the text + words of the reference), common counted with
-    multiplicity. A text and a reference that are both empty agree; one of them alone does not.
-    SQuAD's rules leave nothing of a reference such as "A" or "?". Where they would, it is compared
-    with its articles, and where that is nothing either with its punctuation too: no empty text
-    agrees with it.
+    F1 is 2·common / (words of the text + words of the reference), with common words counted with
+    multiplicity. An empty text scores 1 against an empty reference and 0 otherwise. SQuAD's rules
+    would remove all words of a reference such as "A" or "?"; such a reference keeps its articles,
+    and if it is still empty also its punctuation, so that no empty text matches it.
 
     Parameters
     ----------

@@ -1,11 +1,10 @@
-"""BLEU, chrF and TER, per text and over the corpus from stored counts.
+"""BLEU, chrF and TER, per text and over the corpus.
 
-The score of a corpus is no mean of the scores of its texts: counts are added up over the texts and
-the score is made of the sums. Each grader keeps the counts of a text in columns of their own, and
-its ``metrics()`` names the corpus score, which has an interval like any other metric. Both scores
-equal sacrebleu's.
+A corpus score is not the mean of text scores but is computed from counts summed over the texts.
+Each grader stores the counts of a text in separate columns, and its ``metrics()`` returns the
+corpus score, which has an interval like any other metric. Both scores are equal to sacrebleu's.
 
-BLEU and chrF read the first `TEXT_LIMIT` characters of a text; ``<name>_cut`` is 1 where there
+BLEU and chrF read only the first `TEXT_LIMIT` characters of a text; ``<name>_cut`` is 1 if there
 were more.
 """
 
@@ -44,7 +43,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _texts(response: Completion) -> tuple[str, list[str], bool]:
-    """Return text and references up to the maximum length, and whether one was truncated."""
+    """Return text and references up to the maximum length, and whether any was truncated."""
     truths = references(response)
     cut = any(len(text) > TEXT_LIMIT for text in (response.completion, *truths))
     return response.completion[:TEXT_LIMIT], [truth[:TEXT_LIMIT] for truth in truths], cut
@@ -53,7 +52,7 @@ def _texts(response: Completion) -> tuple[str, list[str], bool]:
 def _corpus_metric(
     name: str, columns: Sequence[str], function: Any, *, up: bool, high: float
 ) -> MetricSpec:
-    from eval_toolkit import metric_specs  # where the records are summed up, and not before
+    from eval_toolkit import metric_specs  # lazy: only needed for summaries
 
     return metric_specs.from_sums(name, columns, function, higher_is_better=up, bounds=(0.0, high))
 
@@ -73,7 +72,7 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     Returns
     -------
     array of shape (n,)
-        From 0 to 100; NaN where the references have no words.
+        From 0 to 100; NaN if the references have no words.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     right, of = sums[:, 2 : 2 + _BLEU_ORDER], sums[:, 2 + _BLEU_ORDER :]
     scored = right.any(axis=1) & (of > 0).all(axis=1)
     none_right = right <= 0
-    # The first order without any agreement counts half an n-gram, the next a quarter …
+    # The first order without matches counts half an n-gram, the next one a quarter …
     right = np.where(none_right, 0.5 ** none_right.cumsum(axis=1), right)
     mean = np.log(right / np.where(of > 0, of, 1.0)).mean(axis=1)
     short = np.minimum(0.0, 1.0 - wanted / np.where(length > 0, length, 1.0))
@@ -102,8 +101,9 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 class Bleu:
     """BLEU by sacrebleu, 0 to 100: per text, and ``<name>_corpus`` over all texts.
 
-    Each text is scored with the orders it is long enough for (``effective_order``), of the corpus
-    with orders 1 to 4; both smoothed by "exp". All references of a text count together.
+    Texts are scored with the orders for which they are long enough (``effective_order``), the
+    corpus with orders 1 to 4; both with "exp" smoothing. All references of a text are used
+    together.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Bleu:
     Raises
     ------
     InvalidInputError
-        If ``tokenise`` is something else.
+        If ``tokenise`` is invalid.
     MissingExtraError
         If sacrebleu is not installed (extra ``text``).
 
@@ -184,7 +184,7 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
     Returns
     -------
     array of shape (n,)
-        From 0 to 100; NaN where the references have no characters.
+        From 0 to 100; NaN if the references have no characters.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 class ChrF:
     """chrF2, 0 to 100: character n-grams up to length 6 without white space, β = 2.
 
-    One value per text, and ``<name>_corpus`` over all texts. The best of several references counts.
+    Score per text, and ``<name>_corpus`` over all texts. The best of several references counts.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class ChrF:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``word_order`` is negative, or none.
+        If ``word_order`` is negative or not an integer.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class ChrF:
 
 
 def _apart(words: Iterable[str]) -> Iterable[str]:
-    """Return words with one trailing or leading punctuation mark separated."""
+    """Split one trailing or leading punctuation mark from each word."""
     for word in words:
         if len(word) > 1 and word[-1] in _PUNCTUATION:
             yield from (word[:-1], word[-1])
@@ -297,7 +297,7 @@ def _apart(words: Iterable[str]) -> Iterable[str]:
 def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) -> list[float]:
     counts: list[float] = []
     for mine, wanted in zip(text, truth, strict=True):
-        # Where the reference is too short for an order, the text is not blamed for having it.
+        # If the reference is too short for an order, n-grams of the text are not counted.
         said = mine.total() if wanted else 0
         counts += [said, wanted.total(), (mine & wanted).total()]
     return counts
@@ -317,7 +317,7 @@ def corpus_ter(sums: FloatArray) -> FloatArray:
     Returns
     -------
     array of shape (n,)
-        From 0 up; NaN where the references have no words.
+        Non-negative values; NaN if the references have no words.
 
     Examples
     --------
@@ -338,25 +338,25 @@ def _ter(case_sensitive: bool) -> Any:
 class Ter:
     """TER by sacrebleu: edits and shifts per hundred reference words; lower is better.
 
-    One value per text, and ``<name>_corpus`` over all texts. With several references the one with
-    the fewest edits counts, over the mean of their lengths. A reference without words has no TER:
-    skipped.
+    Score per text, and ``<name>_corpus`` over all texts. With several references, the minimum
+    number of edits is divided by the mean reference length. The score is skipped for references
+    without words.
 
     Parameters
     ----------
     case_sensitive : bool, default False
         Whether to distinguish case.
     max_words : int, default 80
-        Maximum number of words used in the search for shifts, which takes up to two seconds for 80
-        and grows quadratically. Further words of a text count as one edit each, and ``<name>_cut``
-        is 1; longer references are an error.
+        Maximum number of words in the search for shifts, whose time grows quadratically, up to two
+        seconds for 80. Further words of a text count as one edit each, and ``<name>_cut`` is 1;
+        longer references are an error.
     name : str, default "ter"
         Name of the column.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``max_words`` is below 1, or no integer.
+        If ``max_words`` is not a positive integer.
     MissingExtraError
         If sacrebleu is not installed (extra ``text``).
 

@@ -1,8 +1,8 @@
 """Evaluation of rows: every scorer on every slice or fold, with intervals.
 
 `evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold;
-`score_predictions` takes predictions that are there already. `save_run` stores what the first two
-found as a run that can be read back and compared.
+`score_predictions` takes existing predictions. `save_run` stores a result of the first two as a run
+that can be read back and compared.
 """
 
 from typing import TYPE_CHECKING

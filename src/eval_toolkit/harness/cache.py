@@ -23,8 +23,8 @@ class ScoreCache(Mapping[str, float]):
 
     Notes
     -----
-    Lines are appended in one write, so that several processes may share a folder. A line that
-    cannot be read (cut off by a crash) is ignored, and what it held is scored again.
+    Each line is appended in a single write, so several processes may share a folder. Unreadable
+    lines, such as those cut off by a crash, are ignored and their inputs are scored again.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class ScoreCache(Mapping[str, float]):
         for line in self.path.read_bytes().splitlines():
             try:
                 key, score = parse_json(line, self.path)
-            except (ValueError, TypeError):  # a line that is cut short, or no pair
+            except (ValueError, TypeError):  # truncated line, or not a pair
                 continue
             if isinstance(key, str) and isinstance(score, float):
                 self._scores[key] = score
@@ -85,7 +85,7 @@ class ScoreCache(Mapping[str, float]):
 
 
 def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
-    """Return a cache from the path of a folder, a dict, a `ScoreCache` or None."""
+    """Return a cache for a folder path, a dict, a `ScoreCache` or None."""
     if cache is None or isinstance(cache, (ScoreCache, MutableMapping)):
         return cache
     if isinstance(cache, (str, Path)):
@@ -98,12 +98,12 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
 def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequence[str] = ()) -> str:
     """Return the identity of a scorer for the cache: everything except the input.
 
-    ``columns`` are the names of the values, in their order, where a scorer is given a frame.
+    ``columns`` are the ordered column names if the scorer receives a data frame.
 
     Raises
     ------
     InvalidInputError
-        If the scorer has no version of its own: old scores would pass for new ones.
+        If the scorer has no version, because stale scores could not be detected.
     """
     version = getattr(scorer, "version", None)
     if not isinstance(version, str) or not version:
@@ -122,7 +122,7 @@ def cache_key(identity: str, item: Any, name: str) -> str:
     Raises
     ------
     InvalidTypeError
-        If the input is not made of texts and numbers: its identity would be a guess.
+        If the input contains values other than strings and numbers, which have no stable hash.
     """
     try:
         text = json.dumps(item, sort_keys=True, ensure_ascii=True)

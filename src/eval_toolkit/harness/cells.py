@@ -1,4 +1,4 @@
-"""Cells of one scorer on one slice, of its parts, and of paired differences."""
+"""Result cells of a scorer on a slice and its parts, and of paired differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ DEFAULT_METRICS: tuple[MetricSpec, ...] = (
     ms.log_loss,
     ms.ece(n_bins=15),
 )
-"""Default metrics of ranking, probabilities and calibration; thresholds must be given."""
+"""Default ranking, probability and calibration metrics; threshold metrics must be requested."""
 
 _RESERVED = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "transferred_operating_points", "scores"}
@@ -79,7 +79,7 @@ class Measuring:
     def card(
         self, records: Records, more: Iterable[MetricSpec] = (), by: str | None = None
     ) -> Scorecard:
-        """Return the cells of records and of their parts."""
+        """Return the cells of records and their parts."""
         return summarise(
             records,
             [*self.specs, *more],
@@ -113,7 +113,7 @@ def scored_block(
         **card.to_dict(),
         **{name: cell.to_dict() for name, cell in (absent or {}).items()},
     }
-    if rows.n:  # of the records, whose order is that of the ids: sums are the same to the last bit
+    if rows.n:  # records are sorted by id: sums are bit-identical
         parts = None if by is None else records.slices[by]
         columns = records.columns
         block["headline"] = headline_metrics(columns["label"], columns["score"], parts)
@@ -147,7 +147,7 @@ def part_blocks(
 def paired_entry(
     rows: Rows, unit_ids: Sequence[str], a: Scored, b: Scored, how: Measuring
 ) -> dict[str, Any]:
-    """Return the paired difference B − A on a slice, or the reason why there is none."""
+    """Return the paired difference B − A on a slice, or the reason why it is missing."""
     for outcome in (a, b):
         if outcome.scores is None:
             return {"skipped": outcome.why}
@@ -173,6 +173,6 @@ def paired_entry(
         return {"skipped": str(error)}
     try:
         mde: float | None = mde_from_ci(diff).mde
-    except InfeasibleError:  # no resample differs: `reason` says so
+    except InfeasibleError:  # no resample differs; see `reason`
         mde = None
     return {"metric": how.paired_spec.name, **diff.to_dict(), "mde_at_80_power": mde}

@@ -58,12 +58,12 @@ class ScoredPart:
     shown: Sequence[str]
     options: Options
     thresholds: Mapping[str, FittedThresholds]
-    """Thresholds of each scorer, selected here or elsewhere."""
+    """Thresholds of each scorer, selected on these slices or elsewhere."""
 
 
 @dataclass
 class Part:
-    """Results of one pass."""
+    """Results of one pass over the slices."""
 
     by_slice: dict[str, Any] = field(default_factory=dict)
     records: dict[tuple[str, str], Records] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], 
     Raises
     ------
     InvalidInputError, MissingColumnError
-        If an entry is no pair, or a name is unknown.
+        If an entry is not a pair, or a name is unknown.
     """
     if pairs is None:
         return ()
@@ -117,7 +117,7 @@ def score_part(
 ) -> ScoredPart:
     """Score the reported slices and those used to select thresholds.
 
-    ``thresholds`` are those chosen already, outside of these slices.
+    ``thresholds`` were already selected on other slices.
     """
     rows = {name: Rows(name, slices[name]) for name in options.needed(shown)}
     for name in shown:
@@ -214,7 +214,7 @@ def _transfer(
         )
         part.thresholds += entries
         for name, points in applied.items():
-            if scored[name][key].scores is None:  # its block says why it has nothing
+            if scored[name][key].scores is None:  # the reason is in its block
                 continue
             block = part.by_slice[name]["by_scorer"][key]
             block.setdefault("transferred_operating_points", {})[spec.name] = points

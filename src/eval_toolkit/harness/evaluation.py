@@ -78,11 +78,11 @@ def evaluate(
     run_id : str
         Name of the run.
     git_sha : str, optional
-        Commit of the code, for the record.
+        Git commit of the code, stored in the result.
     n_resamples, confidence, executor
         As in `bootstrap_ci`; with ``n_resamples=0`` values have no intervals.
     paired_diffs : sequence of (a, b), optional
-        Pairs of scorers; the key ``"b_minus_a"`` has the paired difference of ``paired_metric``.
+        Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
     rng, seed : int, Generator, …, default 42
         Random seed or generator; give only one of the two.
     extra_config : mapping, optional
@@ -122,7 +122,7 @@ def evaluate(
     Returns
     -------
     RunResult
-        ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason, ci.
+        ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason and ci.
 
     Raises
     ------
@@ -133,8 +133,8 @@ def evaluate(
 
     Notes
     -----
-    Batch size, cache, executor and the order of rows change no number. To report a metric at a
-    threshold chosen on the very rows it is measured on, say so in the metric:
+    Batch size, cache, executor and row order do not affect the results. To report a metric at a
+    threshold selected on the same rows, request it in the metric:
     ``op_f1(MaxF1Selector(), ci_policy="refit")``.
 
     Examples
@@ -328,12 +328,12 @@ def evaluate_scorer_on_slice(
 
     Notes
     -----
-    Every number is a cell, which has its interval with it: ``pr_auc`` and ``roc_auc`` are cells
-    (there is no ``pr_auc_ci`` or ``roc_auc_ci`` beside them), a calibration error is the cell
-    ``ece_n_bins_15_strategy_uniform``, the Brier score ``brier``, the largest gap ``mce``, and
-    recall at a false-positive rate one cell ``recall_at_fpr_<rate>`` per rate (no dict
-    ``tpr_at_fpr``). Plain numbers without intervals are in ``headline``, as `headline_metrics`
-    returns them.
+    Every number is a cell that includes its interval: ``pr_auc`` and ``roc_auc`` are cells (there
+    is no separate ``pr_auc_ci`` or ``roc_auc_ci``), a calibration error is the cell
+    ``ece_n_bins_15_strategy_uniform``, the Brier score is ``brier``, the maximum calibration error
+    is ``mce``, and recall at a false-positive rate is one cell ``recall_at_fpr_<rate>`` per rate
+    (there is no dict ``tpr_at_fpr``). Plain numbers without intervals are in ``headline``, as
+    returned by `headline_metrics`.
 
     Examples
     --------

@@ -31,7 +31,7 @@ INNER_FOLDS = "train_inner"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A scorer as given: to be constructed, copied and fitted, or used unchanged."""
+    """Scorer passed by the user: to be constructed, copied and fitted, or used unchanged."""
 
     name: str
     source: Any
@@ -40,7 +40,7 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, source: Any, fit: bool | None) -> "Candidate":
-        """Return the candidate and how it is handled on each fold."""
+        """Return the candidate for a scorer, and how it is handled on each fold."""
         makes = isinstance(source, type) or (
             callable(source) and not hasattr(source, "predict_proba")
         )
@@ -58,7 +58,7 @@ class Candidate:
         return cls(name, scorer, makes, fit is not False and (makes or has_fit))
 
     def fresh(self) -> Any:
-        """Return a scorer that a fold may fit."""
+        """Return a scorer to be fitted on a fold."""
         if self.is_factory:
             return usable_scorer(self.source(), self.name)
         try:
@@ -80,7 +80,7 @@ def _unfitted(scorer: Any) -> Any:
 
     fresh = clone(scorer)
     if isinstance(getattr(scorer, "version", None), str) and not hasattr(fresh, "version"):
-        fresh.version = scorer.version  # set from outside, it is no parameter
+        fresh.version = scorer.version  # set from outside, not an estimator parameter
     return fresh
 
 
@@ -96,7 +96,7 @@ class _Unfitted:
 
 @dataclass(frozen=True)
 class FittedScorers:
-    """The scorers of one fold, with the rows they were fitted on."""
+    """Scorers of a fold, with the rows they were fitted on."""
 
     scorers: dict[str, Any]
     fitted_on: dict[str, str]
@@ -116,7 +116,7 @@ def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
 def fit_candidates(
     candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
 ) -> FittedScorers:
-    """Return the scorer of each candidate for a fold; with "record" also failed ones."""
+    """Return the scorer of each candidate for a fold; with "record", include failed ones."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
     recipes: dict[str, str] = {}
@@ -165,10 +165,10 @@ def nested_thresholds(
     how: Scoring,
     groups: Any = None,
 ) -> FittedThresholds:
-    """Select thresholds by inner folds of a training part.
+    """Select thresholds on inner folds of a training part.
 
-    A scorer that is fitted is fitted again on each inner training part, and the thresholds are
-    chosen on all inner test parts together; one that is used as it is scores the part itself.
+    Scorers to be fitted are refitted on each inner training part, and the thresholds are selected
+    on the pooled inner test parts. Scorers used unchanged score the training part directly.
     """
     if not candidate.is_fitted_here:
         outcome = score_rows(candidate.source, candidate.name, train, how, Ticker(0))

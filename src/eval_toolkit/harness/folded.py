@@ -146,8 +146,8 @@ def evaluate_folded(
     -------
     RunResult
         ``result["roc_auc"]`` is the mean over folds and ``result["roc_auc @ fold=0"]`` the cell of
-        one; with several seeds a fold is the part ``seed=42&fold=0``.
-        ``by_fold["fold=0"]["by_slice"]`` reads like ``by_slice`` of `evaluate`;
+        one fold; with several seeds, a fold is the part ``seed=42&fold=0``.
+        ``by_fold["fold=0"]["by_slice"]`` has the format of ``by_slice`` in `evaluate`;
         ``fold_summary[split][scorer][metric]`` has mean, ci_low, ci_high, sd, method, n_folds and
         n_failed; ``records`` hold the out-of-fold scores.
 
@@ -160,9 +160,9 @@ def evaluate_folded(
 
     Notes
     -----
-    The interval of the mean is Student's t where folds share nothing. Where the folds of a fitted
-    scorer share training rows, or rows are tested more than once, folds are not independent:
-    Nadeau and Bengio's variance ``(1/K + n_test/n_train) sd²`` is used, and ``method`` says so.
+    The interval of the mean is Student's t if the folds share no rows. If the folds of a fitted
+    scorer share training rows, or rows are tested more than once, the folds are not independent:
+    Nadeau and Bengio's variance ``(1/K + n_test/n_train) sd²`` is used and named in ``method``.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def evaluate_folded(
         "splitter": _described_splitter(splitter),
         "summary_metrics": names,
     }
-    config = merged_config(settings, extra_config)  # what is wrong with it is said before the work
+    config = merged_config(settings, extra_config)  # raises before the work starts
     total = sum(int(one.get_n_splits(slice_)) for one in seeded.values())
     with showing(progress, total) as ticker:
 
@@ -389,7 +389,7 @@ class _Folds:
                 "`thresholds` are chosen inside the fold's 'train' part, which does not exist; "
                 "choose another part with `threshold_slice`"
             )
-        # Groups that were passed must be passed on; those of a column are in the rows.
+        # Groups passed as an argument must be forwarded; group columns are part of the rows.
         groups = train.groups if self.groups_given else None
         return {
             name: nested_thresholds(
@@ -421,7 +421,7 @@ class _Folds:
         shared = {}
         for split, collected in self.out_of_fold.items():
             n_test = max(1, round(collected.n_rows / k))
-            # A scorer that is not fitted has no training rows; those not tested take their place.
+            # A scorer that is not fitted has no training rows; use the untested rows instead.
             n_train = max(1, round(self.n_trained / k) or self.parent.n - n_test)
             for name, candidate in self.candidates.items():
                 fitted_on_shared = (
@@ -434,7 +434,7 @@ class _Folds:
     def described(self) -> dict[str, Any]:
         """Return the settings that affect the results."""
         config = described(self.options)
-        del config["seed"]  # every fold has its own
+        del config["seed"]  # each fold has its own
         if self.checks:
             names = [check.name for check in self.checks]
             config |= {"on_leakage": self.on_leakage, "leakage_checks": names}
@@ -493,5 +493,5 @@ def _reseeded(splitter: Any, seed: int) -> Any:
 
 
 def _described_splitter(splitter: Any) -> str:
-    # The repr of other objects may hold an address, which differs from run to run.
+    # The repr of other objects may contain a memory address, which differs between runs.
     return repr(splitter) if dataclasses.is_dataclass(splitter) else type(splitter).__name__

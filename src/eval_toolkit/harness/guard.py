@@ -27,7 +27,7 @@ class Guarded:
     slices: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """With "drop": the remaining rows of each slice."""
+    """Remaining rows of each slice under the policy "drop"."""
 
     def precomputed(
         self, scores: Mapping[tuple[str, str], ArrayLike], sizes: Mapping[str, int]
@@ -67,8 +67,8 @@ def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: s
     Raises
     ------
     LeakageError
-        Under "raise" for findings of severity "error"; under "drop" for those that no dropping
-        of rows can cure.
+        Under "raise", for findings of severity "error"; under "drop", for findings that cannot be
+        resolved by dropping rows.
     """
     validation.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)

@@ -39,8 +39,8 @@ def available_scorers() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        What installed packages offer as ``eval_toolkit.scorers``; we have none ourselves. Those of
-        rollouts are another kind: `rollouts.scorers.available_scorers`.
+        Scorers that installed packages register as ``eval_toolkit.scorers``; none are built in.
+        Rollout scorers are listed by `rollouts.scorers.available_scorers`.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def load_scorer(spec: str) -> Scorer:
     Returns
     -------
     Scorer
-        Made.
+        Scorer constructed from the spec.
 
     Raises
     ------
@@ -87,7 +87,8 @@ def available_splitters() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.splitters``.
+        Built-in splitters, and those that installed packages register as
+        ``eval_toolkit.splitters``.
 
     Examples
     --------
@@ -109,12 +110,12 @@ def load_splitter(spec: str) -> Splitter:
     Returns
     -------
     Splitter
-        Made.
+        Splitter constructed from the spec.
 
     Raises
     ------
     PluginError
-        If there is no splitter of that name, or it is none.
+        If there is no splitter of that name, or the object is not a splitter.
     InvalidInputError
         If an option is unknown, missing or out of range.
 
@@ -133,7 +134,8 @@ def available_selectors() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.selectors``.
+        Built-in selectors, and those that installed packages register as
+        ``eval_toolkit.selectors``.
 
     Examples
     --------
@@ -154,12 +156,12 @@ def load_selector(spec: str) -> ThresholdSelector:
     Returns
     -------
     ThresholdSelector
-        Made.
+        Selector constructed from the spec.
 
     Raises
     ------
     PluginError
-        If there is no selector of that name, or it is none.
+        If there is no selector of that name, or the object is not a selector.
     InvalidInputError
         If an option is unknown, missing or out of range.
 

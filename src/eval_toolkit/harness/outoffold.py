@@ -26,7 +26,7 @@ class Identities:
         for key, unit in zip(self._keys(parent), parent.unit_ids(), strict=True):
             self._units.setdefault(key, []).append(unit)
         self.any_twice = False
-        """Whether a row has come up more than once."""
+        """Whether a row occurred more than once."""
 
     def _keys(self, rows: Rows) -> list[_Key]:
         if self._by_id and rows.ids is not None:
@@ -41,7 +41,7 @@ class Identities:
         attempts: list[int] = []
         for key, digest in zip(self._keys(rows), rows.hashes, strict=True):
             candidates = self._units.get(key)
-            if candidates is None:  # a row from elsewhere, for instance from a pool
+            if candidates is None:  # not a row of the parent, e.g. from a pool
                 self._taken[digest] += 1
                 suffix = f"~{self._taken[digest]}" if self._taken[digest] > 1 else ""
                 candidates = self._units[key] = [digest[:16] + suffix]

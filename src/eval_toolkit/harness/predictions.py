@@ -84,14 +84,14 @@ def score_predictions(
     -------
     Outcome
         ``cards[slice, scorer]`` and ``subjects[slice, scorer]`` for every column of scores, on the
-        slice "all"; ``card`` and ``records`` where there is one.
+        slice "all"; ``card`` and ``records`` if there is only one.
 
     Raises
     ------
     InvalidInputError, MissingColumnError
         If a column is missing or a row cannot be read; the message lists the first bad rows.
     ArtifactError
-        If there is a run in the folder already.
+        If the folder already contains a run.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class PredictionsKind(Kind[Predictions]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return what the rows say, where a column was named for it; records know the rest."""
+        """Return the texts of the rows if a text column was given; all else is in the records."""
         from eval_toolkit.runs.units import Unit
 
         found = self.found
@@ -248,18 +248,18 @@ def summarised_parts(
     Parameters
     ----------
     jobs : iterable of Job
-        What is summarised.
+        Slices and parts to summarise.
     specs : mapping
-        The metrics of each subject.
+        Metrics of each subject.
     how : SummarySpec
-        How records become cells.
+        Settings of the summary.
     estimated : callable, optional
-        As `Shown.estimator` returns it.
+        Estimator as returned by `Shown.estimator`.
 
     Returns
     -------
     tuple of dict
-        The card of each subject with those of its parts, and the cells as results store them.
+        Scorecard of each subject including its parts, and the cells in the stored format.
     """
     cards: dict[Subject, dict[str, Scorecard]] = {}
     by_slice: dict[str, Any] = {}
@@ -300,7 +300,7 @@ def _counts(records: Records) -> dict[str, Any]:
 
 
 def not_probabilities(scores: FloatArray) -> str:
-    """Return why metrics of probabilities are undefined; "" if they are defined."""
+    """Return the reason why probability metrics are undefined; "" if they are defined."""
     low, high = float(scores.min()), float(scores.max())
     if low >= 0.0 and high <= 1.0:
         return ""
@@ -313,7 +313,7 @@ def needs_probability(name: str) -> bool:
 
 
 def explained(card: Mapping[str, MetricResult], scores: FloatArray) -> dict[str, MetricResult]:
-    """Return the cells; those that failed because scores are not probabilities become skipped."""
+    """Return the cells; those that failed because scores are not probabilities are skipped."""
     why = not_probabilities(scores)
     return {
         name: replace(cell, status="skipped", reason=why)

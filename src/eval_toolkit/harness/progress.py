@@ -10,7 +10,7 @@ from eval_toolkit.errors import InvalidTypeError
 __all__ = ["ProgressFn", "Ticker", "showing"]
 
 ProgressFn: TypeAlias = Callable[[int, int, str], object]
-"""Called with the number done, the total, and a description of the last item."""
+"""Callback that receives the number done, the total, and a description of the last item."""
 
 
 class Ticker:
@@ -30,7 +30,7 @@ class Ticker:
 
 @contextmanager
 def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker]:
-    """Yield a counter that reports to a function, to a bar, or not at all."""
+    """Yield a counter that reports to a function, to a progress bar, or not at all."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InvalidTypeError(
             f"`progress` is {progress!r}; it must be True or a function of (done, total, what)"

@@ -1,4 +1,4 @@
-"""Stored records of a run over folds to new cells: each fold by itself, and the means over folds."""
+"""Rescoring of runs with folds: cells of each fold, and means over folds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ _CORRECTED = "nadeau-bengio"
 
 
 def has_folds(run: Run, records: Mapping[Subject, Records]) -> bool:
-    """Return whether the records of a run say in which of its folds each row was scored."""
+    """Return whether the records of a run contain the fold in which each row was scored."""
     keys = {key for part in run.cells.folds for key in parse_part(part)}
     return bool(keys) and all(keys <= own.slices.keys() for own in records.values())
 
@@ -35,27 +35,27 @@ def summarised_folds(
     how: SummarySpec,
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
-    """Summarise each fold of a stored run, and the means over its folds as the run has them.
+    """Summarise each fold of a stored run, and the means over the folds.
 
     Parameters
     ----------
     run : Run
-        A run over folds, for which `has_folds` is true.
+        Run with folds, for which `has_folds` is true.
     records : mapping
-        Its records by subject.
+        Records of the run by subject.
     specs : mapping
-        The metrics of each subject.
+        Metrics of each subject.
     columns : sequence of str
-        Whose values are parts of the folds.
+        Columns whose values define parts of the folds.
     how : SummarySpec
-        How records become cells.
+        Settings of the summary.
     each : callable
-        Shows progress over the folds.
+        Progress display over the folds.
 
     Returns
     -------
     tuple of dict
-        The card of each subject, with a card per fold, and the cells as results store them.
+        Scorecard of each subject, with one per fold, and the cells in the stored format.
     """
     inner = [name for name in columns if name not in (FOLD, SEED)]
     cards: dict[Subject, dict[str, Scorecard]] = {subject: {} for subject in records}
@@ -104,7 +104,7 @@ def _jobs(subject: Subject, records: Records, fold: str, columns: Sequence[str])
 def _with_failures(
     run: Run, records: Mapping[Subject, Records], by_slice: dict[str, Any], fold: str
 ) -> dict[str, Any]:
-    """Return the cells of a fold with what the run has stored of scorers that failed there."""
+    """Return the cells of a fold, adding the stored entries of scorers that failed there."""
     for split, scorer in records:
         if scorer in by_slice.get(split, {}).get("by_scorer", {}):
             continue
@@ -119,7 +119,7 @@ def _with_failures(
 
 
 def _shared(run: Run, records: Mapping[Subject, Records]) -> dict[Subject, SharedRows]:
-    """Return the sizes of folds that are not independent, by the methods that the run has stored."""
+    """Return the sizes of dependent folds, identified by the methods stored in the run."""
     config, k = run.manifest.get("config") or {}, len(run.cells.folds)
     trained = [told.get("n_train") for told in run.cells.folds.values()]
     n_trained = sum(n for n in trained if isinstance(n, int)) if config.get("fitted") else 0

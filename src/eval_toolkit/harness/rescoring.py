@@ -30,7 +30,7 @@ __all__ = ["StoredRows"]
 
 _SCORED = {"label", "score"}
 _MOST = {"seed": 2**63 - 1, "n_resamples": 1_000_000}
-"""Whole numbers that a stored run may ask for."""
+"""Largest integers accepted from a stored run."""
 _STOPPED = (
     "the run stopped early; these intervals assume a fixed number of samples and are too narrow, "
     "unlike those of the run"
@@ -44,15 +44,15 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     run: Run
     asked: Sequence[MetricSpec | str] | None
     columns: tuple[str, ...]
-    """Slices whose values define parts."""
+    """Named slices of the records whose values define parts."""
     threshold: float | None
     summary: SummarySpec
     named: Callable[[str], MetricSpec] = metric_named
-    """Returns the metric for a name that is not a column of the records."""
+    """Function that returns the metric for a name that is not a column of the records."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
-    """Shows progress over slices and parts."""
+    """Progress display over slices and parts."""
     pooled: bool = False
-    """Whether the rows of all folds are taken together, instead of means over folds."""
+    """Whether to pool the rows of all folds instead of averaging over folds."""
 
     asks = False
     in_place = False
@@ -72,8 +72,8 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     ) -> "StoredRows":
         """Return the records of a run.
 
-        Without ``by`` the parts are those it was scored by, and without ``summary`` the intervals
-        have its confidence, seed and resamples, and failures count as they did.
+        By default, ``by`` and ``summary`` are taken from the run: the same parts, confidence level,
+        seed, number of resamples and treatment of failures.
         """
         if not run.subjects:
             raise ArtifactError(f"{run.path}: the run has no records to score")
@@ -83,7 +83,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Kind of the run, which does not change."""
+        """Kind of the original run."""
         return self.run.kind
 
     def config(self) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         how = self.summary
         asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
         before = dict(self.run.manifest.get("config") or {})
-        for name in ("threshold", "thresholds", "threshold_files"):  # of the numbers of before
+        for name in ("threshold", "thresholds", "threshold_files"):  # stale thresholds
             before.pop(name, None)
         return {
             **before,
@@ -105,7 +105,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         }
 
     def units(self) -> Sequence[Unit]:
-        """Return no units: they are identified by their records."""
+        """Return no units: rows are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> Mapping[Subject, Records]:
@@ -136,7 +136,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed of the intervals beside those of the run, and what is said of its units."""
+        """Return the run's seeds with the interval seed, and the description of its units."""
         stored = self.run.manifest.get("seeds") or {}
         seeds = {"seeds": {**stored, "bootstrap": self.summary.seed}}
         units = self.run.units
@@ -147,7 +147,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**seeds, "units": {**known, "parts": dict(units.parts)}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
-        """Return the other tables of the run: units, answers and turns do not change."""
+        """Return the other tables of the run, unchanged: units, answers and turns."""
         described, units = self.run.manifest["artifacts"], self.run.units
         known = {RECORDS, *unit_files(described)}
         names = [name for name, told in described.items() if "texts" in told and name not in known]
@@ -187,13 +187,13 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
 
 
 def _summary_of(run: Run) -> SummarySpec:
-    """Return how a run became cells, as far as it says so in settings that can be used."""
+    """Return the summary settings stored in a run, ignoring missing or invalid ones."""
     config = run.manifest.get("config") or {}
     usable: dict[str, Any] = {}
     for name in ("on_error", "confidence", "seed", "n_resamples"):
         if name not in config:
             continue
-        try:  # a file may state anything
+        try:  # stored settings may be arbitrary
             if name in _MOST and validation.integer(config[name], name) > _MOST[name]:
                 continue
             usable[name] = getattr(SummarySpec(**{name: config[name]}), name)
@@ -205,11 +205,11 @@ def _summary_of(run: Run) -> SummarySpec:
 def _as_in_the_run(
     records: Records, column: str, cell: Any, higher_is_better: bool | None
 ) -> MetricSpec:
-    """Return the mean of a column with the kind and the bounds that the run had it with."""
+    """Return the mean of a column with the kind and bounds stored in the run."""
     details = cell.get("details") if isinstance(cell, Mapping) else None
     spec = mean_as_stated(column, details if isinstance(details, Mapping) else {}, higher_is_better)
     values = records.columns[column][records.status[column] == "ok"]
     low, high = spec.bounds
-    if bool(((values < low) | (values > high)).any()):  # of a run that did not store its bounds
+    if bool(((values < low) | (values > high)).any()):  # the run did not store its bounds
         return ms.mean_of(column, higher_is_better=higher_is_better)
     return spec

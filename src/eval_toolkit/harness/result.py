@@ -31,7 +31,7 @@ def checked_run_id(run_id: Any) -> None:
 class RunResult(Tabled):
     """Results by slice, scorer and metric, with their provenance and records.
 
-    What is part of `to_dict` is held in plain JSON types from the start.
+    The fields of `to_dict` are stored as plain JSON types.
 
     Examples
     --------
@@ -48,11 +48,11 @@ class RunResult(Tabled):
     with folds each fold is a part, and the whole is the mean over folds.
     """
     by_fold: Mapping[str, Any] = field(default_factory=dict)
-    """The part that a fold is, ``fold=0`` → seed, fold, n_train and its ``by_slice``."""
+    """Seed, fold, n_train and ``by_slice`` of each fold, by part, such as ``fold=0``."""
     fold_summary: Mapping[str, Any] = field(default_factory=dict)
-    """Split → scorer → metric → mean over folds with its interval; empty without folds."""
+    """Means over folds with intervals, by split, scorer and metric; empty without folds."""
     folds: Mapping[str, Any] = field(default_factory=dict)
-    """The part that a fold is, ``fold=0`` → seed, fold, n_train."""
+    """Seed, fold and n_train of each fold, by part, such as ``fold=0``."""
     claim_report: Mapping[str, Any] = field(default_factory=dict)
     prediction_artifacts: list[Any] = field(default_factory=list)
     evidence_axes: list[Any] = field(default_factory=list)
@@ -71,7 +71,7 @@ class RunResult(Tabled):
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
-        if self.by_fold and not self.folds:  # as the first edition had them
+        if self.by_fold and not self.folds:  # format of eval-toolkit 1
             given = {name: getattr(self, name) for name in ("by_slice", *VIEWS)}
             self._set(Results.of(given).to_dict())
         if self.folds:
@@ -85,7 +85,7 @@ class RunResult(Tabled):
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON types; numbers that are not finite become skipped cells."""
         payload = {name: getattr(self, name) for name in _payload_fields()}
-        clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: a result does not change
+        clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: results are immutable
         return clean
 
     @property
@@ -97,7 +97,7 @@ class RunResult(Tabled):
         """Return the cell at an address, like `Run.__getitem__`."""
         return self.cells[address]
 
-    __iter__ = None  # addresses are no places in a sequence
+    __iter__ = None  # cells have addresses, not positions
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per cell, like `Run.rows`."""
@@ -110,12 +110,12 @@ class RunResult(Tabled):
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":
         """Return the result from its stored payload, without the records.
 
-        Fields this version does not know are left out.
+        Fields unknown to this version are ignored.
 
         Raises
         ------
         InvalidTypeError
-            If the payload is no mapping.
+            If the payload is not a mapping.
         ArtifactError
             If ``run_id`` or ``config`` is missing, or the schema version is unknown.
         """

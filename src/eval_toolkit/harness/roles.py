@@ -1,4 +1,4 @@
-"""Propagation of column roles to folds, above all of groups."""
+"""Propagation of column roles to folds, in particular of groups."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,13 +15,13 @@ __all__ = ["with_groups", "with_parent_roles"]
 def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
     """Return the slice with the splitter's groups as its own.
 
-    Rows that a splitter keeps together are resampled together too. As for the splitters, the
-    argument goes before the splitter's column, which goes before the slice's.
+    Rows that a splitter keeps together are also resampled together. As in the splitters, the
+    argument takes precedence over the splitter's column, and that over the slice's groups.
 
     Raises
     ------
     InvalidInputError
-        If ``groups`` is not one per row, or one is missing.
+        If ``groups`` does not have one value per row, or a value is missing.
     """
     if not isinstance(slice_, EvalSlice):
         return slice_

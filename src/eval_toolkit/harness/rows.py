@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts contained in every entry of a result."""
+        """Counts included in every entry of a result."""
         return {"n": self.n, "n_positive": self.n_positive}
 
     @property
@@ -101,7 +101,7 @@ class Rows:
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Group of each row; rows that are not independent share a group."""
+        """Group of each row; dependent rows share a group."""
         return self._column("groups")
 
     @cached_property
@@ -126,7 +126,7 @@ class Rows:
         Raises
         ------
         InvalidInputError
-            If a group is missing, or groups or parts are not one per row.
+            If a group is missing, or there is not one group or part per row.
         """
         group_col = getattr(self.source, "group_col", None) or "groups"
         for name, values in ((group_col, self.groups), (self.part_name, self.strata)):
@@ -154,8 +154,8 @@ class Rows:
     def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
         """Return the id of each row: the slice's ``unit_ids`` if it has them.
 
-        Equal rows with different scores are told apart by these first: of two rows that agree in
-        every column none is the first, and the order of the rows must change nothing.
+        Rows that agree in every column are first distinguished by their scores, so that the ids do
+        not depend on the order of the rows.
         """
         if self.ids is not None:
             return self.ids
@@ -197,7 +197,7 @@ def named_slices(slices: Any) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are none, an entry is no slice, or two share a name.
+        If there are no slices, an entry is not a slice, or two slices share a name.
     """
     if isinstance(slices, EvalSliceLike):
         raise InvalidTypeError(
@@ -229,12 +229,12 @@ def named_slices(slices: Any) -> dict[str, Any]:
 def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
-    """Return the slices with these names; all of them for None.
+    """Return the slices with these names, or all slices if None.
 
     Raises
     ------
     MissingColumnError
-        If a name is unknown; the message lists those there are.
+        If a name is unknown; the message lists the known names.
     """
     wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
     if not wanted:

@@ -22,7 +22,7 @@ _PER_ROW = ("scores", "scores_calibrated")
 
 
 def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result's payload without entries per row, also in parts and folds."""
+    """Return a result's payload without per-row entries, including in parts and folds."""
     return {
         **payload,
         "by_slice": {name: _without_rows(entry) for name, entry in payload["by_slice"].items()},
@@ -30,7 +30,7 @@ def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_rows(entry: Mapping[str, Any]) -> dict[str, Any]:
-    # By position, not by key wherever it stands: a slice or scorer may be named "scores".
+    # Remove by position, not by key: a slice or scorer may be named "scores".
     rest = {key: value for key, value in entry.items() if key not in ("unit_ids", "parts")}
     parts = {name: _without_rows(part) for name, part in entry.get("parts", {}).items()}
     scorers = {name: _without_scores(block) for name, block in entry["by_scorer"].items()}
@@ -44,7 +44,7 @@ def _without_scores(block: Mapping[str, Any]) -> dict[str, Any]:
 def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path]:
     """Write ``results.json`` and ``results_full.json``; `save_run` writes a whole run.
 
-    Both redact secrets as `write_run` says.
+    Secrets are redacted in both files, as in `write_run`.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path
     Returns
     -------
     tuple of Path
-        The compact results, without scores, and the full ones.
+        Paths of the compact results, without scores, and of the full results.
 
     Raises
     ------
     InvalidTypeError
-        If ``result`` is no RunResult.
+        If ``result`` is not a RunResult.
 
     Examples
     --------
@@ -115,9 +115,9 @@ def save_run(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``result`` is no RunResult, or ``inputs`` are no slices, or not those of the run.
+        If ``result`` is not a RunResult, or ``inputs`` are not slices of the run.
     ArtifactError
-        If there is a run already and ``overwrite`` is False.
+        If the run already exists and ``overwrite`` is False.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _check_scored(
 ) -> None:
     """Raise unless the rows are those scored in the run, except rows dropped for leakage.
 
-    Which other slices checks for leakage looked at is not stored.
+    The run does not store which other slices the leakage checks used.
     """
     why = ""
     if records is None:
@@ -205,7 +205,7 @@ def _check_scored(
             why = (
                 f"has another input or label in row {other}, {units[other]!r:.80}, than was scored"
             )
-        # Folds may bring in rows from elsewhere, but not all of them.
+        # Folds may include rows from other sources, but not only such rows.
         elif missing and (len(missing) == len(scored) or not result.folds):
             lacks = f"{len(missing)} of the {len(scored)} rows that were scored"
             why = f"lacks {lacks}, as {min(missing)!r:.80}"
@@ -218,8 +218,8 @@ def _check_scored(
 def _units(rows: Rows, records: Records | None) -> list[str]:
     """Return the unit id of each row, as in the records.
 
-    Equal rows are told apart by their scores, which a slice does not know. Their inputs are equal,
-    too, so that it does not matter which of them has which unit.
+    Equal rows are distinguished by their scores, which a slice does not contain. Their inputs are
+    equal too, so they are interchangeable here.
     """
     own = rows.unit_ids()
     if rows.ids is not None or records is None:
@@ -237,5 +237,5 @@ def _units(rows: Rows, records: Records | None) -> list[str]:
 def _payload(result: Any) -> dict[str, Any]:
     if not isinstance(result, RunResult):
         raise InvalidTypeError(f"`result` is a {type(result).__name__}; it must be a RunResult")
-    # The folds are parts of the slices: they are stored once.
+    # Folds are parts of the slices, so they are stored only once.
     return {name: part for name, part in result.to_dict().items() if name not in VIEWS}

@@ -40,7 +40,7 @@ def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
     >>> checked_scores([[0.9, 0.1], [0.4, 0.6]], 2)
     array([0.1, 0.6])
     """
-    if hasattr(output, "detach"):  # a torch tensor, also one that wants gradients or lives on a GPU
+    if hasattr(output, "detach"):  # torch tensor, possibly with gradients or on a GPU
         output = output.detach().cpu().numpy()
     array = validation.as_array(output, name, shape="(n,) or (n, 2)")
     if array.ndim == 2 and array.shape[1] in (1, 2):
@@ -62,7 +62,7 @@ def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
         raise InvalidInputError(
             f"scorer {name!r} returned {array.dtype} values; scores must be numbers in [0, 1]"
         ) from None
-    bad = ~((scores >= 0) & (scores <= 1))  # NaN is bad too
+    bad = ~((scores >= 0) & (scores <= 1))  # also catches NaN
     if bad.any():
         row = int(np.argmax(bad))
         raise InvalidInputError(
@@ -77,7 +77,7 @@ def _complementary(array: Any, name: str) -> None:
     try:
         off = ~np.isclose(array.sum(axis=1).astype(np.float64), 1.0, atol=1e-3)
     except (TypeError, ValueError):
-        return  # the type is refused with its own message
+        return  # the caller rejects the type with its own message
     if off.any():
         row = int(np.argmax(off))
         raise InvalidInputError(
@@ -87,7 +87,7 @@ def _complementary(array: Any, name: str) -> None:
 
 
 class EstimatorScorer:
-    """A scikit-learn classifier or pipeline as a scorer, made by `as_scorer`."""
+    """Scorer that wraps a scikit-learn classifier or pipeline; see `as_scorer`."""
 
     def __init__(self, estimator: Any, positive: Any = None) -> None:
         self.estimator = estimator
@@ -126,10 +126,11 @@ class EstimatorScorer:
     def version(self) -> str | None:
         """Identity of the estimator for the cache; None if it cannot be determined.
 
-        The estimator's own ``version`` if it has one. Else class, library version and a digest of
-        all that `copy.copy` would copy: parameters and fitted state, arrays in full, functions by
-        name. Two fits on other data differ. None if part of it is out of reach (a file, a lock, a
-        handle into a library): give such an estimator a ``version``.
+        The estimator's own ``version`` if it has one, otherwise its class, library version and a
+        digest of everything that `copy.copy` copies: parameters and fitted state, with arrays in
+        full and functions by name. Fits on different data have different versions. None if part of
+        the state is inaccessible (a file, a lock, a handle into a library); set ``version`` on such
+        an estimator.
         """
         own = getattr(self.estimator, "version", None)
         if isinstance(own, str):
@@ -147,7 +148,7 @@ class EstimatorScorer:
 
 
 def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
-    """Make any scikit-learn classifier or pipeline a `Scorer`.
+    """Wrap a scikit-learn classifier or pipeline as a `Scorer`.
 
     Parameters
     ----------
@@ -169,9 +170,9 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     Notes
     -----
     Its ``version`` covers the class, the release of its library, every parameter and the fitted
-    state with all its arrays, so that two fits on other data are two versions. It does not cover
-    the code behind a named function or class, nor the releases of other libraries. Where part of
-    the state cannot be read it is None: such a scorer counts as one without a version.
+    state with all arrays, so fits on different data have different versions. It does not cover the
+    code of named functions or classes, nor the releases of other libraries. If part of the state
+    cannot be read, the version is None and the scorer counts as unversioned.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     >>> scorer.predict_proba([[1.5]]).round(3)
     array([0.5])
     """
-    # Stacking and search classifiers show predict_proba on the instance only once it is fitted.
+    # Stacking and search classifiers expose ``predict_proba`` only after fitting.
     if not (hasattr(estimator, "predict_proba") or hasattr(type(estimator), "predict_proba")):
         raise InvalidTypeError(
             f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a "

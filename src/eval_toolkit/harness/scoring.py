@@ -34,14 +34,14 @@ SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of a slice, or the reason why there are none."""
+    """Scores of a slice, or the reason why they are missing."""
 
     scores: FloatArray | None
     block: dict[str, Any] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """Reason why there are no scores; empty if there are."""
+        """Reason why scores are missing; empty if there are scores."""
         return str(self.block.get("skipped") or self.block.get("error") or "")
 
     @property
@@ -76,7 +76,7 @@ def checked_names(scorers: Any) -> Mapping[str, Any]:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no mapping, is empty, or a name is no text.
+        If the argument is not a mapping, is empty, or a name is not a string.
     """
     if not isinstance(scorers, Mapping):
         raise InvalidTypeError(
@@ -102,7 +102,7 @@ def usable_scorer(scorer: Any, name: str) -> Any:
     Raises
     ------
     InvalidTypeError
-        If it is a class, or has no ``predict_proba``.
+        If the object is a class, or has no ``predict_proba``.
     """
     if isinstance(scorer, type):
         raise InvalidTypeError(
@@ -128,8 +128,8 @@ def score_rows(
 ) -> Scored:
     """Return validated scores, or the result of a scorer that declined or failed.
 
-    ``MemoryError`` and ``AssertionError`` propagate under every policy: the first is no property
-    of the scorer, the second is how a scorer's own author says stop.
+    ``MemoryError`` and ``AssertionError`` propagate under every policy: the first is not a property
+    of the scorer, and the second lets its author abort the evaluation.
     """
     done = ticker.done
     try:
@@ -152,12 +152,12 @@ def score_rows(
 
 
 def _unscored(rows: Rows, **why: str) -> Scored:
-    """Return a slice without scores and the reason, under ``skipped`` or ``error``."""
+    """Return an entry without scores, with the reason under ``skipped`` or ``error``."""
     return Scored(None, {**why, **rows.counts, "scores": []})
 
 
 def _failed(rows: Rows, error: Exception) -> Scored:
-    """Return a slice whose scorer failed."""
+    """Return the entry of a slice whose scorer failed."""
     message = f"{type(error).__name__}: {error}"
     block = {
         "error": message,
@@ -171,7 +171,7 @@ def _failed(rows: Rows, error: Exception) -> Scored:
 
 
 class _HookError(InvalidTypeError):
-    """A scorer's hook violates its contract: always raised, never recorded."""
+    """Violation of a scorer hook's contract; always raised, never recorded."""
 
 
 def _wants(scorer: Any, name: str, slice_name: str) -> bool:
@@ -200,7 +200,7 @@ def _scores(scorer: Any, name: str, rows: Rows, how: Scoring, ticker: Ticker) ->
         if key not in how.cache:
             first_row.setdefault(key, row)
     missing = np.fromiter(first_row.values(), dtype=np.int64, count=len(first_row))
-    for at in _batches(missing, how.batch_size):  # kept batch by batch: a crash loses one
+    for at in _batches(missing, how.batch_size):  # cached by batch: a crash loses at most one
         fresh = _batch(scorer, name, rows, at, ticker).tolist()
         how.cache.update({keys[row]: score for row, score in zip(at.tolist(), fresh, strict=True)})
     return checked_scores([how.cache[key] for key in keys], rows.n, name)

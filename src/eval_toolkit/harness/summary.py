@@ -1,6 +1,6 @@
 """Summaries over folds: means with intervals that account for shared rows.
 
-The folds are parts of the slice, ``fold=3``, and the mean over them is its whole.
+Folds are parts of the slice, such as ``fold=3``; the mean over folds is the whole slice.
 """
 
 import math
@@ -38,8 +38,8 @@ def checked_summary_metrics(
     Raises
     ------
     MissingColumnError
-        If a name is none of the measured metrics. Metrics at a chosen threshold (``op_…``) are
-        known once the threshold is.
+        If a name is not a computed metric. Metrics at selected thresholds (``op_…``) are accepted,
+        because they are only known after selection.
     """
     if names is None:
         return None
@@ -63,7 +63,7 @@ def folded_slices(
 ) -> dict[str, Any]:
     """Return the slices of a run with folds: means over folds, and each fold as a part.
 
-    ``folds`` are the ``by_slice`` of each fold by its part; ``shared`` has the (split, scorer) pairs
+    ``folds`` has the ``by_slice`` of each fold by part; ``shared`` has the (split, scorer) pairs
     whose folds are not independent.
     """
     bounds = {spec.name: _bounds(spec) for spec in specs}
@@ -104,7 +104,7 @@ def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) 
 
 
 def _value(block: Mapping[str, Any], metric: str) -> float | str:
-    """Return the metric's value, or the reason why there is none."""
+    """Return the value of the metric, or the reason why it is missing."""
     why = block.get("error") or block.get("skipped")
     if why:
         return str(why)
@@ -153,7 +153,7 @@ def _interval(
 
 
 def _bounds(spec: MetricSpec) -> tuple[float, float]:
-    """Return the range of a metric as far as it is known; it bounds the mean."""
+    """Return the known bounds of a metric, which also bound its mean."""
     try:
         low, high = spec.statistic.bounds  # type: ignore[attr-defined]
     except (AttributeError, EvalToolkitError):

@@ -72,7 +72,7 @@ def _iterable(values: Any) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class FittedThresholds:
-    """Thresholds of one scorer, and the reasons of selectors that found none."""
+    """Thresholds of one scorer, and the failure reasons of selectors that found none."""
 
     scorer: str
     fitted_on: str
@@ -124,7 +124,7 @@ def fit_thresholds(
     fitted_on: str,
     scorer: str,
 ) -> FittedThresholds:
-    """Choose thresholds; a selector that finds none does not stop the others."""
+    """Select thresholds; a selector that finds none does not affect the others."""
     points: dict[str, FittedOperatingPoint] = {}
     missing: dict[str, MetricResult] = {}
     for selector in selectors:
@@ -180,7 +180,7 @@ def transferred(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the results of a spec on each target slice, and the thresholds' provenance.
 
-    On the slice the thresholds were chosen on it gives nothing: that would flatter them.
+    The slice on which the thresholds were selected is skipped: its results would be biased.
     """
     rows, scored = fit
     fitted = fit_thresholds(

@@ -1,7 +1,7 @@
 """Lower bounds of a mean that hold uniformly over the number of values.
 
 Values lie in [0, 1]. An upper bound is one minus the lower bound of ``1 − value``. Each class keeps
-what it needs of the values so far: adding more costs nothing for those that are there.
+a running state, so that the cost of an update does not depend on earlier values.
 
 The bets and bounds are those of Waudby-Smith and Ramdas (2024), Estimating means of bounded random
 variables by betting, JRSS-B 86(1):1-27, with and without replacement.
@@ -17,37 +17,36 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 __all__ = ["BernsteinBound", "BettingBound", "BinomialBound", "LowerBound"]
 
 _FRACTIONS = (0.8 * 2.5 ** -np.arange(7.0))[:, None, None]
-"""Of the capital, what is bet: from nearly all, right for few values, to what suits 100 000."""
+"""Bets as fractions of the capital, from large (best for few values) to small (for 100 000)."""
 _STEPS = 4_000
-"""Candidates for the mean; bounds are rounded outwards to one of them."""
+"""Number of grid steps of candidate means; bounds are rounded outwards to the grid."""
 _TINY = 1e-12
 _LARGEST_BET = 0.5
 _HALVINGS = 50
 _PRIOR = 0.5
-"""Of both beta parameters (Jeffreys)."""
+"""Both beta parameters of the prior (Jeffreys)."""
 
 
 class LowerBound(Protocol):
-    """Interface between a confidence sequence and a method."""
+    """Interface of the methods of a confidence sequence."""
 
     least_width: float
-    """Of an interval; one that is narrower was contradicted by the values."""
+    """Minimum width of an interval; narrower ones indicate contradictory values."""
 
     def add(self, x: FloatArray, ceiling: float) -> FloatArray:
-        """Return the bound after each of some further values; means above the ceiling are out."""
+        """Add values and return the bound after each; means above the ceiling are excluded."""
         ...
 
 
 class BettingBound:
     """Bound by betting against every candidate mean; candidates that lose are excluded.
 
-    If the mean is m, nobody gains on average by betting that the next value is above m: from
-    capital 1 the chance of ever holding 1/α is at most α. Equal parts of the capital are bet with
-    each of `_FRACTIONS` throughout. What is won falls as m grows, so that what is ruled out lies
-    below what is not.
+    If the mean is m, betting that the next value is above m has no expected gain: starting from
+    capital 1, the probability of ever reaching 1/α is at most α. Equal parts of the capital are bet
+    with each of `_FRACTIONS`. The gain decreases in m, so excluded means lie below the others.
     """
 
-    least_width = 0.5 / _STEPS  # both sides never rule out one and the same candidate otherwise
+    least_width = 0.5 / _STEPS  # two consistent sides never exclude the same candidate
 
     def __init__(self, alpha: float, n_total: int | None, running: bool) -> None:
         self._needed = len(_FRACTIONS) / alpha
@@ -55,22 +54,22 @@ class BettingBound:
         self._running = running
         self._means = np.arange(1, _STEPS) / _STEPS
         self._wealth = np.ones((len(_FRACTIONS), len(self._means)))
-        """What each part has become, per candidate."""
+        """Wealth of each part of the capital, by candidate mean."""
         self._low = 0.0
         self._n, self._sum = 0, 0.0
 
     def add(self, x: FloatArray, ceiling: float) -> FloatArray:
         """Return the bound after each value."""
         if self._running:
-            self._keep(self._means < ceiling + 1.5 / _STEPS)  # one beyond, to notice if it goes
+            self._keep(self._means < ceiling + 1.5 / _STEPS)  # plus one to detect exclusion
         sums = _summed(self._sum, x)
         expected = self._means[None, :]
-        if self._n_total is not None:  # of what is left, if the mean of all were this
+        if self._n_total is not None:  # mean of the remaining values, given the population mean
             left = self._n_total - self._n - np.arange(len(x))
             expected = (self._n_total * expected - sums[:-1, None]) / left[:, None]
             expected = np.clip(expected, _TINY, 1.0)
         wealth = _FRACTIONS * (x[:, None] / expected - 1.0) + 1.0
-        with np.errstate(over="ignore"):  # an infinite fortune is enough, too
+        with np.errstate(over="ignore"):  # infinite wealth also excludes a mean
             wealth[:, 0] *= self._wealth
             np.cumprod(wealth, axis=1, out=wealth)
             n_out = (wealth.sum(axis=0) >= self._needed).sum(axis=1)
@@ -89,7 +88,7 @@ class BettingBound:
 
 
 class BernsteinBound:
-    """Closed-form bound: the weighted mean minus a margin that depends on the spread."""
+    """Empirical Bernstein bound: the weighted mean minus a margin that depends on the spread."""
 
     least_width = -_TINY
 
@@ -105,7 +104,7 @@ class BernsteinBound:
         sums = _summed(self._sum, x)
         means, guesses = (0.5 + sums[1:]) / (t + 1), (0.5 + sums[:-1]) / t
         squares = _summed(self._squares, (x - means) ** 2)
-        variances = squares[:-1] / t  # known before the value
+        variances = squares[:-1] / t  # predictable: computed from earlier values
         bets = np.sqrt(2.0 * self._log / (variances * t * np.log1p(t)))
         bets = np.minimum(bets, _LARGEST_BET)
         left = np.inf if self._n_total is None else self._n_total - t + 1
@@ -119,11 +118,11 @@ class BernsteinBound:
 
 
 class BinomialBound:
-    """Bound for zeros and ones, by a likelihood ratio against a mixture.
+    """Bound for binary values, from a likelihood ratio against a mixture.
 
-    The mixture is over all means, by Jeffreys' prior; without replacement, over all numbers of
-    ones in the whole (the prior-posterior ratio). One mixture serves both sides, so that it takes
-    the whole α where the other methods take half for each.
+    The mixture is over all means, with Jeffreys' prior; without replacement, over all numbers of
+    ones in the population (prior-posterior ratio). One mixture covers both sides, so it uses the
+    whole α, where the other methods use half per side.
     """
 
     least_width = -_TINY
@@ -141,14 +140,14 @@ class BinomialBound:
         ones = self._sum + np.cumsum(x.astype(np.int64))
         self._n, self._sum = int(n[-1]), int(ones[-1])
         mixture = betaln(_PRIOR + ones, _PRIOR + n - ones) - betaln(_PRIOR, _PRIOR)
-        least = mixture - self._log  # a mean that makes the values no likelier than this is out
+        least = mixture - self._log  # means with a smaller likelihood are excluded
         if self._n_total is None:
             return _smallest_mean(ones, n, least)
         return _smallest_count(ones, n, least, self._n_total) / self._n_total
 
 
 def _summed(before: float, x: FloatArray) -> FloatArray:
-    """Return the sum before and after each value, added sequentially for reproducibility."""
+    """Return running sums before and after each value, added sequentially for reproducibility."""
     return np.cumsum(np.concatenate(([before], x)))
 
 
@@ -177,7 +176,7 @@ def _smallest_count(ones: IntArray, n: IntArray, least: FloatArray, n_total: int
             + gammaln(n_total - n + 1.0)
         )
 
-    # The likelihood rises up to the most likely number, which is always inside.
+    # The likelihood increases up to the most likely number, which is never excluded.
     low = ones.copy()
     high = np.minimum(ones * (n_total + 1) // n, n_total - (n - ones))
     while (low < high).any():

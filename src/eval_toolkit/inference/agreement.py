@@ -1,4 +1,4 @@
-"""Agreement of a judge with humans, or among raters, with intervals."""
+"""Agreement of raters, with intervals."""
 
 import functools
 import math
@@ -40,7 +40,7 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 __all__ = ["alpha_interval", "clustered_rate", "kappa_interval"]
 
 _PSEUDO_UNITS = 2.0
-"""Spread evenly over the cells of a table, so that no error seen is not no error possible."""
+"""Pseudo-units, spread evenly over the table; without them, no error seen gives zero variance."""
 
 
 def kappa_interval(
@@ -62,7 +62,7 @@ def kappa_interval(
     a, b : array-like of shape (n,)
         Class labels of the same units.
     weights : {None, "linear", "quadratic"}, default None
-        As in `cohen_kappa`.
+        Weights of disagreements, as in `cohen_kappa`.
     labels : sequence, optional
         Classes in order; by default sorted.
     groups : array-like of shape (n,), optional
@@ -73,29 +73,29 @@ def kappa_interval(
         "adjusted": the large-sample interval with two pseudo-units added evenly to the table;
         "analytic": without them; "bootstrap": BCa.
     n_resamples : int, default 1000
-        Draws of the bootstrap.
+        Number of bootstrap resamples.
     seed : int, optional
-        Seed of the bootstrap.
+        Random seed of the bootstrap.
 
     Returns
     -------
     BootstrapCI
-        ``point_estimate`` is the kappa of the data in any case.
+        ``point_estimate`` is the unadjusted kappa for every method.
 
     Raises
     ------
     InvalidInputError
-        If the vectors are unusable.
+        If the vectors are invalid.
     UndefinedMetricError
         If both vectors are constant and equal.
 
     Notes
     -----
-    The standard error is that of [1]_ (statsmodels gives the same); with groups it is multiplied
-    by what clustering adds to the sum of the units' influences. Where two raters nearly always
-    agree the plain interval is far too narrow: at a kappa of 0.95 and 50 units it covers 40 %,
-    the adjusted one at least 93 % (``tests/statistics``). Its pseudo-units stand beside as many
-    units as the clustered ones are worth: beside the clusters where no unit shows a disagreement.
+    The standard error is that of [1]_ (as in statsmodels); with groups it is multiplied by the
+    inflation due to clustering of the units' influences. If raters nearly always agree, the plain
+    interval is far too narrow: at a kappa of 0.95 and 50 units it covers 40 %, the adjusted one at
+    least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
+    number of units, or to the number of groups if there is no disagreement.
 
     References
     ----------
@@ -161,7 +161,7 @@ def alpha_interval(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> BootstrapCI:
-    """Krippendorff's alpha with its bootstrap interval over units, or groups of units.
+    """Return Krippendorff's alpha with a bootstrap interval over units, or groups of units.
 
     Parameters
     ----------
@@ -183,20 +183,21 @@ def alpha_interval(
     Returns
     -------
     BootstrapCI
-        BCa; ``n_units`` counts the units with two ratings or more.
+        BCa interval; ``n_units`` counts the units with at least two ratings.
 
     Raises
     ------
     InvalidInputError
-        If the ratings are unusable, or fewer than ten units (groups) have two ratings.
+        If the ratings are invalid, or fewer than ten units (groups) have two ratings.
     UndefinedMetricError
         If all ratings are the same.
 
     Notes
     -----
-    Units are drawn, so that the uncertainty of the chance agreement counts too. Where raters never
-    disagree the lower end is exact: the share of units that may yet be rated at chance. Where they
-    disagree alike on every unit, as large a share may yet agree, or be twice as far apart.
+    Units are resampled, so that the uncertainty of the chance agreement is included. If raters
+    never disagree, the lower end is exact: it follows from the largest share of units that may be
+    rated at chance. If all units have the same disagreement, as large a share may agree, or
+    disagree twice as much.
 
     Examples
     --------
@@ -223,7 +224,7 @@ def alpha_interval(
 
 
 def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> BootstrapCI:
-    """Return the interval where raters disagree alike on every unit: no resample moves alpha."""
+    """Return the interval if all units have the same disagreement, so that alpha does not vary."""
     reach = (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / plan.n_groups)) * (1.0 - alpha)
     return BootstrapCI(
         alpha,
@@ -241,27 +242,27 @@ def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> Boo
 def clustered_rate(
     hits: BoolArray, groups: ArrayLike | None, confidence: float = DEFAULT_CONFIDENCE
 ) -> ProportionInterval:
-    """Return Wilson's interval of a share, with the effective number of clustered units.
+    """Return Wilson's interval of a share, with the effective number of units for clustered data.
 
     Parameters
     ----------
     hits : array of bool
-        One per unit.
+        Outcome of each unit.
     groups : array-like, optional
-        Units that are not independent; None where all are.
+        Group of each unit; None if units are independent.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     ProportionInterval
-        Its ``method`` says where clusters counted. One or two clusters show nothing: their
-        interval is [0, 1], with a reason.
+        ``method`` states whether clusters were used. With one or two clusters the interval is [0,
+        1], with a reason.
 
     Notes
     -----
-    The interval of `mean_interval` for shares: n over the design effect, less for an effect known
-    from few clusters [1]_, with Wilson's ends corrected near 0 and 1 (`score_interval`).
+    The interval of `mean_interval` for shares: n divided by the design effect, reduced if there are
+    few clusters [1]_, with Wilson's ends corrected near 0 and 1 (`score_interval`).
 
     References
     ----------
@@ -296,7 +297,7 @@ def clustered_n(
 ) -> tuple[float, float] | None:
     """Return the effective number of clustered units for the lower and the upper end.
 
-    None where clusters are too few to tell.
+    None if there are too few clusters.
     """
     codes, n_groups = validation.group_codes(groups, len(hits))
     if n_groups < MIN_GROUPS:
@@ -322,7 +323,7 @@ def _bootstrapped(
 
 
 def _kappas(tables: FloatArray, penalty: FloatArray) -> FloatArray:
-    """Return the kappa of each table, NaN if chance agreement is complete."""
+    """Return the kappa of each table; NaN if chance agreement is perfect."""
     n = tables.sum(axis=(1, 2))
     observed = (tables * penalty).sum(axis=(1, 2)) / n
     rows, columns = tables.sum(axis=2), tables.sum(axis=1)

@@ -1,4 +1,4 @@
-"""From replicates to intervals, with degenerate cases and fallbacks."""
+"""Intervals from bootstrap replicates, with degenerate cases and fallbacks."""
 
 import copy
 import math
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 MAX_UNDEFINED = 0.05
-"""Above this share of undefined resamples the draws are stratified by label."""
+"""Maximum share of undefined resamples; above it, resampling is stratified by label."""
 
 EXACT = ("exact-degenerate",)
 FEW_RESAMPLES = "too few resamples to estimate the tails"
@@ -93,11 +93,11 @@ def bootstrap_problem(
     samples: FloatArray | None = None,
     points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
-    """Return an interval, or the reason why there is none, per system and statistic.
+    """Return an interval, or the error that explains its absence, per system and statistic.
 
-    Without a ``method`` each statistic gets the default interval of `score_intervals`; replicates
-    are drawn for those that need them. ``samples`` and ``points`` may hold the replicates and the
-    values on the data already.
+    Without a ``method``, each statistic gets its default interval from `score_intervals`;
+    replicates are drawn only if needed. ``samples`` and ``points`` may contain precomputed
+    replicates and values.
     """
     n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
     confidence = validation.fraction(confidence, "confidence")
@@ -133,14 +133,14 @@ def bootstrap_problem(
 
 
 def has_enough_units(plan: Plan) -> bool:
-    """Return whether there are enough units to draw from; closed forms need none."""
+    """Return whether there are enough units for resampling; closed forms need none."""
     if plan.kind == "label-groups":
         return int(np.diff(plan.strata).min()) > 1
     return int(plan.strata[-1]) >= MIN_UNITS
 
 
 def enough_units(plan: Plan) -> None:
-    """Raise unless the plan draws enough: ten units, or two groups of each label drawn apart."""
+    """Raise unless the plan has ten units, or two groups of each separately drawn label."""
     if has_enough_units(plan):
         return
     if plan.kind == "label-groups":
@@ -161,7 +161,7 @@ def _point(statistic: Statistic, data: Columns) -> float | UndefinedMetricError:
 
 
 def finite(value: float, name: str) -> float:
-    """Return a metric's value on the data; raise if it is not finite."""
+    """Return the value of a metric on the data; raise if it is not finite."""
     if not math.isfinite(value):
         raise UndefinedMetricError(f"{name} is {value} on this data")
     return float(value)
@@ -169,7 +169,7 @@ def finite(value: float, name: str) -> float:
 
 def drawn_by_label(problem: Problem) -> Problem | None:
     """Return the problem with labels drawn separately, or None if they already are."""
-    if problem.labels.all() or not problem.labels.any():  # there are no two classes
+    if problem.labels.all() or not problem.labels.any():  # a single class
         return None
     if problem.plan.kind == "rows":
         return problem.with_plan(label_stratified_plan(problem.labels))
@@ -191,7 +191,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
 
 
 class _Distance(ColumnStatistic):
-    """Distance between the gaps of a calibration error in a resample and in the data."""
+    """Distance between the calibration gaps of a resample and those of the data."""
 
     def __init__(self, error: CalibrationError) -> None:
         self.error = error
@@ -209,7 +209,7 @@ class _Distance(ColumnStatistic):
 def _replicate_with_distances(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates, and for grouped calibration errors the distances on the same draws."""
+    """Return the replicates, and distances for grouped calibration errors."""
     errors = [calibration_statistic(statistic) for statistic in problem.statistics]
     found = {row: error for row, error in enumerate(errors) if error is not None}
     rows = [] if labels_suffice(problem.plan) else list(found)
@@ -297,7 +297,7 @@ class _Intervals:
         defined = samples[~np.isnan(samples)] if undefined else samples
         try:
             low, high, method, reason = self._bounds(scorer, row, point, defined)
-        except UndefinedMetricError as error:  # the interval may not exist
+        except UndefinedMetricError as error:  # the interval may be undefined
             return error
         return BootstrapCI(
             point_estimate=point,
@@ -321,7 +321,7 @@ class _Intervals:
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return the bounds, their method, and why it is not the requested one."""
+        """Return the bounds, their method, and the reason if it is not the requested one."""
         statistic = self.problem.statistics[row]
         error = calibration_statistic(statistic)
         if error is not None:
@@ -383,7 +383,7 @@ class _Intervals:
     def _by_standard_error(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return the interval of an unbounded metric of few rows, by Student's t."""
+        """Return Student's t interval of an unbounded metric on few rows."""
         statistic = self.problem.statistics[row]
         effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
         df = max(1.0, effective - 1.0)
@@ -448,5 +448,5 @@ class _Intervals:
 
 
 def _clipped(interval: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return the part of an interval inside the metric's range."""
+    """Clip an interval to the range of the metric."""
     return max(interval[0], bounds[0]), min(interval[1], bounds[1])

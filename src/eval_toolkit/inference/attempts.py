@@ -15,7 +15,7 @@ __all__ = ["AttemptsDesign"]
 
 _HALVINGS = 60
 _HUGE_EFFECT = 100.0
-"""In spreads of one item: nothing is larger."""
+"""Upper limit of effects, in standard deviations of one item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -25,22 +25,22 @@ class AttemptsDesign(Displayed):
     Parameters
     ----------
     item_sd : float
-        Standard deviation of the items' true means. In the paired design without ``correlation``,
-        that of the true differences. `variance_components` estimates it.
+        Standard deviation of the true item means; in the paired design without ``correlation``, of
+        the true differences. Estimated by `variance_components`.
     within_sd : float or tuple of two float, optional
-        Standard deviation of attempts at one item, of both systems or of A and B. Give either this
+        Standard deviation of attempts at an item, for both systems or for A and B. Give either this
         (real values) or ``proportion`` (0/1 values).
     proportion : float, optional
-        0/1 values: the share under A, or the fixed value. The variance within items follows from
-        it; the paired design also needs ``correlation``.
+        0/1 values: success rate of A, or the fixed value. It determines the variance within items;
+        the paired design also needs ``correlation``.
     attempts : int or tuple of two int, default 1
-        Attempts per item, of both systems or of A and B.
+        Attempts per item, for both systems or for A and B.
     design : {"paired", "independent", "one-sample"}, default "paired"
-        Two systems on the same items, on different items, or one against a fixed value.
+        Two systems on the same items, on different items, or one system against a fixed value.
     correlation : float, optional
-        Paired: correlation of the two systems' item means.
+        Paired design: correlation of the item means of the two systems.
     judge_sd : float, default 0.0
-        Real values: standard deviation of a judge's error at one attempt.
+        Real values: standard deviation of the judge's error per attempt.
     sensitivity, specificity : float, default 1.0
         0/1 values: sensitivity and specificity of the judge. Its errors shrink differences and
         increase the variance of attempts.
@@ -50,15 +50,15 @@ class AttemptsDesign(Displayed):
     Raises
     ------
     InvalidInputError
-        If a number is out of range, the spread is not described fully, or the judge is no better
+        If a number is out of range, the variance is not fully specified, or the judge is no better
         than chance.
 
     Notes
     -----
     Items needed are ``(z_{1−α/2} + z_{power})² (ω² + σ_A²/K_A + σ_B²/K_B) / δ²`` [1]_, with ω the
     ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 for the estimated
-    spread, as in `n_for_power`. More attempts help until ω is all that is left. The effect δ is
-    always the true one, not what the judge shows of it.
+    spread, as in `n_for_power`. More attempts help until ω dominates. The effect δ is the true one,
+    not the one measured by the judge.
 
     References
     ----------
@@ -97,7 +97,7 @@ class AttemptsDesign(Displayed):
         validation.choice(self.design, "design", ("paired", "independent", "one-sample"))
         validation.number(self.item_sd, "item_sd", low=0.0)
         validation.number(self.judge_sd, "judge_sd", low=0.0)
-        sized(1.0, self.cluster_size, self.icc, "")  # it checks both
+        sized(1.0, self.cluster_size, self.icc, "")  # validates both
         for name in ("sensitivity", "specificity"):
             validation.number(getattr(self, name), name, low=0.0, high=1.0)
         for k in _both(self.attempts):
@@ -150,8 +150,8 @@ class AttemptsDesign(Displayed):
     def variance(self, effect: float = 0.0) -> float:
         """Return the variance of an item's value as measured by the judge.
 
-        It is that of the difference; in the one-sample design that of the value, and in the
-        independent design the mean of both systems' variances.
+        In the paired design, this is the variance of the difference; in the one-sample design, that
+        of the value; in the independent design, the mean of the variances of both systems.
 
         Examples
         --------
@@ -175,7 +175,7 @@ class AttemptsDesign(Displayed):
             sd = _both(self.within_sd)[system]
             return float((sd**2 + self.judge_sd**2) / attempts)
         flagged = 1.0 - self.specificity + self._skill * (self.proportion + effect)
-        # Of the spread of 0/1 values, that of the items' means comes first.
+        # The variance of 0/1 values includes that of the item means.
         left = flagged * (1.0 - flagged) - (self._skill * self.item_sd) ** 2
         return float(max(0.0, left) / attempts)
 
@@ -200,14 +200,14 @@ class AttemptsDesign(Displayed):
         effect : float
             B − A, or the mean minus the fixed value; not zero.
         alpha : float, default 0.05
-            Level of the test.
+            Significance level of the test.
         power : float, default 0.8
             Probability of detecting the effect.
 
         Returns
         -------
         SampleSize
-            Items and clusters; per system in the independent design.
+            Required items and clusters; per system in the independent design.
 
         Raises
         ------
@@ -239,26 +239,27 @@ class AttemptsDesign(Displayed):
         Parameters
         ----------
         n : int
-            Items; per system in the independent design.
+            Number of items; per system in the independent design.
         alpha : float, default 0.05
-            Level of the two-sided test.
+            Significance level of the two-sided test.
         power : float, default 0.8
             Probability of detecting the effect.
 
         Returns
         -------
         float
-            Positive: the size of a rise, or of a fall where the items show no rise.
+            A positive number: the size of the increase, or of the decrease if no increase is
+            detectable.
 
         Raises
         ------
         InfeasibleError
-            If so few items show nothing under these assumptions.
+            If no effect is detectable with so few items under these assumptions.
 
         Notes
         -----
-        A share near 1 leaves no room above. A fall of the same size as a rise may
-        take more items or fewer; `n_for_power` takes either sign.
+        A share near 1 leaves no room for an increase. A decrease of the same size may need more or
+        fewer items; `n_for_power` accepts either sign.
 
         Examples
         --------
@@ -292,7 +293,7 @@ def _nearest(enough: Callable[[float], bool], far: float) -> float:
 
 
 def _both(value: Any) -> tuple[Any, Any]:
-    """Return the values for A and B, given one or two."""
+    """Return the values for A and B, given one value or two."""
     if not isinstance(value, tuple):
         return value, value
     if len(value) != 2:

@@ -28,21 +28,22 @@ __all__ = ["CurveBand", "pr_band", "roc_band"]
 
 DEFAULT_BAND_RESAMPLES = 500
 _MAX_UNDEFINED = 0.05
-"""Share of draws that may lack a class before classes are drawn apart."""
+"""Maximum share of resamples without one class; above it, classes are resampled separately."""
 
 _Counts = FloatArray | IntArray
 _Reading = Callable[[_Counts, _Counts, FloatArray], FloatArray]
-"""From cumulated positives and negatives at each distinct score, and the grid, to the curve."""
+"""Function of cumulative positives and negatives at each distinct score, and the grid: the
+curve."""
 
 _Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
-"""From labels, scores, units and the grid to the number of units each rate is a share of."""
+"""Function of labels, scores, units and grid: the number of units in each rate's denominator."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CurveBand(Displayed):
-    """A curve on a grid with pointwise intervals, made by `roc_band` or `pr_band`.
+    """Curve on a grid with pointwise intervals, made by `roc_band` or `pr_band`.
 
-    The intervals are pointwise: each covers by itself, the band as a whole covers less often.
+    The intervals are pointwise: the simultaneous coverage of the band is lower.
 
     Examples
     --------
@@ -54,17 +55,17 @@ class CurveBand(Displayed):
     x: FloatArray
     """False positive rates (recalls), ascending."""
     y: FloatArray
-    """True positive rate (precision) of the data at each of them."""
+    """True positive rates (precisions) of the data at each point of the grid."""
     low: FloatArray
     high: FloatArray
     confidence: float
     n_resamples: int
-    """Usable resamples: those with both classes."""
+    """Number of usable resamples, i.e. those with both classes."""
     method: str
     kind: str
     """"roc" or "pr"."""
     n_rows: int
-    """Rows that the curve is of."""
+    """Number of rows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -92,13 +93,13 @@ def roc_band(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     groups : array-like of shape (n,), optional
-        Rows that are not independent of each other share a group; whole groups are drawn.
+        Group of each row; rows within a group may be dependent, and whole groups are resampled.
     confidence : float, default 0.95
-        Nominal coverage at each point.
+        Pointwise confidence level.
     n_resamples : int, default 500
-        At least 20.
+        Number of resamples, at least 20.
     seed : int, Generator, …, default 42
-        Random seed; the resamples are the same as those of `bootstrap_ci` with this seed.
+        Random seed; gives the same resamples as `bootstrap_ci`.
     grid : array-like of shape (k,), optional
         Ascending false positive rates in [0, 1]; 0, 0.01, …, 1 by default.
 
@@ -110,24 +111,23 @@ def roc_band(
     Raises
     ------
     InvalidInputError
-        If the data or an option are unusable, or there are fewer than 10 rows or groups.
+        If the data or an option are invalid, or there are fewer than 10 rows or groups.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    At each rate x the curve is read vertically: its highest point where it rises at x, and the
-    straight line between neighbouring thresholds elsewhere, which is what tied scores mean. The
-    interval holds the middle of the resampled values (percentile). Draws without one of the classes
-    are left out; where they are more than 5 %, the classes are drawn apart and the method says so.
+    At each rate x the curve is evaluated vertically: at its highest point if it has a step at x,
+    and by linear interpolation between neighbouring thresholds otherwise. The intervals are
+    percentile intervals. Resamples without one of the classes are dropped; if they are more than 5
+    %, classes are resampled separately, as recorded in ``method``. No interval is narrower than
+    Wilson's interval for a share of as many positives, or groups with positives, since near 0 and 1
+    all resamples agree.
 
-    No interval is narrower than Wilson's for a share of as many positives, or groups that have
-    some: near 0 and 1 all draws agree, and their agreement says nothing of what was not drawn.
-
-    Pointwise: for normal scores of 100 and 300 rows, and of 150 groups of four, 95 % intervals held
-    the true rate in 95 to 99.5 % of 1000 samples at false positive rates from 0.05 to 0.5
-    (``tests/statistics``). At a rate of less than one negative they hold it less often: in 82 % of
-    samples at 0.01 of 70 negatives.
+    Pointwise coverage: for normal scores with 100 and 300 rows, and with 150 groups of four, 95 %
+    intervals covered the true rate in 95 to 99.5 % of 1000 samples at false positive rates from
+    0.05 to 0.5 (``tests/statistics``). Coverage is lower at rates below one negative: 82 % at a
+    rate of 0.01 with 70 negatives.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def pr_band(
     Parameters
     ----------
     y_true, y_score, groups, confidence, n_resamples, seed
-        As for `roc_band`.
+        See `roc_band`.
     grid : array-like of shape (k,), optional
         Ascending recalls in [0, 1]; 0, 0.01, …, 1 by default.
 
@@ -174,21 +174,21 @@ def pr_band(
     Raises
     ------
     InvalidInputError
-        If the data or an option are unusable, or there are fewer than 10 rows or groups.
+        If the data or an option are invalid, or there are fewer than 10 rows or groups.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    The precision at recall r is that of the highest threshold whose recall is at least r, and at
-    recall 0 that of the highest threshold that finds a positive. No line is drawn between
-    thresholds: precision is not linear in recall [1]_, and this is the step function whose area
-    `pr_auc` is. Draws are those of `roc_band`. No interval is narrower than Wilson's for a share of
-    the rows, or groups, at or above the threshold.
+    The precision at recall r is that of the highest threshold whose recall is at least r; at recall
+    0, that of the highest threshold with a true positive. There is no interpolation, because
+    precision is not linear in recall [1]_; the area under this step function is `pr_auc`. Resamples
+    are those of `roc_band`. No interval is narrower than Wilson's interval for a share of the rows,
+    or groups, at or above the threshold.
 
-    For the samples of `roc_band` 95 % intervals held the true precision in 93 to 99 % at recalls
-    from 0.3 to 0.8. The precision at recall 1 hangs on the one positive with the lowest score; its
-    interval held the truth in 80 % of samples of 100 rows at recall 0.99.
+    For the samples of `roc_band`, 95 % intervals covered the true precision in 93 to 99 % at
+    recalls from 0.3 to 0.8. Precision near recall 1 depends on the lowest-scoring positive; its
+    interval covered in 80 % of samples of 100 rows at recall 0.99.
 
     References
     ----------
@@ -214,7 +214,7 @@ def pr_band(
 
 def _grid(grid: ArrayLike | None) -> FloatArray:
     if grid is None:
-        return np.arange(101) / 100  # not linspace: 0.29 must be 29/100 to the last bit
+        return np.arange(101) / 100  # unlike linspace, gives 0.29 == 29/100 exactly
     places = validation.vector(grid, "grid")
     if places.min() < 0.0 or places.max() > 1.0 or (np.diff(places) <= 0).any():
         raise InvalidInputError("`grid` must hold ascending rates in [0, 1], each once")
@@ -278,7 +278,7 @@ def _resampled(
     n_resamples: int,
     seed: int,
 ) -> FloatArray:
-    """Return the curve on each resample that has both classes: (usable, grid)."""
+    """Return the curve on each resample with both classes, shape (usable, grid)."""
     order = np.argsort(-scores, kind="stable")
     positive = np.flatnonzero(labels[order])
     last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
@@ -295,7 +295,7 @@ def _resampled(
 
 
 def _counts(plan: Plan, order: IntArray, n_resamples: int, seed: int) -> Iterator[IntArray]:
-    """Yield the number of times each row is drawn, by descending score, per resample."""
+    """Yield the count of each row, by descending score, per resample."""
     unit = order if plan.unit_of_row is None else plan.unit_of_row[order]
     drawn = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
     for first in range(0, n_resamples, LANES):
@@ -308,7 +308,7 @@ def _counts(plan: Plan, order: IntArray, n_resamples: int, seed: int) -> Iterato
 def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
     tpr = np.concatenate(([0.0], tp / tp[-1]))
     fpr = np.concatenate(([0.0], fp / fp[-1]))
-    at = np.searchsorted(fpr, grid, side="right") - 1  # the highest point where the curve rises
+    at = np.searchsorted(fpr, grid, side="right") - 1  # highest point of a vertical step
     after = np.minimum(at + 1, len(fpr) - 1)
     width = fpr[after] - fpr[at]
     share = np.divide(grid - fpr[at], width, out=np.zeros(len(grid)), where=width > 0)
@@ -319,7 +319,7 @@ def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArr
 def _positives(
     labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray
 ) -> FloatArray:
-    """Return the number of units with a positive row; 0 at the end, where the rate is 1."""
+    """Return the number of units with a positive row; 0 at the last point, where the rate is 1."""
     n = float(len(np.unique(unit[labels])))
     return np.where(grid < 1.0, n, 0.0)
 

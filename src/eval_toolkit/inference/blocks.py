@@ -1,8 +1,8 @@
-"""What a block of 64 resamples makes of named columns.
+"""Named columns under a block of 64 resamples.
 
-A `View` collects what the statistics of some `Columns` need (terms to add up, thresholds at which
-to add) and lays the rows out for the kernel. A `Block` is a view under the counts of 64 resamples;
-it computes each kernel pass at most once, however many statistics read it.
+A `View` collects the requirements of statistics on some `Columns` (terms to sum, thresholds at
+which to accumulate) and lays the rows out for the kernel. A `Block` is a view with the counts of 64
+resamples; it runs each kernel pass at most once, for any number of statistics.
 """
 
 import functools
@@ -23,31 +23,31 @@ __all__ = ["Block", "View"]
 
 @dataclass(eq=False)
 class View:
-    """Rows laid out for the kernel, as a plan and the statistics' needs want them."""
+    """Rows laid out for the kernel, given a plan and the needs of the statistics."""
 
     data: Columns
     plan: Plan
     needs: Sequence[Needs] = ()
     in_rank_order: bool = False
-    """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
+    """Whether counts are in rank order (one scorer, rows drawn individually)."""
     _cut_indexes: dict[bytes, IntArray] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def _summands(self) -> dict[Summand, int]:
-        """Place of each summand among the sums, after positives and negatives."""
+        """Index of each summand among the sums, after positives and negatives."""
         wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
         return {summand: 2 + place for place, summand in enumerate(wanted)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which any statistic wants the sums, and all rows."""
+        """Numbers of leading rows at which statistics need cumulative sums; all rows included."""
         wanted = [self.data.leading(need.thresholds) for need in self.needs]
         cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
 
     @functools.cached_property
     def unit_index(self) -> NDArray[np.int32] | None:
-        """Unit of each row in rank order, as the kernel reads it."""
+        """Unit of each row in rank order, in the format of the kernel."""
         if self.in_rank_order:
             return None
         unit = self.plan.unit_of_row
@@ -75,17 +75,17 @@ class View:
 
     @functools.cached_property
     def mass_layout(self) -> MassLayout:
-        """Rows to be cut by mass."""
+        """Layout for equal-mass cuts."""
         data = self.data
         return MassLayout.from_sorted(data.sorted_labels, data.sorted_scores, self.unit_index)
 
     def sum_index(self, summand: Summand) -> int:
-        """Return where the sums hold a summand."""
+        """Return the index of a summand in the sums."""
         return self._summands[summand]
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
-        """Return where the cumulative sums hold the rows at or above each threshold."""
-        key = thresholds.tobytes()  # every block asks again
+        """Return the index into the cumulative sums of the rows at or above each threshold."""
+        key = thresholds.tobytes()  # cached, since every block needs it
         if key not in self._cut_indexes:
             rows = self.data.leading(thresholds)
             found = np.searchsorted(self._cuts, rows, side="left") + (rows > 0)
@@ -95,7 +95,7 @@ class View:
 
 @dataclass(eq=False)
 class Block(Once):
-    """A view under the counts of 64 resamples; arrays have one entry per resample."""
+    """View with the counts of 64 resamples; arrays have one entry per resample."""
 
     view: View
     counts: NDArray[np.uint8]
@@ -127,7 +127,7 @@ class Block(Once):
 
     @functools.cached_property
     def _cumulative(self) -> FloatArray:
-        """Sums over the leading rows up to each cut, from no rows to all: (cuts + 1, 2 + k, 64)."""
+        """Cumulative sums at each cut, from no rows to all rows: (cuts + 1, 2 + k, 64)."""
         sums = kernel.sums(self.counts, self.largest, self.view.sums_layout)
         head = np.zeros((1, *sums.shape[1:]))
         return np.cumsum(np.concatenate([head, sums]), axis=0)
@@ -147,12 +147,12 @@ class Block(Once):
         return self._cumulative[-1, 0], self._cumulative[-1, 1]
 
     def total(self, summand: Summand) -> FloatArray:
-        """Sum over each resample of what the statistic's needs name."""
+        """Sum of a summand over each resample."""
         total: FloatArray = self._cumulative[-1, self.view.sum_index(summand)]
         return total
 
     def size(self) -> FloatArray:
-        """Rows drawn in each resample, repeats included."""
+        """Number of rows of each resample, including repeats."""
         ranked = self.view.data.rank is not None
         return np.add(*(self._rank[2:] if ranked else self.totals()))
 
@@ -162,7 +162,7 @@ class Block(Once):
         return sums[:, 0], sums[:, 1]
 
     def row_counts(self) -> NDArray[np.uint8]:
-        """How often each row was drawn, in the order of the rows: (rows, 64)."""
+        """Count of each row, in row order: (rows, 64)."""
         return self._by_row(self.counts)
 
     def rows(self, lane: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of one scorer: rows, label strata, groups, (label, group) units."""
+"""Bootstrap intervals for one scorer, by rows, label strata, groups or (label, group) units."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from eval_toolkit.seeds import resolve_seed
 __all__ = ["bootstrap_ci", "cluster_bootstrap_ci"]
 
 MIN_LABEL_GROUPS = 5
-"""Fewer groups of a label than this do not support a bootstrap interval."""
+"""Minimum number of groups per label for a bootstrap interval."""
 
 
 @gathers(Resampling, **RESAMPLING)
@@ -42,7 +42,7 @@ def bootstrap_ci(
     return_samples: bool = False,
     **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
-    """Bootstrap interval of any metric of labels and scores.
+    """Return a bootstrap interval of any metric of labels and scores.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def bootstrap_ci(
         Function of (y_true, y_score). Metrics of this package are evaluated hundreds of times
         faster than other callables, which are called for each resample.
     n_resamples : int, default 1000
-        Number of resamples: 200 for a quick look, 5000 for publication.
+        Number of resamples, e.g. 200 for a quick look and 5000 for publication.
     confidence : float, default 0.95
         Confidence level.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        How quantiles of the replicates are turned into an interval. By default a method that is
-        valid with few rows of a class and near the bounds of the metric; see Notes.
+        Type of bootstrap interval. By default, a method that is valid with few rows of a class and
+        near the bounds of the metric; see Notes.
     seed, rng : int, Generator, …, default 42
         Random seed or generator; give only one of the two.
     groups : array-like of shape (n,), optional
@@ -69,7 +69,8 @@ def bootstrap_ci(
     plan : Plan, optional
         Another resampling plan: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
     executor : Executor, optional
-        Object with ``concurrent.futures.Executor.map``; the results are bit-identical.
+        Object with the ``map`` method of ``concurrent.futures.Executor``; results are
+        bit-identical.
     return_samples : bool, default False
         Whether to keep the replicates in ``samples``; not available for fewer than 10 independent
         units.
@@ -77,19 +78,19 @@ def bootstrap_ci(
     Returns
     -------
     BootstrapCI
-        With ``n_undefined``, and ``method`` saying what was really done: "score" and "wilson"
-        without resampling (``n_resamples`` is 0), "exact-degenerate" when every replicate sits at
-        the metric's bound, "…, label-stratified" when more than 5 % of the draws lacked a class,
+        Interval with ``n_undefined`` and the ``method`` used: "score" and "wilson" without
+        resampling (``n_resamples`` is 0), "exact-degenerate" if all replicates are at a bound of
+        the metric, "…, label-stratified" if more than 5 % of the resamples lacked a class,
         "norm-ball" for calibration errors.
 
     Raises
     ------
     InvalidInputError
-        If the input is unusable, or has fewer than 10 independent units and the interval is made of
-        resamples.
+        If the input is invalid, or the interval needs resampling and there are fewer than 10
+        independent units.
     UndefinedMetricError
-        If the metric does not exist for the data, or on more than 5 % of all draws; if a class has
-        fewer than 3 rows; if no resample moves the metric.
+        If the metric is undefined for the data or on more than 5 % of all resamples, a class has
+        fewer than 3 rows, or the metric does not vary over resamples.
 
     Notes
     -----
@@ -133,7 +134,7 @@ def bootstrap_ci(
 
 
 def _single(problem: Problem, **options: Any) -> BootstrapCI:
-    """Return the interval of the only statistic, or raise."""
+    """Return the interval of a single statistic, or raise."""
     (result,) = bootstrap_problem(problem, **options)[0]
     if isinstance(result, Exception):
         raise result
@@ -163,29 +164,29 @@ def cluster_bootstrap_ci(
     statistic : callable or metric spec
         Function of (y_true, y_score).
     resample_labels : sequence of int, default (0, 1)
-        Labels whose groups are drawn; rows of other labels are included once in every draw.
+        Labels whose groups are resampled; rows of other labels are included once in every resample.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
     Returns
     -------
     BootstrapCI
-        With method "cluster_percentile".
+        Interval with method "cluster_percentile".
 
     Raises
     ------
     InvalidInputError
-        If the input is unusable, a listed label does not occur, or a label that is drawn has rows in
+        If the input is invalid, a listed label does not occur, or a resampled label has rows in
         fewer than five groups.
     UndefinedMetricError
-        If the statistic does not exist for the data, or on more than 5 % of the draws.
+        If the statistic is undefined for the data or on more than 5 % of the resamples.
 
     Notes
     -----
-    Percentiles of few groups are too close: with g groups of the rarer label they are taken at the
-    normal probability of ``√(g/(g−1)) t_{g−1}``, the expanded percentile interval [1]_. The AUC of
-    correlated scores with 5, 8 and 10 groups of each label is then covered at 0.95, 0.92 and 0.96
-    (± 0.015) instead of 0.87, 0.82 and 0.91.
+    Percentile intervals from few groups are too narrow: with g groups of the rarer label,
+    percentiles are taken at the normal probability of ``√(g/(g−1)) t_{g−1}``, the expanded
+    percentile interval [1]_. The AUC of correlated scores with 5, 8 and 10 groups of each label is
+    then covered at 0.95, 0.92 and 0.96 (± 0.015) instead of 0.87, 0.82 and 0.91.
 
     References
     ----------
@@ -221,9 +222,9 @@ def cluster_bootstrap_ci(
         "return_samples": return_samples,
     }
     result = _single(problem, confidence=_expanded(level, n_groups), **options)
-    if result.method in EXACT:  # no percentiles: the interval is exact at the confidence itself
+    if result.method in EXACT:  # exact interval, not expanded
         return _single(problem, confidence=level, **options)
-    # Expanded percentiles make up for few groups: no caution about them.
+    # Expanded percentiles account for few groups, so drop the warning about them.
     reason = result.reason if result.reason == FEW_RESAMPLES else ""
     return replace(result, confidence=level, method="cluster_percentile", reason=reason)
 

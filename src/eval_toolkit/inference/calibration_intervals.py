@@ -1,7 +1,8 @@
-"""Intervals of calibration errors from simulated labels.
+"""Intervals of calibration errors, from simulated labels.
 
-The interval is about the error over the bins of the metric. What cancels inside a bin is no part of
-it: a scorer that is too low for one half of a bin and too high for the other has no error there.
+The interval refers to the error over the bins of the metric. Errors that cancel within a bin are
+not included: scores that are too low for one half of a bin and too high for the other give no
+error.
 """
 
 import functools
@@ -36,36 +37,36 @@ __all__ = [
 ]
 
 INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
-"""What the interval of a binned error says about itself."""
+"""Reason attached to the interval of a binned error."""
 
 SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
-"""What the interval of the smooth error says about itself."""
+"""Reason attached to the interval of the smooth error."""
 
 NO_COMPARISON = (
     "calibration errors are not tested against each other: their bias depends on the number of "
     "rows and the spread of the scores, and two calibrated scorers would differ; compare brier or "
     "log_loss"
 )
-"""Why a difference of calibration errors has no p-value and no verdict, and what to do instead."""
+"""Reason why a difference of calibration errors has no p-value or verdict, with an alternative."""
 
 WEIGHTED_REASON = (
     "the bias of a calibration error is known for rows of equal weight only, not {}; brier and "
     "log_loss have intervals there"
 )
-"""Why a calibration error has no interval under weights; where they come from is to be filled in."""
+"""Reason why a calibration error has no interval under weights; template for their source."""
 
 _DEBIASED = {
     metrics.expected_calibration_error_debiased: "l1",
     metrics.expected_calibration_error_l2_debiased: "l2",
 }
-_AT_ONCE = 256  # draws in a batch, to bound memory
+_AT_ONCE = 256  # draws per batch, to bound memory
 
 
 def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
-    """Return the calibration error whose interval a statistic gets; None for other metrics.
+    """Return the calibration error that determines a statistic's interval; None for other metrics.
 
-    A debiased error estimates the same error of the population as the plain one over its bins, so
-    it gets the interval of the plain one.
+    A debiased error estimates the same population error as the plain one over the same bins, so it
+    gets the interval of the plain one.
     """
     if hasattr(statistic, "label_draws"):
         return cast("CalibrationError", statistic)
@@ -77,7 +78,7 @@ def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
         function, keywords = function.func, function.keywords
     try:
         norm = _DEBIASED.get(function)
-    except TypeError:  # unhashable
+    except TypeError:  # unhashable callables
         return None
     return None if norm is None else EqualMassError(keywords.get("n_bins", 10), norm)
 
@@ -98,7 +99,7 @@ def is_calibration_error(metric: Any) -> bool:
     except (
         InvalidInputError,
         InvalidTypeError,
-    ):  # a metric of other columns than labels and scores
+    ):  # metric of columns other than labels and scores
         return False
 
 
@@ -120,26 +121,26 @@ def calibration_interval(
     data : Columns
         Labels and scores.
     point : float
-        Value of the error, or of its debiased form; always inside the interval.
+        Value of the error, or of its debiased form; always included in the interval.
     n_draws : int
         Number of simulated label vectors.
     confidence : float
         Confidence level.
     seed : int
-        Seed of the draws; the order of the rows does not matter.
+        Random seed; the order of the rows does not matter.
 
     Notes
     -----
     With the gaps g of the data and noise e drawn from frequencies with pseudo-counts, at
     tail = (1 − confidence) / 2:
 
-    - below ``‖g‖ − q(‖e‖)`` (triangle inequality), and 0 where ‖g‖ is within what a scorer shows
-      whose stated probabilities are true (consistency resampling, Bröcker & Smith 2007);
-    - above the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, with the gaps a under the frequencies
-      that e is drawn from.
+    - lower end ``‖g‖ − q(‖e‖)`` (triangle inequality), and 0 if ‖g‖ is consistent with a calibrated
+    scorer (consistency resampling, Bröcker & Smith 2007);
+    - upper end: the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, with the gaps a under the
+    frequencies that e is drawn from.
 
-    q is the 1 − tail quantile. A bin without a surprise has noise, too: c = (positives + stated +
-    pseudo) / (rows + 1 + 2 pseudo).
+    q is the 1 − tail quantile. The frequency c = (positives + stated + pseudo) / (rows + 1 + 2
+    pseudo) gives noise to bins without errors too.
     """
     generator = np.random.Generator(np.random.Philox(derive_seed(seed, "labels", error.name)))
     noise, near_data, near_assumed, calibrated, here = _sizes(error, data, generator, n_draws)
@@ -162,9 +163,9 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
     Returns
     -------
     PairedBootstrapCI
-        From ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low``: it leaves zero out only where
-        the two intervals do not meet. The noise of A and of B may go in opposite directions, so
-        no pairing narrows it.
+        Interval from ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low``, which excludes zero only
+        if the two intervals are disjoint. The noise of A and B may have opposite signs, so pairing
+        does not narrow it.
 
     Examples
     --------
@@ -203,11 +204,11 @@ def widened_for_groups(
     n_groups: int,
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the interval widened by the variation of resampled groups.
+    """Return the interval, widened by the variation over resampled groups.
 
-    ``distances`` are those of the resampled fields from the data's, ``samples`` the resampled
-    errors; both are stretched from a normal to a Student t quantile with n_groups − 1 degrees of
-    freedom and by √(G / (G − 1)), as few groups show too little of their own spread.
+    ``distances`` are those between the resampled and the observed gaps, ``samples`` the resampled
+    errors. Both are scaled from a normal to a Student t quantile with n_groups − 1 degrees of
+    freedom and by √(G / (G − 1)), because few groups underestimate their spread.
     """
     df = max(1, n_groups - 1)
     stretch = critical_value(confidence, df) / critical_value(confidence) * ((df + 1) / df) ** 0.5

@@ -1,10 +1,10 @@
-"""Prepared calibration errors: gaps between predicted and observed shares by bin.
+"""Prepared calibration errors: gaps between predicted and observed frequencies by bin.
 
-All of them are norms of a field of gaps, so a plug-in value is biased upwards: noise has a norm
-too. Resamples add the same bias again, and no percentile of them covers. What holds is the triangle
-inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖. The right side is estimated by drawing
-labels (`drawn`) and, where rows come in groups, by the `distance` of resamples from the data;
-`calibration_intervals` makes an interval of both.
+All are norms of a vector of gaps, so plug-in values are biased upwards: noise has a positive norm.
+Resampling adds the same bias again, so percentile intervals do not cover. Instead, intervals rest
+on the triangle inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖. The right-hand side is
+estimated by simulating labels (`label_draws`) and, for grouped rows, by the `distance` between
+resamples and data; `calibration_intervals` combines both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 @functools.lru_cache(maxsize=128)
 def _lower_edges(n_bins: int) -> FloatArray:
-    """Return the lower edges of equal-width bins from the top; the last bin is open."""
+    """Return the lower edges of equal-width bins in descending order; the last bin is open."""
     edges = np.append(np.arange(n_bins - 1, 0, -1) / n_bins, -np.inf)
     edges.flags.writeable = False
     return edges
@@ -52,7 +52,7 @@ def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
 
 
 def _steps(cumulative: FloatArray) -> FloatArray:
-    """Return the differences along the first axis, the first from zero."""
+    """Return differences along the first axis, starting from zero."""
     steps = cumulative.copy()
     steps[1:] -= cumulative[:-1]
     return steps
@@ -67,17 +67,17 @@ class DrawnFields:
     assumed: FloatArray
     """Gaps under the frequencies that the noise is drawn from."""
     noise: FloatArray
-    """Draws from these frequencies, minus ``assumed``."""
+    """Gaps under labels drawn from these frequencies, minus ``assumed``."""
     calibrated: FloatArray
-    """Gaps where labels are drawn from the stated probabilities."""
+    """Gaps under labels drawn from the predicted probabilities."""
 
 
 Draw: TypeAlias = Callable[["np.random.Generator", int], DrawnFields]
-"""(generator, number of draws) → fields of gaps."""
+"""Function of (generator, number of draws) that returns fields of gaps."""
 
 
 class CalibrationError(Protocol):
-    """A statistic whose interval is computed from simulated labels."""
+    """Statistic whose interval is computed from simulated labels."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class CalibrationError(Protocol):
         ...
 
     def distance(self, block: Block) -> FloatArray:
-        """Return the distance of each resample's gaps from those of the data."""
+        """Return the distance between the gaps of each resample and those of the data."""
         ...
 
     def label_draws(self, data: Columns) -> Draw:
@@ -103,9 +103,9 @@ class CalibrationError(Protocol):
 
 
 _PSEUDO_L1 = 2.0
-"""Pseudo-counts of each class, over all cells together: what an l1 norm of rare surprises needs."""
+"""Pseudo-counts of each class over all cells, for l1 norms with rare errors."""
 _PSEUDO_EACH = 1.0
-"""Pseudo-counts of each class in every cell, where one cell can decide: l2 and maximum."""
+"""Pseudo-counts of each class per cell, for norms dominated by a single cell (l2, maximum)."""
 
 
 def _likely_frequency(
@@ -117,15 +117,15 @@ def _likely_frequency(
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Rows in cells along the scores, from the top, and the bins made of them.
+    """Rows in cells by descending score, and the bins composed of cells.
 
-    A cell is a bin, or tied rows that a cut runs through: bins on both sides share them.
+    A cell is a bin, or a group of tied rows divided by a cut and shared by adjacent bins.
     """
 
     rows: FloatArray
     positives: FloatArray
     stated: FloatArray
-    """Mean score of each cell."""
+    """Mean predicted probability of each cell."""
     last: IntArray
     """Cell in which each bin ends."""
     share: FloatArray
@@ -139,8 +139,8 @@ class _Cells:
     def drawn_positives(
         self, frequency: FloatArray, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of each cell, and simulated positives among them: (cells, draws) each."""
-        # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
+        """Return the rows and simulated positives of each cell, each of shape (cells, draws)."""
+        # Consecutive draws per cell, since numpy caches the binomial setup for equal arguments.
         rows = np.repeat(self.rows[:, None], n_draws, axis=1)
         positives = generator.binomial(rows.astype(np.int64), frequency[:, None])
         return rows, positives.astype(np.float64)
@@ -148,7 +148,7 @@ class _Cells:
     def drawn_counts(
         self, frequency: FloatArray, pseudo: float, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return drawn rows of each cell, and positives among them: (cells, draws) each."""
+        """Return simulated rows and positives of each cell, each of shape (cells, draws)."""
         weight = (self.rows + pseudo) / (self.rows + pseudo).sum()
         shares = np.concatenate([weight * frequency, weight * (1.0 - frequency)])
         counts = generator.multinomial(int(self.rows.sum()), shares, size=n_draws)
@@ -174,14 +174,14 @@ class _BinnedError(ABC):
 
     @abstractmethod
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
-        """Return summed gaps and rows of each bin, from the top: (bins, 64) each."""
+        """Return summed gaps and rows of each bin, from the top, each of shape (bins, 64)."""
 
     @abstractmethod
     def _cells(self, data: Columns) -> _Cells:
         """Return the cells of the data."""
 
     def _field_of(self, cells: _Cells, rows: FloatArray, positives: FloatArray) -> FloatArray:
-        """Return the gaps for counts per cell: (cells, draws) each."""
+        """Return the gaps for counts per cell, each of shape (cells, draws)."""
         gaps = cells.binned(rows * cells.stated[:, None] - positives)
         return _field(gaps, cells.binned(rows), self.norm)
 
@@ -195,7 +195,7 @@ class _BinnedError(ABC):
         assumed = self._field_of(cells, rows, rows * likely[:, None])
 
         def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
-            if self.norm == "max":  # which has no weights; elsewhere those of the bins vary, too
+            if self.norm == "max":  # unweighted; the other norms also need random bin sizes
                 noisy = cells.drawn_positives(likely, generator, n_draws)
             else:
                 noisy = cells.drawn_counts(likely, pseudo, generator, n_draws)
@@ -210,7 +210,7 @@ class _BinnedError(ABC):
         return draw
 
     def size(self, fields: FloatArray) -> FloatArray:
-        """Return the norm of each column."""
+        """Return the norm of each column of gaps."""
         return _NORMS[self.norm](fields)
 
     def replicate(self, block: Block) -> FloatArray:
@@ -251,7 +251,7 @@ class EqualWidthError(_BinnedError):
 
     @property
     def _edges(self) -> FloatArray:
-        """Lower edges of the bins, from the top; the lowest bin takes every row left."""
+        """Lower edges of the bins in descending order; the lowest bin takes all remaining rows."""
         return _lower_edges(self.n_bins)
 
     @property
@@ -322,7 +322,7 @@ class EqualMassError(_BinnedError):
         return np.where(block.size() >= self.n_bins, super().replicate(block), np.nan)
 
     def _cuts(self, n: FloatArray) -> FloatArray:
-        """Return the rows above each cut, from the top: (bins, len(n)).
+        """Return the number of rows above each cut, in descending order: (bins, len(n)).
 
         Bins are cut at whole positions ⌊k n / n_bins⌋ from the bottom.
         """
@@ -336,15 +336,15 @@ class EqualMassError(_BinnedError):
     def _cells(self, data: Columns) -> _Cells:
         cuts = self._cuts(np.array([float(data.n)]))[:, 0]
         ends = data.groups.tp + data.groups.fp
-        tie = np.searchsorted(ends, cuts)  # the tied rows that a cut falls into or ends with
+        tie = np.searchsorted(ends, cuts)  # ties that contain or end at a cut
         starts = np.concatenate([[0.0], ends])[tie]
         edges = np.union1d(ends[tie], starts[ends[tie] > cuts])
         return _cells_between(data, edges[edges > 0.0].astype(np.int64), cuts)
 
 
-_CELLS = 1 << 12  # of the resamples' grid; the value itself is computed on a finer one
-_MAX_DRAWN_CELLS = 1 << 10  # of the grid on which labels are drawn
-_POOLS = 16  # equal parts of [0, 1] over which frequencies are estimated
+_CELLS = 1 << 12  # grid for resamples; the value itself uses a finer grid
+_MAX_DRAWN_CELLS = 1 << 10  # maximum size of the grid for simulated labels
+_POOLS = 16  # intervals of [0, 1] for estimating frequencies
 
 
 def _to_left_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -359,7 +359,7 @@ _NODES = (Term(_to_left_node), Term(_to_right_node))
 
 
 def _pooled_frequency(cells: _Cells) -> FloatArray:
-    """Return smoothed frequencies of small cells, using the gaps of their neighbours."""
+    """Return smoothed frequencies of small cells, using gaps of neighbouring cells."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
         np.bincount(pool, values, _POOLS).astype(np.float64)
@@ -382,7 +382,7 @@ def _to_nodes(scores: FloatArray, residuals: FloatArray, n_cells: int) -> FloatA
 
 @dataclass(frozen=True)
 class SmoothError:
-    """`metrics.smooth_ece`, evaluated for 64 resamples on one grid."""
+    """`metrics.smooth_ece`, evaluated for 64 resamples on a common grid."""
 
     name: str = "smooth_ece"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
@@ -390,7 +390,7 @@ class SmoothError:
 
     @property
     def _edges(self) -> FloatArray:
-        """Lower edges of the grid's cells, from the top."""
+        """Lower edges of the grid cells, in descending order."""
         return _lower_edges(_CELLS)
 
     @property
@@ -407,10 +407,11 @@ class SmoothError:
         return smooth_errors_of(self._nodes(block), tolerance=1e-9)
 
     def distance(self, block: Block) -> FloatArray:
-        """Return the error of each resample's residuals minus the data's.
+        """Return the error of the difference between resampled and observed residuals.
 
-        The error is subadditive: blurring by a + b leaves no more of r₁ + r₂ than blurring by a
-        leaves of r₁ and by b of r₂. So the triangle inequality holds, although it is no norm.
+        The error is subadditive: smoothing r₁ + r₂ with width a + b leaves at most what smoothing
+        r₁ with a and r₂ with b leaves. So the triangle inequality holds, although the error is not
+        a norm.
         """
         data = block.view.data
         here = data.once(self, lambda: self._nodes_of(data))
@@ -418,7 +419,7 @@ class SmoothError:
 
     def label_draws(self, data: Columns) -> Draw:
         """Return a function that draws residuals on a grid under simulated labels."""
-        # The error of noise is about 1 / √n: cells of an eighth of it are fine enough.
+        # The error of noise is about 1 / √n; an eighth of it suffices as cell width.
         n_cells = min(_MAX_DRAWN_CELLS, 1 << math.ceil(math.log2(8.0 * math.sqrt(data.n))))
         ends = data.leading(_lower_edges(n_cells))
         cells = _cells_between(data, ends, ends.astype(np.float64))

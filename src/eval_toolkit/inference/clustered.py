@@ -1,4 +1,4 @@
-"""Cluster-robust standard errors, by one or two keys, of a mean and of a linear model."""
+"""Cluster-robust standard errors of means and linear models, with one- or two-way clustering."""
 
 import math
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ class ClusteredOLS(Displayed):
     coef: tuple[float, ...]
     se: tuple[float, ...]
     t: tuple[float | None, ...]
-    """None where the standard error is zero; ``reason`` says so."""
+    """t statistic; None if the standard error is zero, as stated in ``reason``."""
     p_value: tuple[float | None, ...]
-    """Two-sided, of "the coefficient is zero"."""
+    """Two-sided p-value of a zero coefficient."""
     ci_low: tuple[float, ...]
     ci_high: tuple[float, ...]
     confidence: float
     df: int
     n_units: int
     n_groups: tuple[int, ...]
-    """Number of clusters of each key; empty without clusters."""
+    """Number of clusters by key; empty without clusters."""
     method: str
     """"HC0", "HC1", "CR0", "CR1", "CR0-two-way" or "CR1-two-way"."""
     reason: str = ""
@@ -68,9 +68,10 @@ def cluster_robust_se(
     values : array-like of shape (n,)
         One number per unit, 0/1 or real.
     groups : array-like of shape (n,)
-        Cluster of each unit; units of one cluster may be correlated, clusters may not.
+        Cluster of each unit; units within a cluster may be correlated, clusters are independent.
     groups2 : array-like of shape (n,), optional
-        Second key, crossed with the first (prompt template and topic, annotator and item).
+        Second clustering key, crossed with the first (prompt template and topic, annotator and
+        item).
 
     Returns
     -------
@@ -119,7 +120,7 @@ def ols_cluster(
     correction: bool = True,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> ClusteredOLS:
-    """Ordinary least squares with White or cluster-robust standard errors.
+    """Fit ordinary least squares with White or cluster-robust standard errors.
 
     Parameters
     ----------
@@ -128,21 +129,21 @@ def ols_cluster(
     X : array-like of shape (n,) or (n, k)
         Regressors, without the constant.
     groups, groups2 : array-like of shape (n,), optional
-        Cluster keys: one, or two crossed ones. Without them the standard errors are White's, robust
-        to unequal variances only.
+        One or two crossed cluster keys. Without them, White's heteroscedasticity-robust standard
+        errors are used.
     add_intercept : bool, default True
         Whether to add a constant column before ``X``.
     correction : bool, default True
         Small-sample factor: ``n/(n−k)`` for White (HC1), ``G/(G−1)·(n−1)/(n−k)`` for clusters
         (CR1). False gives HC0 and CR0.
     confidence : float, default 0.95
-        Two-sided confidence of the coefficients' intervals.
+        Two-sided confidence level of the coefficient intervals.
 
     Returns
     -------
     ClusteredOLS
-        Coefficients, standard errors, t tests and intervals with n − k degrees of freedom, or
-        one less than the smaller number of clusters.
+        Coefficients, standard errors, t tests and intervals, with n − k degrees of freedom or, with
+        clusters, the smaller number of clusters minus one.
 
     Raises
     ------
@@ -177,7 +178,7 @@ def ols_cluster(
     q, r = np.linalg.qr(design)
     coef = np.linalg.solve(r, q.T @ response)
     residual = response - design @ coef
-    # Row i moves the coefficients by (XᵀX)⁻¹ x_i e_i; the sandwich is the sum of their squares.
+    # The influence of row i is (XᵀX)⁻¹ x_i e_i; the sandwich is the sum of squared influences.
     influence = np.linalg.solve(r, (q * residual[:, np.newaxis]).T).T
     variance, reason = _robust_variance(influence, keys, correction=correction)
     kind = ("CR" if keys else "HC") + str(int(correction)) + ("-two-way" if len(keys) > 1 else "")
@@ -250,7 +251,7 @@ def _keys(groups: ArrayLike, groups2: ArrayLike | None, n: int) -> list[tuple[In
 def _robust_variance(
     influence: FloatArray, keys: list[tuple[IntArray, int]], *, correction: bool
 ) -> tuple[FloatArray, str]:
-    """Return the variance of each coefficient, and a reason if it is not the requested one."""
+    """Return the variance of each coefficient, and a reason if another estimator was used."""
     n, k = influence.shape
     if not keys:
         return (influence**2).sum(axis=0) * (n / (n - k) if correction else 1.0), ""

@@ -1,8 +1,8 @@
-"""Statistics of named columns: the protocol, a base class, and a wrapper for functions.
+"""Statistics of named columns: protocol, base class, and wrapper for functions.
 
-A statistic names the columns it reads. It knows its value on the data (`point`), on a block of
-resamples (`replicate`, NaN where undefined) and, where there is a closed form, with each row left
-out (`leave_one_out`).
+A statistic names the columns it reads. It computes its value on the data (`point`), on a block of
+resamples (`replicate`, NaN if undefined) and, if there is a closed form, with each row left out
+(`leave_one_out`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Statistic(Protocol):
-    """A metric of named columns that can be evaluated on many resamples at once."""
+    """Metric of named columns that can be evaluated on many resamples at once."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Statistic(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read."""
+        """Names of the columns read by the statistic."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class Statistic(Protocol):
         ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return masks of the rows a value at the bound rests on; the smallest part decides."""
+        """Return masks of the rows that support a value at a bound; the smallest one decides."""
         ...
 
 
@@ -92,14 +92,14 @@ class ColumnStatistic:
     """
 
     columns: tuple[str, ...] = SCORED
-    """Names of the columns it reads."""
+    """Names of the columns read by the statistic."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     needs: Needs = Needs()
-    """What it reads from a block, beside the counts of rows."""
+    """Requirements on a block, besides the row counts."""
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: there is no closed form."""
+        """Return None, since there is no closed form."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -120,22 +120,22 @@ def columns_of(statistic: Statistic) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CallableStatistic:
-    """A function of columns, called with the rows of each resample."""
+    """Function of columns, called with the rows of each resample."""
 
     function: Callable[..., float]
     bounds: tuple[float, float] = (-math.inf, math.inf)
     foreign: bool = False
-    """Not ours: a resample that lost a class counts as undefined, for scikit-learn's functions
-    and others answer it with NaN, 0 or 1 instead of raising."""
+    """Whether the function is third-party. Resamples with a single class then count as undefined,
+    because functions such as scikit-learn's return NaN, 0 or 1 instead of raising."""
     label: str = ""
-    """Name for messages; the function's own by default."""
+    """Name for messages; by default the name of the function."""
     columns: tuple[str, ...] = SCORED
-    """What the function takes, in this order."""
+    """Arguments of the function, in order."""
     needs: Needs = field(default=Needs(rows=True), init=False)
     failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
-    """What the function raised first on a resample, for the message if too many fail."""
+    """First exception raised on a resample, for the message if too many fail."""
     seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
-    """What the last call on the data took: the work is cut into tasks by it."""
+    """Duration of the last call on the data, used to divide the work into tasks."""
 
     @property
     def name(self) -> str:
@@ -164,7 +164,7 @@ class CallableStatistic:
         return np.array(values)
 
     def _read(self, data: Columns) -> list[NDArray[Any]]:
-        """Return the columns as functions take them: labels are 0 and 1."""
+        """Return the columns as function arguments, with labels 0 and 1."""
         columns = map(data.__getitem__, self.columns)
         return [one.astype(np.int64) if one.dtype == np.bool_ else one for one in columns]
 
@@ -173,18 +173,18 @@ class CallableStatistic:
             value = float(self.function(*columns))
         except (MemoryError, RecursionError):
             raise
-        except Exception as error:  # whatever a foreign function raises: it has no value here
+        except Exception as error:  # any exception of a third-party function means undefined
             if not self.failures:
                 self.failures.append(f"{type(error).__name__}: {error}")
             return math.nan
         return value if math.isfinite(value) else math.nan
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: n calls would be too expensive."""
+        """Return None, since n calls would be too expensive."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Both classes, where there are two and the function reads them."""
+        """Return both classes if there are two and the function reads them, else all rows."""
         labels = data.labels if "label" in self.columns else np.zeros(data.n, dtype=np.bool_)
         return tuple(mask for mask in (labels, ~labels) if mask.any())
 
@@ -194,5 +194,5 @@ def _is_one_class(labels: BoolArray) -> bool:
 
 
 def seconds_of(statistic: Statistic) -> float:
-    """Return the seconds of a call of a statistic's Python function; 0.0 if there was no call."""
+    """Return the duration of a call of a statistic's Python function; 0.0 if there was no call."""
     return max(getattr(statistic, "seconds", ()), default=0.0)

@@ -1,4 +1,4 @@
-"""Functions of column sums, such as ratios and corpus scores, as statistics the engine resamples."""
+"""Resampled statistics that are functions of column sums, such as ratios and corpus scores."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["SumsFn", "SumsStatistic", "values_of_sums"]
 
 SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Sums, one line per draw and one place per column, to one value per draw; NaN where undefined."""
+"""Function of sums (one row per draw, one column per summand): a value per draw, NaN if
+undefined."""
 
 
 def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
-    """Return the function's values, NaN for whatever is no number.
+    """Return the values of the function, with NaN for non-finite values.
 
     Raises
     ------
     InvalidTypeError
-        If it does not return one value per line.
+        If the function does not return one value per row.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
 
 @dataclass(frozen=True)
 class SumsStatistic:
-    """A function of the sums of some columns or terms.
+    """Statistic that is a function of sums of columns or terms.
 
     Examples
     --------
@@ -64,13 +65,13 @@ class SumsStatistic:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that are added up, and those that terms are made of."""
+        """Names of the summed columns and of the columns of terms."""
         read = (one.columns if isinstance(one, Term) else (one,) for one in self.summands)
         return tuple(dict.fromkeys(itertools.chain.from_iterable(read)))
 
     @property
     def needs(self) -> Needs:
-        """The sums, no cuts."""
+        """Sums without cuts."""
         return Needs(sums=self.summands)
 
     def point(self, data: Columns) -> float:
@@ -85,13 +86,13 @@ class SumsStatistic:
         return self._of(np.stack([block.total(one) for one in self.summands], axis=1))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the values of the sums less each row; None where one does not exist."""
+        """Return the values of the sums without each row; None if one is undefined."""
         table = self._table(data)
         values = self._of(table.sum(axis=0) - table)
         return None if np.isnan(values).any() else values
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Every row counts."""
+        """Return all rows."""
         return (np.ones(data.n, dtype=np.bool_),)
 
     def _table(self, data: Columns) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Percentile intervals of combinations: groups in several strata, and folds."""
+"""Percentile intervals of combined metrics, over strata with groups and over folds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -49,21 +49,21 @@ def stratified_cluster_bootstrap_ci(
     per_stratum_metric : callable or metric spec
         Function of (y_true, y_score).
     combine : callable
-        Function from ``{key: value}`` to one number, such as a mean or a gap.
+        Function from ``{key: value}`` to a number, such as a mean or a gap.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
     Returns
     -------
     BootstrapCI
-        With method "stratified_cluster_percentile".
+        Interval with method "stratified_cluster_percentile".
 
     Raises
     ------
     InvalidInputError
-        If there is no stratum or a stratum is unusable.
+        If there is no stratum or a stratum is invalid.
     UndefinedMetricError
-        If the combination does not exist for the data, or on more than 5 % of the draws.
+        If the combination is undefined for the data or on more than 5 % of the resamples.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def stratified_cluster_bootstrap_ci(
 
 
 def _stratum(key: Any, part: Any) -> tuple[BoolArray, FloatArray, Plan]:
-    """Check one stratum's data; every message names the stratum."""
+    """Validate the data of a stratum; messages name the stratum."""
     try:
         y_true, y_score, groups = part
     except (TypeError, ValueError):
@@ -173,9 +173,9 @@ def block_bootstrap_on_folds(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Return a percentile interval of the mean over folds, drawing folds with replacement.
+    """Return a percentile interval of the mean over folds, resampling folds.
 
-    With few folds this is too narrow; `cv_clt_ci` (t) and `corrected_resampled_t` are not.
+    With few folds this interval is too narrow; prefer `cv_clt_ci` (t) or `corrected_resampled_t`.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def block_bootstrap_on_folds(
     Returns
     -------
     BootstrapCI
-        With method "block_bootstrap"; equal folds give [mean, mean] with a reason.
+        Interval with method "block_bootstrap"; equal fold values give [mean, mean] with a reason.
 
     Raises
     ------

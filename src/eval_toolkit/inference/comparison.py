@@ -34,14 +34,14 @@ __all__ = ["ScorerComparison", "compare_scorers"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScorerComparison(Displayed):
-    """Intervals of several scorers on the same rows, and their differences to a baseline."""
+    """Intervals of several scorers on the same rows, and their differences from a baseline."""
 
     baseline: str
     scorers: dict[str, BootstrapCI]
     differences: dict[str, PairedBootstrapCI]
-    """Scorer minus baseline; the baseline itself is not listed."""
+    """Differences scorer minus baseline, without the baseline itself."""
     adjusted_p_values: dict[str, float]
-    """Of the differences that have a p-value: calibration errors have none."""
+    """Adjusted p-values of the differences; calibration errors have none."""
     correction: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def compare_scorers(
     groups: ArrayLike | None = None,
     **resampling: Unpack[Resampling],
 ) -> ScorerComparison:
-    """Compare several scorers on one set of resamples: intervals, differences, adjusted p-values.
+    """Compare several scorers on common resamples: intervals, differences, adjusted p-values.
 
     Parameters
     ----------
@@ -84,18 +84,18 @@ def compare_scorers(
     correction : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values for the number of comparisons.
     n_resamples, confidence, method, seed, rng, groups, executor
-        As in `bootstrap_ci`; ``method`` is that of each scorer's own interval. Differences have the
-        default interval of `paired_bootstrap_diff`.
+        As in `bootstrap_ci`; ``method`` applies to the interval of each scorer. Differences have
+        the default interval of `paired_bootstrap_diff`.
 
     Returns
     -------
     ScorerComparison
-        Eight scorers cost a few times as much as one: they share the draws.
+        Intervals and differences, computed from common resamples.
 
     Raises
     ------
     InvalidInputError
-        If there are fewer than two scorers or the baseline is none of them.
+        If there are fewer than two scorers or the baseline is not one of them.
     UndefinedMetricError
         As in `bootstrap_ci`.
 
@@ -122,7 +122,7 @@ def compare_scorers(
     if first not in scorers:
         raise InvalidInputError(f"`baseline` is {first!r}; it must be one of {names}")
     labels = validation.binary_labels(y_true)
-    # The baseline comes first: rows are ordered by its scores, whoever else is compared.
+    # The baseline comes first, so that the row order does not depend on the other scorers.
     names = [first, *(name for name in names if name != first)]
     scores = tuple(
         validation.binary_pair(y_true, scorers[name], score_name=f"scorers[{name!r}]")[1]

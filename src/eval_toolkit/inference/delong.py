@@ -28,7 +28,7 @@ __all__ = [
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DeLongResult(Interval[float]):
-    """The difference AUC(B) − AUC(A) on the same rows, with its variance, test and interval.
+    """Difference AUC(B) − AUC(A) on the same rows, with its variance, test and interval.
 
     Examples
     --------
@@ -40,10 +40,10 @@ class DeLongResult(Interval[float]):
     auc_a: float
     auc_b: float
     delta_auc: float
-    """AUC(B) − AUC(A): positive when B is better, as in every comparison of this library."""
+    """AUC(B) − AUC(A), positive if B is better."""
     var: float
     z: float | None
-    """None when the variance is zero; ``reason`` says so."""
+    """z statistic; None if the variance is zero, as stated in ``reason``."""
     p_value: float | None
     n_positive: int
     n_negative: int
@@ -79,9 +79,9 @@ def delong_roc_variance(
     Returns
     -------
     DeLongResult
-        ``delta_auc`` is AUC(B) − AUC(A); z, p-value and interval are of that difference. With
-        zero variance z and p-value are None, and the interval is that of two AUCs at the bound of
-        what min(P, N) rows exclude, which never has zero width.
+        ``delta_auc`` is AUC(B) − AUC(A), with z, p-value and interval. With zero variance, z and
+        p-value are None, and the interval allows for what min(P, N) rows cannot exclude, so that it
+        never has zero width.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def delong_roc_variance(
     var = sum(variance_parts(labels, placed_b - placed_a, n_positive, n_negative))
     delta = auc_b - auc_a
     reach = critical_value(level) * math.sqrt(var)
-    if var == 0.0:  # nothing moved: each AUC may still be off by what so few rows do not show
+    if var == 0.0:  # allow each AUC to differ by what so few rows cannot exclude
         unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / min(n_positive, n_negative))
         reach = math.sqrt(2.0) * unseen
     z = delta / math.sqrt(var) if var > 0.0 else None
@@ -161,15 +161,15 @@ def delong_ci(
     confidence : float, default 0.95
         Two-sided confidence level.
     transform : {"logit", "none"}, default "logit"
-        Scale on which the interval is symmetric. The logit keeps it inside (0, 1) and covers
-        better near 1; "none" is the interval most packages print, here clipped to [0, 1].
+        Scale on which the interval is symmetric. The logit keeps it inside (0, 1) and has better
+        coverage near 1; "none" is the interval of most packages, clipped to [0, 1].
 
     Returns
     -------
     BootstrapCI
-        ``n_resamples`` is 0; ``method`` is "delong-logit", "delong", or "exact-degenerate" when
-        the classes are perfectly separated, with bounds
-        ``[((1 − confidence)/2)^(1/min(P, N)), 1]`` (mirrored when the AUC is 0).
+        ``n_resamples`` is 0; ``method`` is "delong-logit", "delong", or "exact-degenerate" if the
+        classes are perfectly separated, with bounds ``[((1 − confidence)/2)^(1/min(P, N)), 1]``
+        (mirrored when the AUC is 0).
 
     Raises
     ------
@@ -177,14 +177,14 @@ def delong_ci(
         If the arrays are not 1-D, finite, equally long, labels are not 0/1, or the transform is
         unknown.
     UndefinedMetricError
-        If a class is absent, or has one row only and the classes overlap.
+        If a class is absent, or has a single row and the classes overlap.
 
     Notes
     -----
     On the logit scale the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
     positives among 100 rows at an AUC of 0.86 it covers 0.915, the plain interval 0.87; with 150
-    among 300, 0.953 (``tests/statistics``). A perfectly separated sample has no spread to learn
-    from; its bound is that of min(P, N) successes in as many independent trials.
+    among 300, 0.953 (``tests/statistics``). The variance of a perfectly separated sample is zero;
+    the bound is that of min(P, N) successes in as many independent trials.
 
     References
     ----------
@@ -212,7 +212,7 @@ def delong_ci(
         return BootstrapCI(auc, *exact, level, 0, "exact-degenerate", n_units=len(labels))
     _two_of_each(n_positive, n_negative)
     se = math.sqrt(sum(variance_parts(labels, placed, n_positive, n_negative)))
-    if se == 0.0:  # all scores are equal: as many trials as the smaller class has rows
+    if se == 0.0:  # all scores are equal: use the size of the smaller class as number of trials
         fewer = min(n_positive, n_negative)
         low, high = wilson_bounds(auc * fewer, fewer, level)
     elif transform == "logit":
@@ -241,7 +241,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
 
 
 def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return for each row the number of rows of the other class below it, ties counted half."""
+    """Return each row's number of lower-scoring rows of the other class, ties counted half."""
     order = rank_order(labels, scores)[::-1]
     positive, ordered = labels[order], scores[order]
     positives_so_far = np.cumsum(positive, dtype=np.int64)
@@ -249,7 +249,7 @@ def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
     is_start[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=is_start[1:])
     if is_start.all():
-        # A row is not of the other class, so without ties "so far" is "below".
+        # Without ties, the rows of the other class so far are exactly those below.
         negatives_so_far = np.arange(1, len(scores) + 1) - positives_so_far
         values = np.where(positive, negatives_so_far, positives_so_far)
     else:
@@ -267,7 +267,7 @@ def _tied_placements(
     ends = starts + sizes
     positives_through = positives_so_far[ends - 1]
     negatives_below, positives_below = (
-        # The mean of "before the tie" and "through the tie": ties count half.
+        # The mean of the counts before and after the tie counts ties half.
         np.repeat((through + np.concatenate(([0], through[:-1]))) / 2.0, sizes)
         for through in (ends - positives_through, positives_through)
     )
@@ -283,9 +283,9 @@ def variance_parts(
 ) -> tuple[float, float]:
     """Return the contributions of positives and negatives to the variance of the AUC.
 
-    ``placed`` are the placements of one scorer, or differences of two scorers' placements. The
-    placement of a negative counts positives below it where V₀₁ counts those above; the sign does
-    not matter to a variance.
+    ``placed`` are the placements of one scorer, or differences between those of two scorers. The
+    placement of a negative counts positives below it, V₀₁ those above; this does not affect the
+    variance.
     """
     return (
         float(placed[labels].var(ddof=1)) / n_negative**2 / n_positive,

@@ -1,9 +1,10 @@
-"""Normal, Student and binomial distributions, for the closed forms.
+"""Normal, Student and binomial distributions for closed-form intervals.
 
-scipy.special takes a tenth of a second to import, as long as a scorecard with its intervals. What
-closed forms of many rows need is here in a few lines, equal to scipy to 1e-10 or better; Student's
-quantile with few degrees of freedom and its tails are scipy's. Tails go through ``erfc`` and the incomplete beta function rather than ``1 − cdf``, so that a
-p-value of 1e-30 is 1e-30 and not 0.
+Importing scipy.special takes a tenth of a second, as long as computing a scorecard with intervals.
+The functions that closed forms need on many rows are implemented here and agree with scipy to 1e-10
+or better; Student's tails, and its quantile with few degrees of freedom, use scipy. Tails go
+through ``erfc`` and the incomplete beta function rather than ``1 − cdf``, so that a p-value of
+1e-30 is 1e-30 and not 0.
 """
 
 import math
@@ -26,16 +27,14 @@ __all__ = [
 ]
 
 ROUNDING = 1e-12
-"""Replicates are one value where they differ by no more than this share of their size.
-
-Totals of n numbers added in another order differ by about √n half-ulps, 4e-13 of their size for ten
-million; that two different values come so close is a matter of chance, one in 10¹² for a spread as
-large as the value.
+"""Relative tolerance within which replicates count as equal. Sums of n numbers in different orders
+differ by about √n half-ulps, relatively 4e-13 for ten million numbers; distinct values are that
+close with a probability of about 1e-12.
 """
 
 _STANDARD_NORMAL = NormalDist()
 _MANY = 1000
-"""From as many degrees of freedom on Student's quantile is expanded about the normal one."""
+"""Degrees of freedom from which Student's quantile is expanded about the normal one."""
 
 
 def _double_exponential(n: int, reach: float) -> tuple[FloatArray, FloatArray]:
@@ -61,7 +60,7 @@ def normal_quantile(probability: float) -> float:
 
 def critical_value(confidence: float, df: float | None = None) -> float:
     """Return the critical value of a two-sided interval: normal, or Student's t with ``df``."""
-    # The lower tail keeps its digits when the confidence is close to 1.
+    # The lower tail retains precision if the confidence is close to 1.
     tail = (1.0 - confidence) / 2.0
     if df is None:
         return -normal_quantile(tail)
@@ -86,7 +85,7 @@ def _expanded_quantile(z: float, df: float) -> float:
 
 def owens_t(h: float, a: float) -> float:
     """Return Owen's T: ∫₀^arctan(a) exp(−h² / (2 cos² φ)) dφ / 2π, by quadrature."""
-    reach = math.atan(a if abs(h) * a < 9.0 else 9.0 / abs(h))  # there is nothing beyond
+    reach = math.atan(a if abs(h) * a < 9.0 else 9.0 / abs(h))  # negligible beyond
     inner = np.exp(-0.5 * (h * np.tan(reach * _NODES)) ** 2)
     return math.exp(-0.5 * h * h) * reach * float(inner @ _WEIGHTS) / (2.0 * math.pi)
 
@@ -94,12 +93,12 @@ def owens_t(h: float, a: float) -> float:
 def binomial_cdf(n: int, p: float) -> tuple[IntArray, FloatArray]:
     """Return the possible numbers of successes in n trials, and P(X ≤ k) for each.
 
-    Numbers more than ten standard deviations and ten from n p are left out; p is inside (0, 1).
+    Numbers further than ten standard deviations plus ten from n p are omitted; p is inside (0, 1).
     """
     reach = math.ceil(10.0 * math.sqrt(n * p * (1.0 - p))) + 10
     mode = math.floor((n + 1) * p)
     counts = np.arange(max(0, mode - reach), min(n, mode + reach) + 1)
-    # Each probability over the one before; products from the mode on neither grow nor lose digits.
+    # Ratios of successive probabilities; products starting at the mode are numerically stable.
     ratio = (n - counts[:-1]) / counts[1:] * (p / (1.0 - p))
     at = mode - int(counts[0])
     below, above = np.cumprod(1.0 / ratio[:at][::-1])[::-1], np.cumprod(ratio[at:])

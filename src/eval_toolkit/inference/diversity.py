@@ -1,4 +1,4 @@
-"""Similarity of texts across groups, with an interval over groups."""
+"""Similarity of texts between groups, with an interval over groups."""
 
 import math
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ def probe_similarity(
     n: int = 2,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return the mean similarity of two texts of different groups, with its interval.
+    """Return the mean similarity of texts from different groups, with its interval.
 
     Parameters
     ----------
     texts : sequence of str
         Texts, e.g. the probes of a tester.
     groups : array-like of shape (n_texts,)
-        Group of each text, e.g. its seed prompt. Texts of one group are never compared.
+        Group of each text, e.g. its seed prompt. Texts within a group are not compared.
     n : int, default 2
-        Words per n-gram.
+        Length of the n-grams in words.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     BootstrapCI
-        Inside [0, 1]; ``method`` "jackknife-logit, groups", without resamples.
+        Interval inside [0, 1], with method "jackknife-logit, groups" and without resamples.
 
     Raises
     ------
@@ -52,17 +52,16 @@ def probe_similarity(
     InvalidTypeError
         If a text is not a string.
     UndefinedMetricError
-        If all texts are of one group.
+        If all texts belong to one group.
 
     Notes
     -----
-    Similarity as in `self_similarity`. Every pair of texts counts the same, so that a group counts
-    by its size. The value is a ratio of U-statistics of degree two in the groups; its standard
-    error is the jackknife's over groups [1]_, the bounds are symmetric on the logit scale with
-    Student's quantile on G − 1 degrees of freedom. Where leaving out a group changes nothing, or
-    two groups leave nothing to compare, the interval spans what G/2 pairs of groups may yet not
-    have shown: the share 1 − ((1 − confidence)/2)^(2/G) of pairs may be as unlike, or as like, as
-    texts can be.
+    Similarity is defined as in `self_similarity`. Every pair of texts has the same weight, so that
+    groups count by their size. The value is a ratio of U-statistics of degree two in the groups;
+    its standard error is that of the jackknife over groups [1]_, and the bounds are symmetric on
+    the logit scale, with Student's quantile on G − 1 degrees of freedom. If the leave-one-out
+    values do not vary, or there are only two groups, the interval allows for what G/2 pairs of
+    groups cannot exclude: a share 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity 0 or 1.
 
     References
     ----------
@@ -106,9 +105,9 @@ def probe_similarity(
 def _between(
     vectors: GramVectors, codes: IntArray, n_groups: int
 ) -> tuple[float, FloatArray | None]:
-    """Return the mean over pairs of different groups, and that without each group."""
+    """Return the mean over pairs of different groups, and its leave-one-group-out values."""
     sizes = np.bincount(codes).astype(np.float64)
-    # The sum over a group's texts, gram by gram: its inner products hold all pairs of two groups.
+    # Sum of vectors by group; inner products of the sums cover all pairs between two groups.
     n_grams = int(vectors.grams.max()) + 1
     keys, place = np.unique(codes[vectors.texts] * n_grams + vectors.grams, return_inverse=True)
     sums = np.bincount(place, vectors.values)

@@ -30,10 +30,10 @@ from eval_toolkit.inference.statistics import AtThreshold
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
 
 MAX_DELETE_BLOCKS = 192  # three blocks of lanes
-_CHUNK_ROWS = 400_000_000  # row × resample × statistic per task: 0.1 s of work or more
-_ROWS_PER_SECOND = 4e9  # of a kernel
-_CALL = 50_000  # what a call of a Python function costs at least, in rows of a kernel …
-_CALL_PER_ROW = 500  # … and a row in it
+_CHUNK_ROWS = 400_000_000  # row × resample × statistic per task: at least 0.1 s of work
+_ROWS_PER_SECOND = 4e9  # kernel throughput
+_CALL = 50_000  # minimum cost of a Python function call, in kernel rows …
+_CALL_PER_ROW = 500  # … plus this cost per row
 _Part = TypeVar("_Part")
 
 
@@ -41,11 +41,11 @@ _Part = TypeVar("_Part")
 class Problem:
     """Columns of one or more systems, their statistics, the plan and the seed.
 
-    Rows of the systems are the same units in the same order, so that one set of draws serves all.
+    Rows of all systems are the same units in the same order, so that resamples are shared.
     """
 
     data: tuple[Columns, ...]
-    """One per system."""
+    """Columns of each system."""
     statistics: tuple[Statistic, ...]
     plan: Plan
     seed: int
@@ -54,7 +54,7 @@ class Problem:
         for statistic in self.statistics:
             for name in columns_of(statistic):
                 for one in self.data:
-                    _ = one[name]  # or raise, with the columns that there are
+                    _ = one[name]  # raises if the column is missing
 
     @classmethod
     def scored(
@@ -65,7 +65,7 @@ class Problem:
         plan: Plan,
         seed: int,
     ) -> "Problem":
-        """Return the standard problem: scores of one or more scorers for the same labels."""
+        """Return the standard problem of one or more scorers on the same labels."""
         data = tuple(Columns.scored(labels, scores) for scores in scorers)
         return cls(data, tuple(statistics), plan, seed)
 
@@ -78,7 +78,7 @@ class Problem:
     def views(self) -> tuple[View, ...]:
         """Views of the data, one per system."""
         needs = [statistic.needs for statistic in self.statistics]
-        # With one system and plain rows the counts can be drawn straight into rank order.
+        # With one system and independent rows, counts can be drawn directly in rank order.
         sequential = (
             len(self.data) == 1
             and self.plan.is_plain_rows
@@ -89,7 +89,7 @@ class Problem:
 
     @property
     def cells_suffice(self) -> bool:
-        """Whether every statistic reads confusion counts alone: then no row need be drawn."""
+        """Whether all statistics depend only on confusion counts, so that no rows need be drawn."""
         return (
             len(self.data) == 1
             and self.plan.is_plain_rows
@@ -97,16 +97,16 @@ class Problem:
         )
 
     def with_plan(self, plan: Plan) -> "Problem":
-        """Return the same problem under another plan."""
+        """Return the same problem with another plan."""
         return replace(self, plan=plan)
 
     def in_canonical_order(self) -> "Problem":
         """Return the problem with its rows ordered by content.
 
-        A resample is drawn by place, so that the order in which rows happen to come would move an
-        interval. Rows that agree in everything are interchangeable.
+        Resamples are drawn by position, so that the intervals would otherwise depend on the row
+        order. Identical rows are interchangeable.
         """
-        if self.plan.members is not None or self.cells_suffice:  # confusion cells have no order
+        if self.plan.members is not None or self.cells_suffice:  # order is irrelevant
             return self
         order = self._canonical_order()
         if (np.diff(order) == 1).all():
@@ -118,31 +118,31 @@ class Problem:
         """Return the row order by label, then score, then other columns, ascending."""
         first, groups = self.data[0], self.plan.unit_of_row
         others = [column for one in reversed(self.data) for column in one.unranked()]
-        # Rows of one score may differ in other columns, in another system's score, in their group.
+        # Rows with equal scores may differ in other columns, other systems' scores, or groups.
         if not first.has_ties or (groups is None and len(self.data) == 1 and not others):
             ascending, positive = first.order[::-1], first.sorted_labels[::-1]
             return np.concatenate([ascending[~positive], ascending[positive]])
         codes = [np.unique(column, return_inverse=True)[1] for column in others]
         keys = [*codes, *(one.scores for one in reversed(self.data)), self.labels]
-        if groups is not None:  # equal rows of different groups: by what their groups hold
+        if groups is not None:  # equal rows of different groups: order by group contents
             sizes = np.bincount(groups)
-            # Added up by rank: in the order of the rows a sum would be rounded otherwise.
+            # Sum by rank, so that rounding does not depend on the row order.
             totals = np.bincount(groups[first.order], weights=first.sorted_scores)
             keys = [groups, sizes[groups], totals[groups], *keys]
         return np.lexsort(keys)
 
     def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
-        """Return the problem with other statistics of the same data and draws."""
+        """Return the problem with other statistics on the same data and resamples."""
         return replace(self, statistics=tuple(statistics))
 
     def only(self, scorer: int, row: int) -> "Problem":
-        """Return the problem of one system and one statistic, under the same layout."""
+        """Return the problem of one system and one statistic, with the same layout."""
         part = replace(self, data=(self.data[scorer],), statistics=(self.statistics[row],))
         part.__dict__["views"] = (self.views[scorer],)
         return part
 
     def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
-        """Return the statistics under given counts: (systems, statistics, 64)."""
+        """Return the statistics for given counts, shape (systems, statistics, 64)."""
         out = np.empty((len(self.data), len(self.statistics), LANES))
         for view, values in zip(self.views, out, strict=True):
             block = Block(view, counts, largest)
@@ -164,9 +164,9 @@ class Problem:
 def replicate(
     problem: Problem, n_resamples: int, *, executor: Executor | None = None
 ) -> FloatArray:
-    """Return the statistics on every resample: (systems, statistics, n_resamples).
+    """Return the statistics on every resample, shape (systems, statistics, n_resamples).
 
-    The same bits come back for any executor: a resample depends on the seed and its number alone.
+    Results are bit-identical for any executor: a resample depends only on the seed and its index.
     """
     check_executor(executor)
     if problem.cells_suffice:
@@ -176,10 +176,10 @@ def replicate(
         called(n_rows, seconds_of(one)) if one.needs.rows else n_rows for one in problem.statistics
     ]
     work = sum(costs) * LANES * len(problem.data)
-    _ = problem.views  # made once here, whoever reads them
+    _ = problem.views  # computed once and shared by all workers
     run = functools.partial(_replicate_blocks, problem)
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
-    for _, failures in parts:  # in their order: the first is the first on any executor
+    for _, failures in parts:  # in order, so that the first failure does not depend on the executor
         for statistic, first in zip(problem.statistics, failures, strict=True):
             if isinstance(statistic, CallableStatistic) and not statistic.failures:
                 statistic.failures.extend(first)
@@ -187,9 +187,10 @@ def replicate(
 
 
 def called(n_rows: int, seconds: float = 0.0) -> float:
-    """Return the cost of a Python function of this many rows, in kernel rows.
+    """Return the cost of a Python function call on this many rows, in kernel rows.
 
-    ``seconds`` is what its call on the data took: tasks are cut by it, no number depends on it.
+    ``seconds`` is the duration of a call on the data; it affects the division into tasks, not
+    results.
     """
     return max(_CALL + _CALL_PER_ROW * n_rows, _ROWS_PER_SECOND * seconds)
 
@@ -213,7 +214,7 @@ def spread(
     Parameters
     ----------
     run : callable
-        Function of the first resamples of blocks. It and its result are sent to workers.
+        Function of the first resamples of blocks; must be picklable, like its result.
     firsts : sequence of int
         First resample of every block.
     work : float
@@ -225,7 +226,7 @@ def spread(
     Raises
     ------
     InvalidInputError
-        If a metric cannot be sent to another process.
+        If a metric cannot be pickled.
     BrokenExecutor
         (a RuntimeError) If a worker died.
     """
@@ -257,7 +258,7 @@ def _said(error: Exception) -> str:
 def _replicate_blocks(
     problem: Problem, firsts: Iterable[int]
 ) -> tuple[FloatArray, list[list[str]]]:
-    """Return the statistics on some blocks, and the first exception of each."""
+    """Return the statistics on some blocks, and the first exception of each statistic."""
     problem = _with_own_failures(problem)
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
@@ -282,7 +283,7 @@ def _with_own_failures(problem: Problem) -> Problem:
 
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
-    """Draw the numbers of rows between thresholds by class, which is exact."""
+    """Draw the number of rows between thresholds by class, which is equivalent to drawing rows."""
     data = problem.data[0]
     thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
     tp = np.array([0, *(data.confusion(t).tp for t in thresholds), data.n_positive])
@@ -303,14 +304,14 @@ def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
 def delete_blocks(problem: Problem) -> FloatArray:
     """Return the statistics with each of at most 192 blocks of units left out.
 
-    Blocks are spread over the units by a golden-ratio sequence, so that sorted or periodic data
-    does not give blocks of one kind. Shape (systems, statistics, blocks).
+    Units are assigned to blocks by a golden-ratio sequence, so that blocks are balanced on sorted
+    or periodic data. Returns shape (systems, statistics, blocks).
     """
     plan = problem.plan
     n_drawn = int(plan.strata[-1])
     n_blocks = min(MAX_DELETE_BLOCKS, n_drawn)
     block = _spread(n_drawn, n_blocks)
-    if plan.members is not None:  # groups are deleted with all their members
+    if plan.members is not None:  # groups are left out with all their members
         block = np.repeat(block, np.diff(plan.members))
     block = np.concatenate([block, np.full(plan.count_rows() - len(block), -1)])
     if problem.views[0].in_rank_order:

@@ -39,16 +39,17 @@ class EquivalenceResult(Interval[float]):
     """
 
     equivalent: bool
-    """Whether both one-sided tests reject at level 1 − confidence; never without a standard error."""
+    """Whether both one-sided tests reject at level 1 − confidence; False if the SE is zero."""
     p_value: float | None
-    """The larger of the two; None when the standard error is zero."""
+    """The larger of the one-sided p-values; None if the standard error is zero."""
     p_lower: float | None
-    """Of "the difference is at or below the lower margin"."""
+    """P-value of "the difference is at or below the lower margin"."""
     p_upper: float | None
-    """Of "the difference is at or above the upper margin"."""
+    """P-value of "the difference is at or above the upper margin"."""
     delta: float
     ci_low: float
-    """The interval of confidence 1 − 2 (1 − confidence): inside the margins if equivalent."""
+    """Lower end of the interval of level 1 − 2 (1 − confidence), inside the margins if
+    equivalent."""
     ci_high: float
     margin_low: float
     margin_high: float
@@ -77,12 +78,12 @@ class NonInferiorityResult(Displayed):
     """
 
     non_inferior: bool
-    """Whether the test rejects at level 1 − confidence; never without a standard error."""
+    """Whether the test rejects at level 1 − confidence; False if the standard error is zero."""
     p_value: float | None
-    """Of "B is worse by the margin or more"; None when the standard error is zero."""
+    """P-value of "B is worse by the margin or more"; None if the standard error is zero."""
     delta: float
     bound: float
-    """One-sided confidence bound of the difference, on the bad side."""
+    """One-sided confidence bound of the difference, in the unfavourable direction."""
     margin: float
     higher_is_better: bool
     confidence: float
@@ -121,7 +122,7 @@ def equivalence_test(
     Returns
     -------
     EquivalenceResult
-        Decision, p-values, and the interval that shows the same decision.
+        Decision, p-values, and the corresponding interval.
 
     Raises
     ------
@@ -131,8 +132,8 @@ def equivalence_test(
 
     Notes
     -----
-    Equivalent when ``(delta − low)/se`` and ``(high − delta)/se`` are both significant, or, the
-    same, when the interval of confidence 1 − 2α lies inside the margins [1]_.
+    Equivalent if ``(delta − low)/se`` and ``(high − delta)/se`` are both significant or,
+    equivalently, if the interval of confidence 1 − 2α lies inside the margins [1]_.
 
     References
     ----------
@@ -187,7 +188,7 @@ def non_inferiority_test(
     Returns
     -------
     NonInferiorityResult
-        Decision, p-value, and the one-sided bound that shows the same decision.
+        Decision, p-value, and the corresponding one-sided bound.
 
     Raises
     ------
@@ -236,7 +237,7 @@ def equivalence_from_paired(
     Parameters
     ----------
     diff : PairedBootstrapCI
-        A paired difference with its interval.
+        Paired difference with its interval.
     margin : float or tuple of float
         Equivalence margin: m for (−m, m), or a pair around zero.
     confidence : float, default 0.95
@@ -245,7 +246,7 @@ def equivalence_from_paired(
     Returns
     -------
     EquivalenceResult
-        ``method`` is "tost-interval". An interval of zero width shows nothing.
+        Result with method "tost-interval". An interval of zero width is inconclusive.
 
     Raises
     ------
@@ -254,8 +255,8 @@ def equivalence_from_paired(
 
     Notes
     -----
-    Each side of the interval has its own reach, which divided by the critical value of the
-    interval's confidence stands for the standard error on that side.
+    The length of each side of the interval, divided by the critical value, serves as the standard
+    error on that side.
 
     Examples
     --------
@@ -285,7 +286,7 @@ def non_inferiority_from_paired(
     Parameters
     ----------
     diff : PairedBootstrapCI
-        A paired difference with its interval.
+        Paired difference with its interval.
     margin : float
         Largest acceptable loss, positive.
     confidence : float, default 0.95
@@ -296,7 +297,7 @@ def non_inferiority_from_paired(
     Returns
     -------
     NonInferiorityResult
-        ``method`` is "interval". An interval of zero width shows nothing.
+        Result with method "interval". An interval of zero width is inconclusive.
 
     Raises
     ------
@@ -305,8 +306,8 @@ def non_inferiority_from_paired(
 
     Notes
     -----
-    The reach of the interval on the bad side, divided by the critical value of its confidence,
-    stands for the standard error.
+    The length of the interval on the unfavourable side, divided by the critical value, serves as
+    the standard error.
 
     Examples
     --------
@@ -379,7 +380,7 @@ def _non_inferiority(
 
 
 def _rejects(p_value: float, confidence: float) -> bool:
-    # Rounded, since 1 − 0.9 is a little less than 0.1, and a p-value at the level a little more.
+    # Rounded, because 1 − 0.9 is slightly less than 0.1.
     return round(p_value, 12) <= round(1.0 - confidence, 12)
 
 

@@ -1,4 +1,4 @@
-"""What runs parts of the work: threads, processes, a cluster."""
+"""Protocol of executors: threads, processes or a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ __all__ = ["Executor"]
 
 
 class Executor(Protocol):
-    """Anything with ``concurrent.futures.Executor``'s ``map``."""
+    """Object with the ``map`` method of ``concurrent.futures.Executor``."""
 
     def map(self, fn: Callable[..., Any], /, *iterables: Iterable[Any]) -> Iterator[Any]:
         """Apply ``fn`` to every item, in order."""

@@ -31,8 +31,8 @@ _NO_SPREAD = "zero spread: all folds have the same value"
 class FoldValues(Displayed):
     """Values of a metric on the folds where it is defined, and the reasons on the others.
 
-    It behaves as an array of the defined values, so it can be passed on to `cv_clt_ci` and to
-    `corrected_resampled_t` as it is.
+    Behaves like an array of the defined values, so it can be passed to `cv_clt_ci` and
+    `corrected_resampled_t`.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class FoldValues(Displayed):
     """
 
     values: FloatArray
-    """Values of the folds on which the metric is defined."""
+    """Values on the folds where the metric is defined."""
     fold_index: tuple[int, ...]
-    """The fold each value belongs to."""
+    """Fold of each value."""
     k: int
     reasons: dict[int, str]
-    """Why the metric is undefined, by fold."""
+    """Reasons why the metric is undefined, by fold."""
 
     @property
     def n_undefined(self) -> int:
@@ -56,7 +56,7 @@ class FoldValues(Displayed):
         return len(self.reasons)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        # A copy always: the values of a frozen result stay as they are.
+        # Always copy, so that the frozen result cannot be modified.
         return np.array(self.values, dtype=dtype)
 
     def __len__(self) -> int:
@@ -90,11 +90,11 @@ class CorrectedTResult(Interval[float]):
     mean: float
     se: float
     t: float | None
-    """None when the folds do not vary; ``reason`` says so."""
+    """t statistic; None if the folds do not vary, as stated in ``reason``."""
     p_value: float | None
-    """Two-sided."""
+    """Two-sided p-value."""
     p_greater: float | None
-    """Right tail: small when the mean is credibly above ``null_value``."""
+    """Right-tailed p-value, small if the mean is significantly above ``null_value``."""
     df: int
     ci_low: float
     ci_high: float
@@ -121,15 +121,15 @@ def cv_clt_ci(
     Parameters
     ----------
     fold_metrics : array-like of shape (K,)
-        One value per fold, at least two; undefined folds of a `FoldValues` are counted and left
-        out.
+        One value per fold, at least two; undefined folds of a `FoldValues` are counted and
+        excluded.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     BootstrapCI
-        ``method`` is "cv_t" and ``n_resamples`` the number of folds used. Folds without spread
+        Interval with method "cv_t"; ``n_resamples`` is the number of folds used. Equal fold values
         give [mean, mean] and a reason.
 
     Raises
@@ -139,9 +139,9 @@ def cv_clt_ci(
 
     Notes
     -----
-    ``mean ± t_{K−1} sd/√K``. A normal quantile in its place covers 81 % (K = 3), 88 % (K = 5)
-    and 92 % (K = 10) instead of 95 %. The interval takes folds as independent; the folds of one
-    cross-validation share training rows, for which `corrected_resampled_t` allows.
+    ``mean ± t_{K−1} sd/√K``. With a normal quantile, coverage would be 81 % (K = 3), 88 % (K = 5)
+    and 92 % (K = 10) instead of 95 %. The interval assumes independent folds;
+    `corrected_resampled_t` allows for the shared training rows of cross-validation.
 
     Examples
     --------
@@ -174,24 +174,24 @@ def corrected_resampled_t(
     null_value: SupportsFloat = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedTResult:
-    """Nadeau and Bengio's corrected resampled t test and interval.
+    """Compute Nadeau and Bengio's corrected resampled t test and interval.
 
     Parameters
     ----------
     fold_metrics : array-like of shape (K,)
         One value per (repeated) fold: the difference B − A to compare two models, or a metric.
     n_train, n_test : int
-        Numbers of training and test rows of a fold.
+        Number of training and of test rows per fold.
     null_value : float, default 0.0
-        The mean under the null hypothesis.
+        Mean under the null hypothesis.
     confidence : float, default 0.95
-        Two-sided confidence of the interval.
+        Two-sided confidence level of the interval.
 
     Returns
     -------
     CorrectedTResult
-        t, two-sided and right-tail p-value, and interval with K − 1 degrees of freedom. Folds
-        without spread give no t and [mean, mean], with a reason.
+        t statistic, two-sided and right-tailed p-values, and interval with K − 1 degrees of
+        freedom. Equal fold values give no t and the interval [mean, mean], with a reason.
 
     Raises
     ------
@@ -279,13 +279,13 @@ def cross_validate_metric(
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable, k is not in [2, n], or more than half of the folds are
+        If the arrays are invalid, k is not in [2, n], or more than half of the folds are
         undefined.
 
     Notes
     -----
-    Rows are shuffled, ordered by class when stratified, and dealt to the folds in turn; fold
-    sizes, and class counts per fold, differ by at most one.
+    Rows are shuffled, sorted by class if stratified, and assigned to folds in turn; fold sizes, and
+    class counts per fold, differ by at most one.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def jackknife_se(leave_one_out_values: ArrayLike) -> float:
     Parameters
     ----------
     leave_one_out_values : array-like of shape (n,)
-        The statistic without row (or group) 1, 2, …, n.
+        Values of the statistic without row (or group) 1, 2, …, n.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def jackknife_logit_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> BootstrapCI:
-    """Return an interval of a bounded statistic, symmetric on the logit scale, by the jackknife.
+    """Return a jackknife interval of a bounded statistic, symmetric on the logit scale.
 
     Parameters
     ----------
     point : float
-        The statistic on all rows, strictly inside ``bounds``.
+        Value of the statistic on all rows, strictly inside ``bounds``.
     leave_one_out_values : array-like of shape (n,)
-        The statistic without row (or group) 1, 2, …, n.
+        Values of the statistic without row (or group) 1, 2, …, n.
     confidence : float, default 0.95
         Two-sided confidence level.
     bounds : tuple of float, default (0.0, 1.0)
@@ -80,15 +80,15 @@ def jackknife_logit_ci(
     Returns
     -------
     BootstrapCI
-        Bounds inside ``bounds``; ``method`` is "jackknife-logit", ``n_resamples`` 0. Values
-        without spread give [point, point] and a reason.
+        Interval inside ``bounds`` with method "jackknife-logit" and ``n_resamples`` 0. Equal values
+        give [point, point] and a reason.
 
     Raises
     ------
     InvalidInputError
         If the values are not 1-D and finite, or ``bounds`` are not two increasing numbers.
     UndefinedMetricError
-        If the point is at a bound, where the logit does not exist, or there is one value only.
+        If the point is at a bound, where the logit is infinite, or there is only one value.
 
     Notes
     -----
@@ -115,7 +115,7 @@ def jackknife_logit_ci(
         )
     values = validation.vector(leave_one_out_values, "leave_one_out_values")
     se, span = jackknife_se(values), high - low
-    # Not the standard error, which magnifies the rounding of the values by √n.
+    # Not of the standard error, which magnifies rounding errors by √n.
     flat = negligible(float(values.std()), max(abs(low), abs(high)))
     if flat:
         ci_low = ci_high = value

@@ -1,7 +1,7 @@
 """Rankings of many systems on the same units, with simultaneous intervals.
 
-Every system was measured on the same units of the same parts (tasks of a suite), and each part
-counts the same. One set of draws serves all systems, so that what they have in common cancels.
+All systems are measured on the same units of the same parts (tasks of a suite), and parts have
+equal weights. Resamples are shared by all systems, so that common variation cancels.
 """
 
 import functools
@@ -37,14 +37,14 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair", "rank_systems"]
 RankingMethod: TypeAlias = Literal["bootstrap", "bayes"]
 _N_DRAWS = 4000
 _FEW = 8
-"""Patterns are drawn instead of units where there are so many units of each."""
+"""Mean number of units per pattern from which patterns are drawn instead of units."""
 _STICKS = 40
-"""Of the prior's two pseudo-units, (2/3)^40 of one is cut off."""
+"""Number of sticks of the prior; the truncation error is (2/3)^40."""
 _STANDARD = NormalDist()
 
 
 class RankingOptions(TypedDict, total=False):
-    """How systems are ranked."""
+    """Options of `rank_systems`."""
 
     method: RankingMethod
     adjust: CorrectionMethod
@@ -90,7 +90,7 @@ def rank_systems(
     share : bool, optional
         Whether values are 1 (right) and 0 (wrong); by default if no other values occur.
     method : {"bootstrap", "bayes"}, default "bootstrap"
-        See Notes; "bayes" is for binary values of independent units, and intended for few units.
+        Method; see Notes. "bayes" is for binary values of independent units, especially few.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
         Correction of the pairwise p-values, which determine the better system and hence the ranks.
     confidence : float, default 0.95
@@ -117,12 +117,12 @@ def rank_systems(
     -----
     Two systems are compared as `compare_runs` compares two runs: shares of independent units by
     Tango's interval and McNemar's score test, other means by `paired_mean_diff`, means over parts
-    by `paired_macro_interval` or Student's t. A pair's p-value is at most ``1 − confidence`` exactly
-    where its interval leaves out 0. The p-values are then corrected for the number of pairs, and one
+    by `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 − confidence``
+    iff its interval excludes 0. The p-values are then corrected for the number of pairs, and one
     system is better than another where the corrected one is at most ``1 − confidence``: an interval
-    may leave out 0 and the correction still not call a winner. A system's true rank is at least 1
-    plus the number of systems that are better, and likewise from below [1]_. Where differences do
-    not vary nothing is said about them, whatever they are.
+    may exclude 0 without a significant difference after correction. A system's true rank is at
+    least 1 plus the number of systems that are better, and likewise from below [1]_. Where
+    differences do not vary nothing is said about them, whatever they are.
 
     Groups are resampled within parts, with the same draws for every system. The largest
     standardised deviation over systems sets the level at which the intervals of single systems hold
@@ -314,7 +314,7 @@ def _pattern_draws(
 ) -> FloatArray | None:
     """Return means on resamples of independent units with few distinct patterns of values.
 
-    How often each pattern is drawn is all that matters, and far fewer numbers than units.
+    Only the counts of the patterns matter, and there are far fewer patterns than units.
     """
     if len(np.unique(group)) < len(group):
         return None
@@ -432,7 +432,7 @@ class _Bounds:
             return _Pair(low, high, level, delta=delta, p_value=p_value)
         try:
             found = self._difference(i, j, level)
-        except UndefinedMetricError as error:  # one unit, or one group
+        except UndefinedMetricError as error:  # a single unit or group
             return _Pair(None, None, level, reason=str(error), delta=delta)
         ends = (found.ci_low, found.ci_high, level, found.method, found.reason)
         return _Pair(*ends, delta=delta, p_value=found.p_value)
@@ -463,7 +463,7 @@ class _Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair(PairedMacro):
-    """A difference with its interval and its p-values."""
+    """Difference of two systems with its interval and p-values."""
 
     p_adjusted: float | None = None
 
@@ -495,7 +495,7 @@ def _joint_level(deviations: FloatArray, confidence: float, size: float) -> floa
 
 
 def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
-    """Return the rank and its bounds; ``beaten[j, i]`` states that i is better than j."""
+    """Return ranks and their bounds; ``beaten[j, i]`` means that i is better than j."""
     values = suite.values * suite.sign
     k = len(values)
     return [

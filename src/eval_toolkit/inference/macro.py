@@ -34,7 +34,7 @@ class MacroMean(Displayed):
 
     mean: float
     se: float | None
-    """None where no part has two independent units."""
+    """Standard error; None if no part has two independent units."""
     ci: BootstrapCI | None
     n_parts: int
     n_units: int
@@ -86,12 +86,13 @@ def macro_mean(
 
     Notes
     -----
-    Parts are taken as given, not as drawn from more parts. For 0/1 values of independent units the
+    Parts are treated as fixed, not as a sample of parts. For 0/1 values of independent units the
     interval is the adjusted Wald interval of a linear combination of proportions [1]_, which
-    covers well where parts are few or unanimous. Of many small parts its variance falls short, as
-    it divides by n and not by n − 1: there the unbiased one takes its place. Otherwise it is
-    Student's t with Welch's degrees of freedom. A part of one unit takes its spread from the others; where every part is one, from
-    the differences between parts, which is more than its own.
+    covers well where parts are few or unanimous. For many small parts its variance is too small, as
+    it divides by n instead of n − 1; the unbiased variance is then used. Otherwise the interval is
+    Student's t with Welch's degrees of freedom. A part with a single unit uses the variance of the
+    others; if all parts have a single unit, the variance between parts is used, which is
+    conservative.
 
     References
     ----------
@@ -175,7 +176,7 @@ def _variance(
     known = float(np.sum(totals**2))
     lone = n_parts - len(shares)
     reason = ""
-    if lone:  # what one unit of an average part would contribute
+    if lone:  # contribution of one unit of an average part
         spread = float(np.mean([share * n for share, n in shares]))
         known += lone * spread
         reason = f"{lone} parts of one unit take their spread from the others"

@@ -1,7 +1,7 @@
-"""Default intervals of means: shares, bounded columns and numbers, with or without groups.
+"""Default intervals of means of shares, bounded and unbounded values, with or without groups.
 
-Every mean in the library gets its interval here, so that the same column has one interval wherever
-it is shown. docs/adr/0018 states the formulas, their sources and what else was tried.
+All means in the library get their intervals here, so that intervals of the same column always
+agree. docs/adr/0018 documents the formulas, their sources and alternatives.
 """
 
 import math
@@ -24,10 +24,10 @@ __all__ = ["MeanPivot", "mean_interval", "mean_pivot", "share_ends", "share_wort
 UNBOUNDED = (-math.inf, math.inf)
 
 MIN_GROUPS = 3
-"""Fewer groups than this do not show how groups differ, whatever is known about the values."""
+"""Minimum number of groups."""
 
 MIN_NUMBERS = 4
-"""Fewer effective units than this do not show how a column without bounds spreads."""
+"""Minimum effective number of units for unbounded values."""
 
 MAX_SKEW = 0.8
 """Largest |skewness| / √n: one value that differs from n − 1 equal ones has 1, two have 0.71."""
@@ -42,14 +42,14 @@ _MAX_ATOMS = 4096
 """More clusters than this are merged into bins; the variance is kept exactly."""
 
 _CERTAIN = 1e6
-"""Stands for a deviate without bound, where no weights can reach the hypothetical mean."""
+"""Stands for an infinite deviate, if no weights can reach the hypothetical mean."""
 
 _Pivot = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
 class MeanPivot:
-    """A mean with the pivotal statistic of its interval.
+    """Mean with the pivotal statistic of its interval.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class MeanPivot:
     pivot: _Pivot
     """Distance of a hypothetical mean from the data's: Student t with ``df`` if it is true."""
     ends: Callable[[float], tuple[float, float]]
-    """Lower and upper end at a critical value of the statistic."""
+    """Function from a critical value of the statistic to the interval."""
 
     def interval(self, confidence: float) -> BootstrapCI:
         """Return the interval at this confidence."""
@@ -114,14 +114,14 @@ def mean_interval(
     Returns
     -------
     BootstrapCI
-        Without resamples. ``method`` is "wilson" for shares, "gaffke" for values with two finite
-        bounds and "skewness-corrected t" for others, each followed by ", groups" where units come
-        in groups.
+        Interval without resamples. ``method`` is "wilson" for shares, "gaffke" for values with two
+        finite bounds and "skewness-corrected t" for others, each followed by ", groups" where units
+        come in groups.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable, or a share holds anything but 0 and 1.
+        If the arrays are invalid, or a share holds anything but 0 and 1.
     UndefinedMetricError
         If there is no trustworthy interval; the message says why. Shares need three groups where
         units come in groups, bounded values three units or groups; others need at least four
@@ -130,10 +130,10 @@ def mean_interval(
 
     Notes
     -----
-    *Shares*: Wilson's interval with the correction of `score_interval`; with groups of as many units
-    as clustered ones are worth [1]_. *Bounded values*: the mean of the sample and one pseudo-value
-    at the bound, under random weights [2]_ [3]_, so that an unseen surprise is possible even where
-    all values are equal; ends follow from a saddlepoint approximation. *Others*: Student's interval,
+    *Shares*: Wilson's interval with the correction of `score_interval`; with groups, of the
+    effective number of units [1]_. *Bounded values*: the mean of the sample and one pseudo-value at
+    the bound, under random weights [2]_ [3]_, so that unseen values are allowed for even if all
+    values are equal; the ends use a saddlepoint approximation. *Others*: Student's interval,
     widened where the skewness of the sample demands it [4]_ [5]_. With groups the variance is CR2
     with the degrees of freedom of Bell and McCaffrey (`mean_variance`).
 
@@ -142,8 +142,8 @@ def mean_interval(
     .. [1] Korn & Graubard (1998), Survey Methodology 24(2):193-201.
     .. [2] Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean
        of a nonnegative variable, Mathematical Methods of Statistics 14(4):451-467.
-    .. [3] Learned-Miller & Thomas (2019), A new confidence interval for the mean of a bounded random
-       variable, arXiv:1905.06208.
+    .. [3] Learned-Miller & Thomas (2019), A new confidence interval for the mean of a bounded
+       random variable, arXiv:1905.06208.
     .. [4] Hall (1992), JRSS B 54(1):221-228.
     .. [5] Willink (2005), Communications in Statistics: Theory and Methods 34(4):753-766.
 
@@ -223,7 +223,7 @@ def share_ends(
         return low, high
     try:
         ends = _skewed(found)[1](critical_value(confidence, found.df))
-    except UndefinedMetricError:  # too few groups for it
+    except UndefinedMetricError:  # too few groups
         return low, high
     return max(0.0, min(low, ends[0])), min(1.0, max(high, ends[1]))
 
@@ -234,7 +234,7 @@ def _wider(
     """Return a statistic and its inverse that also hold what the skewness-corrected mean does."""
     try:
         other, other_ends = _skewed(found)
-    except UndefinedMetricError:  # too few groups for it
+    except UndefinedMetricError:  # too few groups
         return pivot, ends
 
     def least(mean: float) -> float:
@@ -248,7 +248,7 @@ def _wider(
 
 
 def _goes_with_size(found: MeanVariance) -> bool:
-    """Return whether the means of groups go with their sizes: a t test of the correlation at 5 %."""
+    """Return whether group means correlate with group sizes, by a t test at 5 %."""
     sizes, means = np.log(found.sizes), found.totals / found.sizes
     n = len(sizes)
     if n < MIN_NUMBERS or min(float(sizes.std()), float(means.std())) <= 1e-9:
@@ -284,7 +284,7 @@ def share_worth(
         return float(n), float(n)
     found = mean_variance(values, codes, n_groups)
     sure = (critical_value(confidence) / critical_value(confidence, found.df)) ** 2
-    if found.spread == 0.0:  # there is no estimated spread to be unsure of
+    if found.spread == 0.0:  # no estimated variance, hence no uncertainty about it
         sure = 1.0
     below, above = (min(1.0, sure / _design_effect(found, bound)) * n for bound in (0.0, 1.0))
     return below, above
@@ -306,7 +306,7 @@ def mean_pivot(
     Returns
     -------
     MeanPivot
-        Whose ``interval`` and ``p_value`` agree by construction.
+        Pivot whose ``interval`` and ``p_value`` are consistent by construction.
 
     Raises
     ------
@@ -374,7 +374,7 @@ def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVa
     if codes is None:
         return found
     alone = mean_variance(values, None, len(values))
-    # Without any spread nothing shows how alike the units of a group are.
+    # Without variance, the correlation within groups cannot be estimated.
     if alone.variance == 0.0 or found.variance > alone.variance * (1.0 + 1e-9):
         return found
     return replace(alone, cr2=found.cr2, df=found.df)
@@ -404,7 +404,7 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
     extra = _PSEUDO_GROUP * size
     total = n + extra
     mean = (n * found.mean + extra * bound) / total
-    # So that units that are all alike make every group one unit.
+    # Ensures that identical units count as one unit per group.
     variance = n**2 * found.variance + extra * (1.0 + extra / n) * size * (bound - mean) ** 2
     spread = n * (found.spread + (found.mean - mean) ** 2) + extra * (bound - mean) ** 2
     return max(1.0, variance / spread) if spread > 0.0 else 1.0
@@ -526,8 +526,8 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _root(function: _Pivot, inner: float, outer: float, near: float) -> float:
     """Return the root of a function that changes sign between ``inner`` and ``outer``.
 
-    With Illinois' halving; scipy.optimize has the same, but takes half a second to import. The
-    change is looked for before ``near`` first, where the function is no steeper than need be.
+    Uses the Illinois method; scipy.optimize has it too, but takes half a second to import. The sign
+    change is searched before ``near`` first, where the function is less steep.
     """
     below = function(inner)
     if min(inner, outer) < near < max(inner, outer):

@@ -1,4 +1,4 @@
-"""The variance of a mean of grouped values, and the degrees of freedom that it is known with."""
+"""Variance of a mean of grouped values, with its degrees of freedom."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ __all__ = ["MeanVariance", "mean_variance"]
 
 @dataclass(frozen=True, slots=True)
 class MeanVariance:
-    """The variance of a mean of units that come in clusters, and how well it is known.
+    """Variance of a mean of clustered units, with its degrees of freedom.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> 
     Returns
     -------
     MeanVariance
-        With the totals and sizes of the clusters.
+        Variance estimates, with the totals and sizes of the clusters.
 
     Notes
     -----

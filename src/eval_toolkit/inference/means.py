@@ -1,4 +1,4 @@
-"""Means with standard errors, of one set of values or of paired differences."""
+"""Means and paired mean differences, with standard errors."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_inter
 
 @dataclass(frozen=True, slots=True)
 class MeanSE(Displayed):
-    """A mean and its standard error.
+    """Mean with its standard error.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class MeanSE(Displayed):
     se: float
     n_units: int
     n_groups: int | None
-    """Number of clusters; None when every unit stands for itself."""
+    """Number of clusters; None if units are independent."""
     method: str
     """"clt" or "cluster-robust"."""
 
@@ -64,18 +64,18 @@ class PairedMeanResult(Interval[float | None]):
     """mean(B) − mean(A)."""
     se: float
     ci_low: float | None
-    """None where there is no trustworthy interval; ``reason`` says why."""
+    """Lower end; None if there is no reliable interval, as explained in ``reason``."""
     ci_high: float | None
     t: float | None
-    """delta / se; None where there is no interval."""
+    """t statistic, delta / se; None without an interval."""
     p_value: float | None
-    """Two-sided, of "no difference"; at most 1 − confidence where the interval leaves out 0."""
+    """Two-sided p-value of "no difference"; at most 1 − confidence iff the interval excludes 0."""
     correlation: float | None
-    """Correlation of A and B over units: what pairing gains. None when one of them is constant."""
+    """Correlation of A and B over units; None if one of them is constant."""
     n_units: int
     n_groups: int | None
     method: str
-    """As in `mean_interval`, after "paired "; of independent shares "tango"."""
+    """Method as in `mean_interval`, prefixed by "paired "; "tango" for independent shares."""
     confidence: float
     df: float
     """Degrees of freedom; with groups one less than the effective number of groups."""
@@ -105,7 +105,7 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     Returns
     -------
     MeanSE
-        Mean, standard error, and how many units and clusters it rests on.
+        Mean, standard error, and numbers of units and clusters.
 
     Raises
     ------
@@ -234,12 +234,13 @@ def paired_mean_diff(
     -------
     PairedMeanResult
         Difference, standard error, interval, p-value, and the correlation between A and B. The
-        p-value is at most ``1 − confidence`` exactly where the interval leaves out 0.
+        p-value is at most ``1 − confidence`` exactly where the interval excludes 0.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a share has other values than 0 and 1.
+        If the arrays are not 1-D, finite and equally long, or a share has values other than 0 and
+        1.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 

@@ -22,7 +22,7 @@ __all__ = ["MissingBounds", "bounded_macro_mean", "bounded_mean", "missing_bound
 
 _HALVINGS = 60
 _ADDED = 2
-"""Units at either bound, as Agresti and Coull add them to rates."""
+"""Number of units added at either bound, as by Agresti and Coull for rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class MissingBounds(Displayed):
     low: float
     """The mean if every missing outcome were the smallest possible value."""
     high: float
-    """The mean if every one were the largest."""
+    """The mean if every missing outcome were the largest possible value."""
     ci: Interval[float]
-    """Holds the mean with the stated confidence, wherever between the two it is; its method is
-    "wilson", "t" or "macro", by Imbens and Manski's critical value."""
+    """Interval that covers the mean at the stated confidence, for any values of the missing
+    outcomes; method "wilson", "t" or "macro", with Imbens and Manski's critical value."""
     observed: float | None
-    """The mean of the outcomes that are there."""
+    """Mean of the observed outcomes."""
     n: int
     n_missing: int
 
@@ -65,7 +65,7 @@ class MissingBounds(Displayed):
 
     @property
     def method(self) -> str:
-        """How the interval was made."""
+        """Method of the interval."""
         return self.ci.method
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def missing_bounds(
     Returns
     -------
     MissingBounds
-        The region that no assumption narrows [1]_, and an interval that holds the mean.
+        Identification region without assumptions [1]_, and an interval that covers the mean.
 
     Raises
     ------

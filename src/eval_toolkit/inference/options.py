@@ -1,4 +1,4 @@
-"""Options that functions with resampled intervals share."""
+"""Options shared by functions with resampled intervals."""
 
 from typing import Any, TypedDict
 
@@ -10,7 +10,7 @@ __all__ = ["DRAWING", "RESAMPLING", "Drawing", "Resampling"]
 
 
 class Drawing(TypedDict, total=False):
-    """How many resamples, from which seed, for intervals at which level."""
+    """Number of resamples, seed and confidence level of intervals."""
 
     n_resamples: int
     confidence: float
@@ -19,7 +19,7 @@ class Drawing(TypedDict, total=False):
 
 
 class Resampling(Drawing, total=False):
-    """`Drawing`, and the executor that the resamples are computed by."""
+    """`Drawing` options, and the executor for the resamples."""
 
     executor: Executor | None
 

@@ -56,7 +56,7 @@ __all__ = [
 
 
 def bootstrap_p_value(differences: ArrayLike) -> float:
-    """Two-sided bootstrap p-value of "no difference": twice the smaller tail beyond zero.
+    """Return the two-sided bootstrap p-value of "no difference", twice the smaller tail.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def paired_result(
     confidence: float,
     method: str,
 ) -> PairedBootstrapCI:
-    """Return a percentile interval of B − A from replicates, without undefined ones.
+    """Return a percentile interval of B − A from the defined replicates.
 
-    Where A and B are equal up to the rounding of their values, the difference is zero.
+    Differences within rounding error are set to zero.
     """
     slack = ROUNDING * max(abs(value_a), abs(value_b))
     defined = differences[~np.isnan(differences)]
@@ -131,7 +131,7 @@ def paired_bootstrap_diff(
     plan: Plan | None = None,
     **resampling: Unpack[Resampling],
 ) -> PairedBootstrapCI:
-    """Return metric(B) − metric(A) on the same rows, with interval and p-value.
+    """Return metric(B) − metric(A) on the same rows, with an interval and p-value.
 
     Parameters
     ----------
@@ -150,28 +150,28 @@ def paired_bootstrap_diff(
     Returns
     -------
     PairedBootstrapCI
-        Interval, two-sided p-value, and the replicates of the difference in ``samples``, of which
-        fewer than 10 independent units have none. The p-value is at most ``1 − confidence`` exactly
-        where the interval leaves out zero.
+        Interval, two-sided p-value, and replicates of the difference in ``samples`` (none with
+        fewer than 10 independent units). The p-value is at most ``1 − confidence`` iff the interval
+        excludes zero.
 
     Raises
     ------
     InvalidInputError
-        If the input is unusable, or has fewer than 10 independent units and the interval is made of
+        If the input is invalid, or has fewer than 10 independent units and the interval is made of
         resamples.
     UndefinedMetricError
-        If the metric does not exist for the data, or on more than 5 % of the draws even when
+        If the metric is undefined for the data, or on more than 5 % of the draws even when
         they are stratified by label; if a class has fewer than 3 rows.
 
     Notes
     -----
-    Accuracy, recall and other shares of rows that both scorers are judged on: Tango's interval and
-    McNemar's score test. Brier score and log-loss: the mean of the rows' differences. Other
-    metrics: the intervals of A and of B, combined with the correlation of their replicates (MOVER
-    [1]_); those of ROC-AUC and PR-AUC reach at least as far as rows that fail, of which none was
-    drawn, would move them. Calibration errors have no p-value: see `paired_bootstrap_ece_diff`.
-    Quantiles of bootstrapped differences reject 27 % of true null hypotheses at 5 % with 2
-    positives, and let a model that is worse by the margin pass in 35 % of cases.
+    Accuracy, recall and other shares of common rows: Tango's interval and McNemar's score test.
+    Brier score and log-loss: the mean of the differences by row. Other metrics: the intervals of A
+    and of B, combined with the correlation of their replicates (MOVER [1]_); those of ROC-AUC and
+    PR-AUC also allow for unseen rows on which a scorer fails. Calibration errors have no p-value:
+    see `paired_bootstrap_ece_diff`. With 2 positives, quantiles of bootstrapped differences reject
+    27 % of true null hypotheses at 5 %, and accept a model that is worse by the margin in 35 % of
+    cases.
 
     References
     ----------
@@ -221,7 +221,7 @@ def paired_bootstrap_diff(
 def is_made_of_draws(statistic: Statistic) -> bool:
     """Return whether the default interval of a difference needs resamples.
 
-    Shares of the same rows (Tango) and means of row values need none.
+    Shares of common rows (Tango) and means of row values need none.
     """
     if isinstance(statistic, AtThreshold):
         return not statistic.is_share_of_fixed_rows
@@ -233,7 +233,7 @@ def shared_draws(
 ) -> tuple[Problem, FloatArray]:
     """Return each scorer's replicates; stratified by label if too many are undefined.
 
-    Differences need resamples on which every scorer has a value. Of too few units there are none.
+    Differences need resamples on which every scorer has a value. There are none for too few units.
     """
     problem = problem.in_canonical_order()
     if not has_enough_units(problem.plan):
@@ -279,8 +279,8 @@ def paired_bootstrap_ece_diff(
     PairedBootstrapCI
         The difference error(B) − error(A); negative means that B is better calibrated. There is no
         p-value, and ``reason`` says why: the bias of a calibration error depends on the spread of
-        the scores, so that two calibrated scorers differ. The interval spans what the intervals of
-        both errors allow; for a function that is not this package's it is [−1, 1].
+        the scores, so that two calibrated scorers differ. The interval combines those of both
+        errors; for functions of other packages it is [−1, 1].
 
     Raises
     ------
@@ -306,7 +306,7 @@ def paired_bootstrap_ece_diff(
     labels, a = validation.binary_pair(y_true, y_score_a, score_name="y_score_a")
     _, b = validation.binary_pair(y_true, y_score_b, score_name="y_score_b")
     statistic = statistic_for(functools.partial(ece_fn, n_bins=n_bins))
-    if calibration_statistic(statistic) is None:  # its third argument may have any name
+    if calibration_statistic(statistic) is None:  # passed by position, since its name may differ
         statistic = statistic_for(_WithBins(ece_fn, n_bins))
     plan, drawn = rows_plan(len(labels)), resolve_seed(seed, rng)
     problem = Problem.scored(labels, [a, b], [statistic], plan, drawn)
@@ -327,7 +327,7 @@ def paired_bootstrap_ece_diff(
 def untested_difference(
     problem: Problem, *, n_resamples: int, confidence: float, executor: Executor | None
 ) -> PairedBootstrapCI:
-    """Return B − A of a calibration error under any plan, without p-value."""
+    """Return B − A of a calibration error for any plan, without a p-value."""
     intervals = []
     for (cell,) in bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method=None, executor=executor

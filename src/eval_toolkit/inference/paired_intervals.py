@@ -1,9 +1,8 @@
 """Intervals and p-values of paired differences, for every kind of metric.
 
-A share is a paired share (Tango), a mean of row values the mean of their differences, and anything
-else the difference of two estimates with an interval each, put together with their correlation
-(MOVER). The p-value belongs to the interval: it is below 1 − confidence exactly where the interval
-leaves out zero.
+Shares use Tango's interval, means of row values the mean of their differences, and other metrics
+combine the intervals of both estimates with their correlation (MOVER). P-values match the
+intervals: they are below 1 − confidence iff the interval excludes zero.
 """
 
 import math
@@ -42,7 +41,7 @@ __all__ = [
 
 
 _CARRIERS = 5.0
-"""Rows that carry a difference of rank metrics, up to which any other row might too."""
+"""Effective number of rows behind a rank metric difference, up to which others may matter too."""
 
 _CARRIERS_ON_TOP = 4.0
 """The same for negatives on top of the ranking, which move a PR-AUC most."""
@@ -61,8 +60,8 @@ def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> 
     Returns
     -------
     tuple of float
-        Lower and upper end. They are as skewed as the intervals they are made of, and of zero
-        width only if both of these are.
+        Lower and upper end. The interval is as skewed as those of A and B, and has zero width only
+        if both have.
 
     Notes
     -----
@@ -87,7 +86,7 @@ def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> 
 
 
 def _combined(first: float, second: float, correlation: float) -> float:
-    first, second = max(0.0, first), max(0.0, second)  # BCa need not hold its estimate
+    first, second = max(0.0, first), max(0.0, second)  # a BCa interval may exclude its estimate
     square = first**2 + second**2 - 2.0 * correlation * first * second
     return math.sqrt(max(0.0, square))
 
@@ -107,7 +106,7 @@ def p_of_interval(
     Returns
     -------
     float
-        At most ``1 − confidence`` exactly where the interval leaves out zero.
+        P-value, at most ``1 − confidence`` iff the interval excludes zero.
 
     Notes
     -----
@@ -122,7 +121,7 @@ def p_of_interval(
     reach = delta - low if delta > 0.0 else high - delta
     if delta == 0.0:
         return 1.0
-    if reach <= 0.0:  # an interval beyond its own estimate: the far end counts
+    if reach <= 0.0:  # if the interval excludes its estimate, use the far end
         return 0.0 if not low <= 0.0 <= high else 1.0
     return 2.0 * upper_tail(critical_value(confidence, df) * abs(delta) / reach, df)
 
@@ -132,7 +131,7 @@ def paired_difference(
 ) -> PairedBootstrapCI:
     """Return metric(B) − metric(A) of a problem with two scorers, its interval and p-value.
 
-    ``samples`` are replicates of both, on the same draws: what A and B have in common.
+    ``samples`` are replicates of both on common resamples, for their correlation.
 
     Raises
     ------
@@ -203,7 +202,7 @@ def _unseen(problem: Problem, confidence: float) -> float:
         return 0.0
     labels = problem.labels
     m, n = int(np.count_nonzero(labels)), int(np.count_nonzero(~labels))
-    if min(m, n) < MIN_CLASS:  # there is no interval
+    if min(m, n) < MIN_CLASS:  # no interval
         return 0.0
     a, b = (placements(labels, data.scores) for data in problem.data)
     order = np.lexsort((b, a, labels))  # so that the order of the rows cannot move a bit
@@ -251,7 +250,7 @@ def combined_difference(
     assert isinstance(a, BootstrapCI)  # noqa: S101 - for the type checker
     assert isinstance(b, BootstrapCI)  # noqa: S101
     shared = _correlation(samples)
-    if shared > 0.0:  # of few rows it is too uncertain to be counted in full
+    if shared > 0.0:  # shrink, since it is uncertain with few rows
         shared *= max(0.0, 1.0 - 2.0 / max(effective, 2.0))
     low, high = mover_interval(a, b, shared)
     df = max(1.0, effective - 1.0)

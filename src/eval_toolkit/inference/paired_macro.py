@@ -20,10 +20,10 @@ __all__ = ["PairedMacro", "paired_macro_diff"]
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class PairedMacro(Interval[float | None]):
-    """Macro average of differences B − A, with interval and p-value."""
+    """Macro average of differences B − A, with its interval and p-value."""
 
     ci_low: float | None
-    """None where there is no interval; ``reason`` says why."""
+    """Lower end; None if there is no interval, as explained in ``reason``."""
     ci_high: float | None
     confidence: float
     _: KW_ONLY
@@ -39,7 +39,7 @@ def paired_macro_diff(
     share: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMacro:
-    """Compare two macro averages on the same units, B − A.
+    """Compare two macro averages on the same units.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def paired_macro_diff(
     PairedMacro
         Shares of independent units by `paired_macro_interval`, which does not vanish in unanimous
         parts; all else by Student's interval of `macro_mean`. The p-value is at most
-        ``1 − confidence`` exactly where the interval leaves out 0.
+        ``1 − confidence`` exactly where the interval excludes 0.
 
     Examples
     --------

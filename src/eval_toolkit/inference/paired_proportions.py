@@ -1,8 +1,8 @@
-"""Intervals of a difference of two proportions on the same units.
+"""Intervals of the difference between two proportions on the same units.
 
-Only units on which the systems differ move the difference. Where they are few, or all point one
-way, the spread of the differences says too little: with none it is 0, and certainty is claimed
-from any number of units. These intervals keep their width.
+Only discordant units contribute to the difference. If they are few, or all in one direction, the
+variance of the differences is too small; without any, it is 0. These intervals never have zero
+width.
 """
 
 import math
@@ -21,7 +21,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 __all__ = ["paired_macro_interval", "paired_share", "tango_interval"]
 
 _HALVINGS = 60
-"""Of an interval no longer than 2: enough for the last digit."""
+"""Number of bisections; reaches machine precision on an interval of length 2."""
 
 
 def tango_interval(
@@ -45,7 +45,7 @@ def tango_interval(
     Returns
     -------
     BootstrapCI
-        Inside [-1, 1] and never of zero width; ``method`` is "tango", ``n_resamples`` 0.
+        Interval inside [-1, 1], never of zero width; ``method`` is "tango", ``n_resamples`` 0.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def tango_interval(
     bound of no success in n. Recommended among the intervals for this design by [2]_.
 
     At Δ = 0 it is McNemar's chi-squared test without correction. The exact McNemar test is
-    conservative, so at the border the two can disagree: the interval leaves out 0 and the exact
+    conservative, so at the border the two can disagree: the interval excludes 0 and the exact
     p-value is still above 1 − confidence.
 
     References
@@ -81,7 +81,7 @@ def tango_interval(
     return BootstrapCI(
         (gained - lost) / total,
         _lower_bound(gained, lost, total, z),
-        # The other side is the same question with A and B in each other's place.
+        # The upper end follows by swapping A and B.
         -_lower_bound(lost, gained, total, z),
         level,
         0,
@@ -106,7 +106,7 @@ def paired_share(
     -------
     tuple of float
         Lower end, upper end, p-value: McNemar's score test, which rejects exactly where Tango's
-        interval leaves out zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
+        interval excludes zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
 
     References
     ----------
@@ -142,7 +142,7 @@ def paired_macro_interval(
     Returns
     -------
     BootstrapCI
-        Inside [-1, 1] and never of zero width.
+        Interval inside [-1, 1], never of zero width.
 
     Raises
     ------
@@ -227,6 +227,6 @@ def _score_variance(gained: int, lost: int, n: int, delta: float) -> float:
     spread = delta * (1.0 - delta)
     b = (2 * n - gained + lost) * delta - gained - lost
     root = math.sqrt(max(0.0, b * b + 8.0 * n * lost * spread))
-    # Of the two forms of the positive root, the one that does not subtract like numbers.
+    # Use the form of the positive root that avoids cancellation.
     q = (root - b) / (4.0 * n) if b <= 0.0 else 2.0 * lost * spread / (root + b)
     return max(0.0, n * (2.0 * q + spread))

@@ -44,15 +44,15 @@ class McNemarResult(Displayed):
     """
 
     delta: float
-    """Share right under B minus share right under A."""
+    """Accuracy of B minus accuracy of A."""
     p_value: float | None
-    """Two-sided; None where the statistic does not exist, and ``reason`` says so."""
+    """Two-sided p-value; None if the statistic is undefined, as stated in ``reason``."""
     statistic: float | None
     """Chi-squared with one degree of freedom; None for the exact and mid-p tests."""
     n_01: int
-    """Units wrong under A and right under B."""
+    """Units that only B gets right."""
     n_10: int
-    """Units right under A and wrong under B."""
+    """Units that only A gets right."""
     n: int
     method: str
     reason: str = ""
@@ -81,9 +81,9 @@ class SignFlipResult(Displayed):
     alternative: str
     n_units: int
     n_groups: int | None
-    """Number of groups flipped as a whole; None when every unit is flipped by itself."""
+    """Number of groups flipped as a whole; None if units are flipped individually."""
     n_permutations: int
-    """Sign patterns looked at: all of them, or the random ones."""
+    """Number of sign patterns evaluated, exhaustive or random."""
     method: str
     """"exact" or "monte-carlo"."""
 
@@ -303,7 +303,7 @@ def _binomial_p_value(smaller: int, total: int, *, mid_p: bool) -> float:
     if mid_p and total:
         log_ways = gammaln(total + 1) - gammaln(smaller + 1) - gammaln(total - smaller + 1)
         observed = math.exp(float(log_ways) - total * math.log(2.0))
-        # In the middle both tails hold the observed outcome; half of it is taken off the whole.
+        # At the centre both tails contain the observed outcome, so half of it is subtracted.
         return 1.0 - observed / 2.0 if 2 * smaller == total else two_tails - observed
     return min(1.0, two_tails)
 
@@ -339,7 +339,7 @@ def _count_extreme(
     chunks: Iterable[FloatArray], observed: float, scale: float, alternative: Alternative
 ) -> tuple[int, int]:
     """Return the number of totals at least as extreme as the observed one, and their number."""
-    # Sums in another order differ by rounding; equal totals must count as equal.
+    # Tolerate rounding errors, so that equal totals count as equal.
     slack = ROUNDING * scale
     count = n_seen = 0
     for totals in chunks:

@@ -1,4 +1,4 @@
-"""The area under the ROC curve up to a false-positive rate."""
+"""Partial area under the ROC curve, up to a maximum false-positive rate."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["PartialRocAuc"]
 
 @dataclass(frozen=True)
 class PartialRocAuc(CallableStatistic):
-    """`metrics.roc_auc` up to a false-positive rate.
+    """`metrics.roc_auc` with ``max_fpr``.
 
-    It rests on the positives and on the negatives that score highest, ``max_fpr`` of all: 30
-    negatives up to a rate of 0.1 are three.
+    Depends on the positives and the share ``max_fpr`` of highest-scoring negatives: three of 30
+    negatives for a rate of 0.1.
     """
 
     max_fpr: float = 1.0
@@ -30,17 +30,17 @@ class PartialRocAuc(CallableStatistic):
     def up_to(cls, max_fpr: float) -> PartialRocAuc:
         """Return the statistic of the area up to this rate."""
         function = functools.partial(metrics.roc_auc, max_fpr=max_fpr)
-        least = 0.5 - 0.5 * max_fpr / (2.0 - max_fpr)  # of no area at all
+        least = 0.5 - 0.5 * max_fpr / (2.0 - max_fpr)  # value for zero area
         return cls(function, (least, 1.0), label=f"roc_auc_max_fpr_{max_fpr:g}", max_fpr=max_fpr)
 
     @property
     def among(self) -> str:
-        """Which rows of a class count, for messages."""
+        """Description of the rows that count, for messages."""
         return f" up to a false-positive rate of {self.max_fpr:g}"
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Return the positives, and the negatives up to the rate."""
-        negatives = data.order[~data.labels[data.order]]  # from the top
+        negatives = data.order[~data.labels[data.order]]  # by descending score
         inside = np.zeros(data.n, dtype=np.bool_)
         inside[negatives[: math.floor(self.max_fpr * len(negatives) + 1e-9)]] = True
         return data.labels, inside

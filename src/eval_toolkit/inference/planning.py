@@ -27,7 +27,7 @@ Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 @dataclass(frozen=True, slots=True)
 class MDEEstimate(Displayed):
-    """Minimum detectable effect: the difference detected with a given power.
+    """Minimum detectable effect, the difference detected with a given power.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class MDEEstimate(Displayed):
     power: float
     n_resamples: int
     n: int
-    """Number of units, −1 where the interval does not know it."""
+    """Number of units; −1 if the interval does not record it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -69,13 +69,13 @@ class SampleSize(Displayed):
     """
 
     n: int
-    """Units; per system when the systems are evaluated on different units."""
+    """Number of units; per system if the systems are evaluated on different units."""
     n_groups: int
-    """Clusters; equal to ``n`` when every unit stands for itself."""
+    """Number of clusters; equal to ``n`` if units are independent."""
     n_total: int
-    """Units over all systems: twice ``n`` for the independent design, else ``n``."""
+    """Total number of units: twice ``n`` for the independent design, else ``n``."""
     design_effect: float
-    """1 + (cluster_size − 1) icc: how many clustered units are worth one independent unit."""
+    """Design effect, 1 + (cluster_size − 1) icc: clustered units per independent unit."""
     method: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -474,7 +474,7 @@ def sized(
     size = validation.number(cluster_size, "cluster_size", low=1.0)
     correlation = validation.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation
-    # A hair less before rounding up, so that an exact 385 does not become 386.
+    # Subtract a tolerance before rounding up, so that an exact 385 does not become 386.
     units = max(1, math.ceil(n * design_effect - 1e-9))
     groups = max(1, math.ceil(units / size - 1e-9))
     return SampleSize(units, groups, n_systems * units, design_effect, method)

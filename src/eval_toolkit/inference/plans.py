@@ -1,4 +1,4 @@
-"""Resampling plans: drawn units, and the rows that belong to them.
+"""Resampling plans: sampling units and the rows that belong to them.
 
 Every plan draws *units* with replacement inside *strata* of fixed size; a row's count is the count
 of its unit. Rows, label-stratified rows, groups, groups in strata are all of this form; the
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 MIN_UNITS = 10
-"""Fewer independent units than this do not support a bootstrap interval."""
+"""Minimum number of independent units for a bootstrap interval."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Units that are drawn with replacement, and the unit of each row.
+    """Units drawn with replacement, and the unit of each row.
 
     Examples
     --------
@@ -47,9 +47,9 @@ class Plan:
     strata: IntArray
     """Bounds of the strata of units: ``[0, …, n]``."""
     unit_of_row: IntArray | None = None
-    """None when row i is unit i."""
+    """Unit of each row; None if row i is unit i."""
     n_fixed: int = 0
-    """Units after the last stratum that are in every resample exactly once."""
+    """Number of units after the last stratum, which are in every resample exactly once."""
     members: IntArray | None = None
     """Two-level plan only: bounds of the groups among the (sorted) rows."""
     group_of_row: IntArray | None = None
@@ -82,7 +82,7 @@ class Plan:
             return float(np.count_nonzero(rows))
         drawn = groups[rows]
         if self.n_fixed and len(drawn) and (drawn < 0).all():
-            return math.inf  # rows in every resample are no source of error
+            return math.inf  # fixed rows do not contribute to the variance
         sizes = np.bincount(drawn[drawn >= 0]).astype(np.float64)
         return float(sizes.sum() ** 2 / (sizes**2).sum()) if sizes.any() else 0.0
 
@@ -101,7 +101,7 @@ class Plan:
             return self
         units = self.unit_of_row[order]
         first = np.full(self.n_units, len(order))
-        first[units[::-1]] = np.arange(len(order))[::-1]  # of several places the last is kept
+        first[units[::-1]] = np.arange(len(order))[::-1]  # the last position wins
         stratum = np.searchsorted(self.strata[1:], np.arange(self.n_units), side="right")
         place = np.empty(self.n_units, dtype=np.int64)
         place[np.argsort(stratum * (len(order) + 1) + first)] = np.arange(self.n_units)

@@ -1,4 +1,4 @@
-"""Named columns, sorted at most once: labels and scores, numbers, texts of one system."""
+"""Named columns of one system, sorted at most once: labels and scores, numbers, texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCORED = ("label", "score")
 
 @dataclass(frozen=True)
 class Term:
-    """A number per row, made of named columns, which a resample adds up: a squared error, a hit.
+    """Summand computed per row from named columns, such as a squared error or a hit.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Term:
     """
 
     function: Callable[..., Any]
-    """Takes the columns in their order, and returns a number for each row."""
+    """Function of the columns in order, returning one number per row."""
     columns: tuple[str, ...] = SCORED
 
     def of(self, data: Columns) -> FloatArray:
@@ -44,33 +44,33 @@ class Term:
         return self.apply(data.__getitem__)
 
     def apply(self, read: Callable[[str], NDArray[Any]]) -> FloatArray:
-        """Return the numbers made of columns that are read by name."""
+        """Return the number of each row, given columns accessible by name."""
         return np.asarray(self.function(*map(read, self.columns)), dtype=np.float64)
 
 
 Summand: TypeAlias = str | Term
-"""What a resample adds up: a column of numbers, by its name, or a term."""
+"""Column name or term that is summed over a resample."""
 
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """What a statistic reads from a block."""
+    """Requirements of a statistic on a block."""
 
     sums: tuple[Summand, ...] = ()
-    """What is added up over each resample."""
+    """Summands of each resample."""
     thresholds: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Scores at or above which cumulative sums are wanted."""
+    """Thresholds at which cumulative sums are needed."""
     rows: bool = False
-    """Whether the statistic asks for the rows of a resample themselves."""
+    """Whether the statistic needs the rows of each resample."""
 
 
 class Once:
-    """Values that are made once and read by several statistics."""
+    """Cache of values shared by several statistics."""
 
     _made: dict[Hashable, FloatArray]
 
     def once(self, key: Hashable, make: Callable[[], FloatArray]) -> FloatArray:
-        """Return what ``make`` returned the first time it was asked for under this key."""
+        """Return the cached value of a key, computed by ``make`` on first use."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -115,7 +115,7 @@ class Columns(Once):
                 f"there is no column {name!r}; there are {there}{records}"
             ) from None
 
-    # Everything is made when first asked for: counts at a threshold, say, need no sorting.
+    # All properties are lazy: counts at a threshold, for example, need no sorting.
 
     @property
     def n(self) -> int:
@@ -132,7 +132,7 @@ class Columns(Once):
 
     @functools.cached_property
     def scores(self) -> FloatArray:
-        """What the rows are ranked by: their number where there is no such column."""
+        """Ranking column; row numbers if there is none."""
         return np.arange(float(self.n)) if self.rank is None else self[self.rank]
 
     @functools.cached_property
@@ -147,7 +147,7 @@ class Columns(Once):
 
     @functools.cached_property
     def position(self) -> IntArray:
-        """Place of each row in rank order."""
+        """Position of each row in rank order."""
         position = np.empty(self.n, dtype=np.int64)
         position[self.order] = np.arange(self.n)
         return position
@@ -178,7 +178,7 @@ class Columns(Once):
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
     def take(self, rows: IntArray) -> Columns:
-        """Return these rows, in this order, as often as they are named."""
+        """Return rows by index, in the given order and with repeats."""
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
     def reordered(self, order: IntArray) -> Columns:
@@ -198,7 +198,7 @@ class Columns(Once):
         return self.n - np.searchsorted(ascending, thresholds, side="left")
 
     def summed(self, summand: Summand) -> FloatArray:
-        """Return the numbers that are added up, in rank order."""
+        """Return the values of a summand, in rank order."""
         return self.once(("sum", summand), lambda: self._summed(summand))
 
     def _summed(self, summand: Summand) -> FloatArray:
@@ -216,7 +216,7 @@ class Columns(Once):
         return self.sorted_labels if column is self.labels else column[self.order]
 
     def confusion(self, threshold: float) -> ConfusionCounts:
-        """Return the confusion counts at a threshold; each is counted once."""
+        """Return the confusion counts at a threshold; results are cached."""
         from eval_toolkit.metrics import confusion_counts
 
         if threshold not in self._confusion:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _FEW = 3.0 + 1e-9
-"""Counts up to this are Poisson rather than normal: Wilson's near end is too short."""
+"""Counts up to this are nearly Poisson, so that Wilson's end near 0 or 1 is corrected."""
 
 _COARSE_POINTS = 61
 _MU_POINTS = 301
@@ -53,14 +53,14 @@ class ProportionInterval(Interval[float | None]):
     """
 
     ci_low: float | None
-    """None when there was nothing to count; ``reason`` says so."""
+    """Lower end; None if there are no trials, as stated in ``reason``."""
     ci_high: float | None
     confidence: float
     _: KW_ONLY
     successes: int
     n: int
     n_groups: int | None = None
-    """Number of clusters, where the counts came in clusters."""
+    """Number of clusters, for clustered counts."""
 
     @property
     def proportion(self) -> float | None:
@@ -159,10 +159,9 @@ def score_interval(
 
     Notes
     -----
-    Where at most 3 successes are seen, and fewer than failures, Wilson's lower end is too high for the
-    few shares just below it, and coverage falls to 0.83. The end is then no higher than the
-    one-sided Poisson limit ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few
-    failures [1]_.
+    With at most 3 successes, and fewer than failures, Wilson's lower end is too high, and coverage
+    falls to 0.83 for shares just below it. The end is then no higher than the one-sided Poisson
+    limit ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few failures [1]_.
 
     References
     ----------
@@ -229,7 +228,7 @@ def clopper_pearson_interval(
         return _no_trials(level, "clopper-pearson")
     tail = (1.0 - level) / 2.0
     low = float(betaincinv(hits, total - hits + 1, tail)) if hits else 0.0
-    # By symmetry 1 − the lower bound of the failures: the small tail keeps its digits.
+    # By symmetry, 1 − the lower bound of the failures, which keeps the precision of the small tail.
     high = 1.0 - float(betaincinv(total - hits, hits + 1, tail)) if hits < total else 1.0
     return ProportionInterval(low, high, level, "clopper-pearson", successes=hits, n=total)
 

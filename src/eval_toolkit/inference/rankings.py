@@ -15,18 +15,19 @@ class RankedSystem(Displayed):
 
     name: str
     value: float
-    """The mean over parts of the means over units."""
+    """Mean over parts of the means over units."""
     ci: BootstrapCI | None
-    """Of this system alone."""
+    """Individual interval of this system."""
     ci_simultaneous: BootstrapCI | None
-    """So wide that all systems' intervals hold at once."""
+    """Simultaneous interval, valid jointly for all systems."""
     rank: int
-    """1 is best; equal values have equal ranks."""
+    """Rank, 1 is best; equal values have equal ranks."""
     rank_low: int
     rank_high: int
-    """By the pairs; all systems' true ranks lie within at once (see `rank_systems`, ``adjust``)."""
+    """Upper bound of the rank; bounds hold jointly for all systems (see `rank_systems`,
+    ``adjust``)."""
     p_best: float
-    """Share of the draws in which no other is better; ties are shared."""
+    """Share of draws in which no other system is better; ties are divided."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -47,15 +48,15 @@ class SystemPair(Interval[float | None]):
     """Value of A minus value of B."""
     ci_low: float | None
     ci_high: float | None
-    """Of this pair alone; None where there is no interval, and ``reason`` says why."""
+    """Upper end, uncorrected; None if there is no interval, as explained in ``reason``."""
     p_value: float | None
-    """At most 1 − confidence exactly where the interval leaves out 0; None without an interval."""
+    """P-value, at most 1 − confidence iff the interval excludes 0; None without an interval."""
     p_adjusted: float | None
-    """Corrected for the number of pairs."""
+    """P-value corrected for the number of pairs."""
     p_a_better: float
-    """Share of the draws in which A is the better one; ties are shared."""
+    """Share of draws in which A is better; ties are divided."""
     better: str | None
-    """Which is better by the corrected p-value; None where it does not say."""
+    """Significantly better system by the corrected p-value; None if there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -80,7 +81,7 @@ class Ranking(Displayed):
 
     systems: tuple[RankedSystem, ...]
     pairs: tuple[SystemPair, ...]
-    """Each pair once, the better of the two first."""
+    """All pairs, each with the better system first."""
     confidence: float
     adjust: str
     method: str

@@ -39,33 +39,33 @@ class JudgeAgreement(Displayed):
     """
 
     agreement: ProportionInterval | None
-    """Share of units with the same label. None where the labelled units do not speak for all."""
+    """Share of units with equal labels; None if the labelled units are not representative."""
     kappa: BootstrapCI | None
-    """Cohen's: agreement beyond chance. None where undefined; ``reason`` says why."""
+    """Cohen's kappa; None if undefined, as explained in ``reason``."""
     alpha: BootstrapCI | None
-    """Krippendorff's, judge and people as two raters."""
+    """Krippendorff's alpha, with judge and humans as two raters."""
     sensitivity: ProportionInterval | None
-    """Of the units people call positive, the share the judge does. None without two classes."""
+    """Share of human positives that the judge calls positive; None without two classes."""
     specificity: ProportionInterval | None
-    """Of the units people call negative, the share the judge does."""
+    """Share of human negatives that the judge calls negative."""
     precision: ProportionInterval | None
-    """Of the units the judge calls positive, the share people do."""
+    """Share of judge positives that humans call positive."""
     negative_precision: ProportionInterval | None
-    """Of the units the judge calls negative, the share people do."""
+    """Share of judge negatives that humans call negative."""
     bias: BootstrapCI | None
-    """The judge's share of positives minus people's, on the same units."""
+    """Share of judge positives minus share of human positives, on the same units."""
     labels: tuple[Any, ...]
     table: tuple[tuple[int, ...], ...]
-    """Counts: a row per human label, a column per verdict, in the order of ``labels``."""
+    """Confusion matrix: a row per human label, a column per verdict, in the order of ``labels``."""
     positive: Any
     confidence: float
     n_units: int
-    """With a verdict and a human label."""
+    """Number of units with a verdict and a human label."""
     n_groups: int | None
     n_unlabelled: int
-    """With a verdict alone."""
+    """Number of units with only a verdict."""
     n_unjudged: int
-    """Without a verdict."""
+    """Number of units without a verdict."""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class AgreementMatrix(Displayed):
     names: tuple[str, ...]
     pairs: Mapping[tuple[str, str], JudgeAgreement]
     alpha: BootstrapCI | None
-    """Krippendorff's, of all raters."""
+    """Krippendorff's alpha of all raters."""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def judge_agreement(
     Returns
     -------
     JudgeAgreement
-        Shares have Wilson intervals; what does not exist for the data is None with a reason.
+        Shares have Wilson intervals; what is undefined for the data is None with a reason.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def _classes(
             "`judge` and `human` hold strings and numbers; both must use the same type of labels"
         )
     if labels is None and all(value in (0, 1) for value in together):
-        labels = (0, 1)  # also where one of them does not occur
+        labels = (0, 1)  # even if one of them does not occur
     codes, n_classes = label_codes(together, labels, "judge")
     if labels is not None:
         return codes, list(labels)

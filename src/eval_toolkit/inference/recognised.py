@@ -1,4 +1,4 @@
-"""The prepared statistics of this package's metric functions."""
+"""Prepared statistics of the package's metric functions."""
 
 import functools
 from collections.abc import Callable
@@ -51,7 +51,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
 
 
 def statistic_of_function(metric: Any) -> Statistic:
-    """Return the statistic of a metric function: ours by recognition, any other as it is."""
+    """Return the prepared statistic of a metric function, or wrap a third-party function."""
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
             "`metric` has a `sample_weight` for the original rows, which resampled rows cannot use"
@@ -67,13 +67,13 @@ def statistic_of_function(metric: Any) -> Statistic:
         )
     try:
         builder = _BUILDERS.get(metric)
-    except TypeError:  # unhashable callables are nobody we know
+    except TypeError:  # unhashable callables are third-party
         builder = None
     return builder() if builder else _as_it_is(metric, metric)
 
 
 def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
-    """Return a callable's statistic, with the bounds the catalogue knows for our functions."""
+    """Wrap a callable as a statistic, with bounds from the catalogue for our functions."""
     for info in metrics.CATALOGUE.values():
         if info.function is function:
             return CallableStatistic(metric, info.bounds)

@@ -59,7 +59,7 @@ def paired_bootstrap_op_point_diff(
     val_y, val_score_a, val_score_b : array-like of shape (m,)
         Validation labels and scores, on which thresholds are selected.
     test_y, test_score_a, test_score_b : array-like of shape (n,)
-        Test labels and scores, on which the metric is computed. They must be other rows.
+        Test labels and scores, on which the metric is computed; must be different rows.
     threshold_fn : callable or ThresholdSelector
         ``threshold_fn(y_true, y_score) -> threshold``.
     metric_fn : callable

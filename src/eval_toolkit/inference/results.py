@@ -26,7 +26,7 @@ DEFAULT_METHOD = "BCa"
 
 
 BoundT = TypeVar("BoundT")
-"""What an end is: a number, or None where there may be none."""
+"""Type of an end: a number, or None if it may be missing."""
 ResultT = TypeVar("ResultT")
 
 
@@ -44,19 +44,19 @@ class Interval(Displayed, Generic[BoundT]):
     ci_low: BoundT
     ci_high: BoundT
     confidence: float
-    """Nominal coverage."""
+    """Confidence level."""
     method: str = ""
     reason: str = ""
-    """Why this is not the interval that was asked for; empty when it is."""
+    """Reason why this is not the requested interval; empty if it is."""
 
     @property
     def low(self) -> BoundT:
-        """The lower end."""
+        """Lower end."""
         return self.ci_low
 
     @property
     def high(self) -> BoundT:
-        """The upper end."""
+        """Upper end."""
         return self.ci_high
 
     def clipped(self, bounds: tuple[float, float]) -> Self:
@@ -125,12 +125,12 @@ class BootstrapCI(Interval[float]):
     method: str
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
     n_undefined: int = 0
-    """Resamples on which the metric was undefined and which were left out."""
+    """Number of resamples excluded because the metric was undefined."""
     reason: str = ""
-    """Why this is not the interval that was asked for; empty when it is."""
+    """Reason why this is not the requested interval; empty if it is."""
     n_units: int | None = None
     n_groups: int | None = None
-    """Number of independent groups; the units themselves where they are independent."""
+    """Number of independent groups; the number of units if they are independent."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class BootstrapCI(Interval[float]):
         n_units: int | None = None,
         n_groups: int | None = None,
     ) -> None:
-        # By hand: the generated one would take the fields of the base first.
+        # Explicit, because the generated one would put the fields of the base class first.
         ends = (ci_low, ci_high, confidence)
         drawn = (n_resamples, method, _read_only(samples), n_undefined)
         _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
@@ -196,7 +196,7 @@ class PairedBootstrapCI(Interval[float]):
     overlaps_zero: bool
     confidence: float
     n_resamples: int
-    """Usable resamples: those on which both metrics were defined."""
+    """Number of resamples on which both metrics are defined."""
     method: str = "percentile"
     n_undefined: int = 0
     p_value: float | None = None

@@ -15,7 +15,7 @@ from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 __all__ = ["RotationTest", "rotation_test"]
 
 _AT_ONCE = 4_000_000
-"""Picks that are permuted in one go."""
+"""Number of picks permuted per batch."""
 _ROUNDING = 1e-9
 
 
@@ -33,11 +33,11 @@ class RotationTest(Displayed):
     """Pearson's chi-square of the picks per position."""
     p_value: float
     picks: tuple[int, ...]
-    """How often each position was picked, over units and rotations."""
+    """Number of picks of each position, over units and rotations."""
     expected: tuple[float, ...]
     n_units: int
     n_inconsistent: int
-    """Units that did not pick the same content under all rotations; the others say nothing."""
+    """Number of units whose choice differs between rotations; the others are uninformative."""
     n_permutations: int
 
     def to_dict(self) -> dict[str, Any]:

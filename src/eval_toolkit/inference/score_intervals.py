@@ -61,22 +61,22 @@ __all__ = [
 ]
 
 Bounds = tuple[float, float, str]
-"""Lower end, upper end, method."""
+"""Tuple of lower end, upper end and method."""
 
 MIN_CLASS = 3
-"""With fewer independent rows of a class there is no interval."""
+"""Minimum number of independent rows per class."""
 
 TRUSTED = 30
-"""From as many rows of the smaller class on the observed variance is taken at its word."""
+"""Rows of the smaller class from which the observed variance is used without correction."""
 
 _ENOUGH = 8.0
-"""From as many rows that carry DeLong's variance on, the normal model counts less."""
+"""Effective rows behind DeLong's variance from which the normal model is down-weighted."""
 
 _FEWEST = 6.0
-"""Degrees of freedom of a variance that a single row carries; fewer are no use (ADR 0017)."""
+"""Minimum degrees of freedom of a variance dominated by a single row (ADR 0017)."""
 
 _LIMIT = 45.0
-"""Up to as many rows of the smaller class an estimate is worth no more trials than they are."""
+"""Rows of the smaller class up to which they limit the equivalent number of trials."""
 
 _HALVINGS = 60
 _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
@@ -118,7 +118,7 @@ def check_classes(
 def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
     """Return whether the default interval of a metric has a closed form."""
     if isinstance(statistic, ColumnMean) or _is_share(statistic):
-        return plan.members is None  # rows, or whole groups of them
+        return plan.members is None  # rows or groups
     closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
     return closed and plan.is_independent
 
@@ -366,7 +366,7 @@ def _inverted(
 def _average_precision_interval(
     statistic: AveragePrecision, data: Columns, confidence: float
 ) -> Bounds:
-    """Return the interval with the jackknife's variance; Boyd, Eng & Page's (2013) with few rows."""
+    """Return the interval with the jackknife variance; Boyd, Eng & Page (2013) for few rows."""
     left_out = statistic.leave_one_out(data)
     fewer = float(min(data.n_positive, data.n - data.n_positive))
     variance, df = 0.0, fewer - 1.0

@@ -1,9 +1,9 @@
 """Confidence sequences: intervals of a mean that are valid at every sample size.
 
-An interval for a fixed number of values is wrong for whoever looks while values come in and stops
-when it pleases: with enough looks it misses the mean almost surely. A confidence sequence contains
-the mean at *all* numbers of values with the confidence it states, so one may look at any time, stop
-for any reason and go on later.
+An interval for a fixed sample size is invalid under continuous monitoring with optional stopping:
+with enough looks it misses the mean almost surely. A confidence sequence contains the mean at *all*
+sample sizes with the stated confidence, so data may be inspected at any time, and sampling may stop
+for any reason and continue later.
 """
 
 import numpy as np
@@ -24,9 +24,9 @@ __all__ = ["ConfidenceSequence", "confidence_sequence"]
 
 METHODS = ("betting", "empirical-bernstein", "beta-binomial")
 _BLOCK = 16
-"""Values at once while every mean is possible; more as fewer are, to fill a cache each time."""
+"""Block size while all means are possible; grows as means are excluded, to fit the cache."""
 _ROUNDING = 1e-9
-"""Of the range: by so much a value may lie outside its bounds."""
+"""Tolerance for values outside the bounds, relative to the range."""
 
 
 class ConfidenceSequence:
@@ -59,9 +59,8 @@ class ConfidenceSequence:
 
     Notes
     -----
-    Values must come in random order: each as good as any other to be next. Values that are not
-    independent (questions on one passage) are to be added as one, their mean where groups are of
-    one size.
+    Values must be in random (exchangeable) order. Add dependent values (questions on one passage)
+    as a single value, e.g. their mean if groups have equal sizes.
 
     If the values contradict every mean, the chance of which is at most 1 − confidence where they
     come as promised, the interval is the whole range from then on, and says so in ``reason``.
@@ -99,14 +98,14 @@ class ConfidenceSequence:
         self.n_total = None if n_total is None else validation.integer(n_total, "n_total", low=1)
         self.running = bool(running)
         self.n = 0
-        """How many values there are."""
+        """Number of values added."""
         self._below, self._above = (
             _lower_bound(self.method, 1.0 - self.confidence, self.n_total, self.running)
             for _ in range(2)
         )
         self._sum, self._contradicted = 0.0, False
-        self._low, self._high = 0.0, 1.0  # as the method has it
-        self._shown = (0.0, 1.0)  # and with what is certain
+        self._low, self._high = 0.0, 1.0  # bounds of the method
+        self._shown = (0.0, 1.0)  # combined with certain bounds
 
     @property
     def low(self) -> float:
@@ -149,7 +148,8 @@ class ConfidenceSequence:
         Returns
         -------
         lower, upper : ndarray of shape (n,)
-            The interval after each of them. How the values are cut into updates changes nothing.
+            The interval after each value. The division of values into updates does not affect the
+            result.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class ConfidenceSequence:
             self._contradicted = True
             low[first:], high[first:] = 0.0, 1.0
         self._low, self._high = float(low[-1]), float(high[-1])
-        if self.n_total is not None:  # what is certain whatever the rest will be
+        if self.n_total is not None:  # certain bounds, for any remaining values
             least, most = sums / self.n_total, (sums + self.n_total - n) / self.n_total
             most = np.maximum(most, least)
             low, high = np.clip(low, least, most), np.clip(high, least, most)

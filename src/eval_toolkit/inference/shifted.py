@@ -29,7 +29,7 @@ __all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_inte
 
 
 def seen_at(prior: float, n_negative: int) -> float:
-    """Return how many true positives of a perfect scorer one false positive row weighs up, inverted.
+    """Return the weight of a perfect scorer's true positives relative to one false positive row.
 
     Below 1 a single false positive among the negatives halves the precision at this prevalence, or
     worse: the data have nothing to say about precisions near 1.
@@ -47,7 +47,7 @@ class _Shifted:
     """Base class of metrics at an assumed prevalence."""
 
     function: MetricFn
-    """Of labels and scores, at the prevalence."""
+    """Metric of labels and scores, at the assumed prevalence."""
     prior: float
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: Needs = field(default=Needs(rows=True), init=False)

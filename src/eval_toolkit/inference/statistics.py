@@ -87,12 +87,12 @@ class AveragePrecision(_RankStatistic):
         if _smaller_class(data) < 2:
             return None
         every, _ = _per_group(data)
-        at = np.flatnonzero(every)  # groups without a positive add nothing
+        at = np.flatnonzero(every)  # groups without positives do not contribute
         p, tp, total = every[at], data.groups.tp[at], data.groups.n_positive
         seen = tp + data.groups.fp[at]
         term = p * tp / seen
         down_to = np.cumsum(term)
-        # Only the very first row can leave nothing behind, and then its terms below are 0 or unused.
+        # Only leaving out the very first row can leave no rows; its terms are then 0 or unused.
         fewer = np.maximum(seen - 1.0, 1.0)
         after_negative = p * tp / fewer
         after_positive = p * (tp - 1.0) / fewer
@@ -213,7 +213,7 @@ class ColumnMean:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the term, or the column itself."""
+        """Columns of the term, or the column itself."""
         return self.summand.columns if isinstance(self.summand, Term) else (self.summand,)
 
     def of_rows(self, data: Columns) -> FloatArray:
@@ -317,7 +317,7 @@ class AtThreshold:
         return self.trials in ("positive", "negative", "all")
 
     def hits(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
-        """Return for each row whether it counts in a share: 1, 0, or NaN outside of it."""
+        """Return 1 or 0 for rows in the denominator of a share, NaN for others."""
         of_cell = self.evaluate(*np.eye(4))  # one row that is tn, fp, fn, tp
         decided = scores >= self.threshold
         found: FloatArray = of_cell[2 * labels.astype(np.int64) + decided]
@@ -362,7 +362,7 @@ LOG_LOSS = ColumnMean("log_loss", Term(surprise), metrics.log_loss, (0.0, math.i
 
 
 def is_statistic(thing: Any) -> bool:
-    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
+    """Return whether an object implements `Statistic` (a runtime protocol check is slow).
 
     Examples
     --------
@@ -394,7 +394,7 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     if is_statistic(metric):
         ready: Statistic = metric
         return ready
-    if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
+    if data is not None and hasattr(metric, "bind"):  # the threshold may depend on the data
         bound: Statistic = metric.bind(data)[0]
         return bound
     if hasattr(metric, "compute"):

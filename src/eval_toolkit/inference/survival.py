@@ -50,30 +50,30 @@ class SurvivalCurve(Displayed):
     """
 
     times: FloatArray
-    """Every time of an event or of a row's end, ascending."""
+    """Ascending times of events and of censoring."""
     n_at_risk: FloatArray
-    """Rows, or the sum of their weights, observed up to each time and not failed before it."""
+    """Number (or total weight) of rows at risk at each time."""
     n_events: FloatArray
     n_groups_at_risk: FloatArray
-    """Independent groups among them, as many as their weights are worth."""
+    """Effective number of independent groups at risk."""
     survival: FloatArray
-    """From each time up to the next; 1 before the first."""
+    """Survival from each time up to the next; 1 before the first time."""
     ci_low: FloatArray
-    """Pointwise: each time's interval covers by itself, the band as a whole does not."""
+    """Pointwise lower bounds; the simultaneous coverage of the band is lower."""
     ci_high: FloatArray
     confidence: float
     method: str
     n_units: int
-    """Rows, with those of which nothing was observed."""
+    """Number of rows, including those without any observation."""
     n_unobserved: int
-    """Rows that ended at time 0 or weigh nothing."""
+    """Number of rows that ended at time 0 or have zero weight."""
     n_groups: int | None
-    """Independent groups that were observed; None where every row stands for itself."""
+    """Number of observed independent groups; None if rows are independent."""
     reason: str = ""
-    """Why intervals are not those that were asked for; empty when they are."""
+    """Reason why intervals are not the requested ones; empty if they are."""
     _observed: Observed | None = field(default=None, repr=False)
     _asked: bool = field(default=False, repr=False)
-    """Whether the method was asked for."""
+    """Whether the method was requested explicitly."""
 
     @property
     def median(self) -> float | None:
@@ -92,7 +92,7 @@ class SurvivalCurve(Displayed):
 
     @property
     def median_reason(self) -> str:
-        """Why the median, or an end of its interval, is None; empty when none is."""
+        """Reason why the median, or an end of its interval, is None; else empty."""
         until = f"up to the last time observed, {self.times[-1]:g}"
         if self.median is None:
             return f"survival stays above 1/2 {until}"
@@ -189,7 +189,7 @@ class SurvivalCurve(Displayed):
         heights = np.append(1.0, seen.survival[before])
         areas = heights * np.diff(np.append(starts, when))
         area = float(areas.sum())
-        # What is yet to come after each time: how much of the area a failure there costs.
+        # Remaining area after each time, which a failure at that time would cost.
         later = np.zeros(len(seen.times))
         later[before] = np.cumsum(areas[::-1])[::-1][1:]
         if seen.grouped and seen.n_groups == 1:
@@ -217,7 +217,7 @@ class SurvivalCurve(Displayed):
         return payload | {name: getattr(self, name) for name in names}
 
     def _first_at_most_half(self, curve: FloatArray) -> float | None:
-        # The sum of many weights may put a half a few digits above it.
+        # Tolerate rounding errors of summed weights.
         there = np.flatnonzero(curve <= 0.5 + 1e-12)
         return float(self.times[there[0]]) if len(there) else None
 
@@ -298,27 +298,28 @@ def kaplan_meier(
     with the normal quantile, or with groups Student's on G − 1 degrees of freedom. Groups of one
     row give the ungrouped curve but for that factor and that quantile.
 
-    Where that scale has no variance the bounds are exact for independent groups: with no event among
+    If the variance is zero, the bounds are exact for independent groups: with no event among
     n groups at risk, failure is at most Clopper and Pearson's 1 − ((1 − confidence)/2)^(1/n); where
     all have failed, the upper bound of survival is the beta product's [4]_, which is Clopper and
     Pearson's where no row was censored. Unequal weights count as Kish's effective number.
 
-    With groups the lower bound of survival is at most the one without a failure, so that one failure
-    among few groups does not look better than none.
+    With groups, the lower bound of survival is at most the bound without failures, so that one
+    failure among few groups does not look better than none.
 
-    At 95 % the log-log bounds cover at least 93 % for 20 to 200 rows or groups, also of five rows
-    that correlate by 0.3, or of the paths of weighted trees (``tests/statistics``). Below 20 they may
-    cover less, down to 88 % for failure by a turn and 83 % for the restricted mean of 5 rows;
-    ``reason`` says so.
+    At 95 %, the log-log bounds cover at least 93 % for 20 to 200 rows or groups, including groups
+    of five rows with correlation 0.3 and weighted trees (``tests/statistics``). Below 20, coverage
+    may be lower, down to 88 % for failure by a turn and 83 % for the restricted mean of 5 rows;
+    ``reason`` states this.
 
-    Censoring must not depend on what would have come later. A rollout that was stopped because
-    the target was about to fail breaks that.
+    Censoring must not depend on later outcomes. Stopping a rollout because the target is about to
+    fail violates this assumption.
 
     References
     ----------
     .. [1] Kaplan & Meier (1958), JASA 53(282):457-481.
     .. [2] Ying & Wei (1994), Journal of Multivariate Analysis 50(1):17-29.
-    .. [3] Kalbfleisch & Prentice (2002), The Statistical Analysis of Failure Time Data, section 1.4.
+    .. [3] Kalbfleisch & Prentice (2002), The Statistical Analysis of Failure Time Data, section
+       1.4.
     .. [4] Fay, Brittain & Proschan (2013), Biostatistics 14(4):723-736.
 
     Examples

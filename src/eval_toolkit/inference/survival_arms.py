@@ -13,7 +13,7 @@ from eval_toolkit.inference.survival_data import NO_VARIANCE, Observed, no_event
 __all__ = ["survival_difference"]
 
 _PSEUDO_GROUPS = 2.0
-"""Without correlation, beside those that were seen: no difference seen is not none possible."""
+"""Uncorrelated pseudo-groups, added because unseen differences are possible."""
 
 
 def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> PairedBootstrapCI:

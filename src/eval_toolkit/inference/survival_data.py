@@ -29,7 +29,7 @@ __all__ = [
 _CELLS_AT_ONCE = 2_000_000
 _LARGEST_EXPONENT = 700.0
 NO_VARIANCE = 1e-24
-"""Below it a variance of log survival is the rounding of influences that cancel."""
+"""Variances of log survival below this are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class Observed:
     """Observed rows, and their counts at every distinct time."""
 
     at: IntArray
-    """Of each row the place of its time among ``times``."""
+    """Index into ``times`` of each row's time."""
     events: BoolArray
     weights: FloatArray
     codes: IntArray
@@ -47,7 +47,7 @@ class Observed:
     grouped: bool
     weighted: bool
     n_units: int
-    """With the rows that were not observed."""
+    """Number of rows, including unobserved ones."""
     times: FloatArray
     at_risk: FloatArray
     failed: FloatArray
@@ -178,10 +178,10 @@ def _weights(weights: ArrayLike, n: int) -> FloatArray:
 
 
 def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[float, float]:
-    """Return the bounds that are symmetric on the scale of log(−log S); S strictly inside (0, 1)."""
+    """Return bounds that are symmetric on the scale of log(−log S), for S in (0, 1)."""
     log = math.log(survival)
     reach = min(factor * math.sqrt(variance) / -log, _LARGEST_EXPONENT)
-    # exp overflows where the product already is: the bound is then 0.
+    # Avoid overflow of exp; the bound is then 0.
     down = math.exp(max(log * math.exp(reach), -_LARGEST_EXPONENT))
     return down, math.exp(log * math.exp(-reach))
 

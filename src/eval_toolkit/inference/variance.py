@@ -1,4 +1,4 @@
-"""Variance components: items, attempts, prompts, seeds; and what to sample more of."""
+"""Variance components of items, attempts, prompts and seeds, and allocation of further samples."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -33,9 +33,9 @@ class Purchase(Displayed):
     what: str
     """"item", "attempt" or the name of a factor."""
     se: float
-    """With one more."""
+    """Standard error after the purchase."""
     saved: float
-    """How much smaller than now."""
+    """Reduction of the standard error."""
     cost: float
 
     @property
@@ -63,12 +63,12 @@ class VarianceComponents(Displayed):
     components: Mapping[str, float]
     """Variance by source: "item", each factor, "item × factor", …, "attempt" (the rest)."""
     levels: Mapping[str, int]
-    """How many items, levels of each factor, and attempts in each combination (rounded)."""
+    """Number of items, levels of each factor, and attempts per combination (rounded)."""
     mean: float
     n_values: int
     balanced: bool
     reason: str = ""
-    """What was set to zero, and what could not be told apart."""
+    """Components set to zero, and sources that could not be separated."""
 
     @property
     def shares(self) -> dict[str, float]:
@@ -331,7 +331,7 @@ def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:
     """Return the variance components by Henderson's first method."""
     n, parts = len(x), list(sources.values())
     sizes = [np.bincount(part).astype(np.float64) for part in parts]
-    # What the mean of all values takes off each expectation.
+    # Correction of each expectation for the overall mean.
     off = np.array([float(size @ size) / n for size in sizes] + [1.0])
     left = np.empty((len(parts) + 1, len(parts) + 1))
     right = np.empty(len(parts) + 1)

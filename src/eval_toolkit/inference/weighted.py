@@ -46,7 +46,7 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 __all__ = ["are_equal", "weighted_ci", "weighted_metric"]
 
 _HEAVIER = 2.0
-"""From this ratio of the classes' mean weights on, negatives count as heavy in a PR-AUC."""
+"""Ratio of mean class weights from which negatives count as heavy in a PR-AUC."""
 
 WeightedFn = Callable[[BoolArray, FloatArray, FloatArray], float]
 
@@ -93,18 +93,18 @@ def weighted_ci(
     Raises
     ------
     InvalidInputError
-        If the input is unusable, a stratum has a single unit, or there are fewer than 10 units to
+        If the input is invalid, a stratum has a single unit, or there are fewer than 10 units to
         draw.
     InvalidTypeError
         If the metric takes no weights.
     UndefinedMetricError
-        If the metric does not exist for the data, rests on fewer than 3 effective rows (of each
+        If the metric is undefined for the data, rests on fewer than 3 effective rows (of each
         class, if it is of both), or is a calibration error and the weights differ.
 
     Notes
     -----
-    A weighted share or mean varies as the plain mean of its linearised values
-    ``m + w_i (x_i − m) / w̄`` does. A share v with the variance s² is worth ``v (1 − v) / s²`` rows,
+    A weighted share or mean has the variance of the plain mean of its linearised values
+    ``m + w_i (x_i − m) / w̄``. A share v with the variance s² is worth ``v (1 − v) / s²`` rows,
     times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows it is taken of [1]_ [2]_; s² counts
     one more row, of the largest weight, at the bound [3]_. A mean of losses gets `mean_interval` of
     the linearised values, where an unseen loss has the largest weight. A precision, and a PR-AUC
@@ -278,7 +278,7 @@ def _closed(
     low, _ = score_interval(value, below, confidence=confidence)
     _, high = score_interval(value, above, confidence=confidence)
     if statistic.trials == "predicted" and 0 < np.count_nonzero(sample.labels) < len(hits):
-        # Rows of the other class may weigh more than those that were predicted.
+        # Rows of the other class may have larger weights than the predicted rows.
         ends = _from_rates(statistic, sample, value, confidence)
         low, high = min(low, ends[0]), max(high, ends[1])
     return low, high, "wilson, weights"

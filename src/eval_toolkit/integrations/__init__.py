@@ -1,1 +1,1 @@
-"""Bridges to other tools: importers, exporters, pytest, scikit-learn, MLflow, executors."""
+"""Integrations with other tools: importers, exporters, pytest, scikit-learn, MLflow, executors."""

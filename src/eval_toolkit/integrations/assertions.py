@@ -1,6 +1,7 @@
 """Assertions about runs for tests, based on interval bounds.
 
-Nothing is imported before an assertion is made: the pytest plugin loads this at every start.
+Imports are deferred until an assertion is called, because the pytest plugin loads this module at
+every start.
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,25 +34,25 @@ def assert_metric(
     run : Run, path, Scorecard, RunResult, Outcome or mapping
         Run or results to check.
     metric : str
-        Which cell: its name, such as "pr_auc", or its address, ``metric @ part / system``, such as
+        Name of the cell, such as "pr_auc", or its address, ``metric @ part / system``, such as
         "exact_match @ subject=Africa / model-b".
     at_least, at_most : float, optional
-        The lower end of the interval must not be below ``at_least``, its upper end not above
-        ``at_most``. One of them, or both.
+        Limits on the interval: its lower end must be at least ``at_least``, its upper end at most
+        ``at_most``. At least one is required.
     slice, scorer : str, optional
         Slice and scorer, if the metric is ambiguous. Not needed for a scorecard.
     on : {"interval", "value"}, default "interval"
-        "value" compares the point estimate, for cells that have no interval.
+        "value" checks the point estimate instead, for cells without an interval.
 
     Raises
     ------
     AssertionError
-        If the bound is not kept, or the cell was skipped or failed: the message has the reason and
-        the table.
+        If a limit is violated, or the cell was skipped or failed; the message contains the reason
+        and the table.
     InvalidInputError
-        If there is no bound, or several cells have that name.
+        If no limit is given, or several cells match.
     MissingColumnError
-        (a KeyError) If no cell has that name; the message has the nearest one.
+        (a KeyError) If no cell has that name; the message suggests the nearest one.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def _faults(
 
 
 def _named(results: "Results", found: "ResultCell") -> str:
-    """Return the address of a cell; for a scorecard the metric only."""
+    """Return the address of a cell; for a scorecard, only the metric."""
     return (
         found.metric
         if results.places == [("all", "all")] and not found.system
@@ -129,7 +130,7 @@ def _named(results: "Results", found: "ResultCell") -> str:
 
 
 def _table(results: "Results", found: "ResultCell") -> list[str]:
-    """Return the cells of the same system and part, the one in question first."""
+    """Return the cells of the same system and part, starting with the given one."""
     from eval_toolkit._internal.display.to_text import text_table
     from eval_toolkit.runs.cells import cell_table
 
@@ -156,17 +157,17 @@ def assert_not_worse(
     higher_is_better: bool | None = None,
     allow_missing: bool = False,
 ) -> None:
-    """Fail unless a run loses less than a margin against a baseline, compared unit by unit.
+    """Fail if a run may lose more than a margin against a baseline, compared unit by unit.
 
-    The same decision as a claim of ``non_inferior_by``: the whole interval of the paired difference
-    must lie on the good side of the margin.
+    Equivalent to a claim of ``non_inferior_by``: the whole interval of the paired difference must
+    lie on the favourable side of the margin.
 
     Parameters
     ----------
     run, baseline : Run, path, Outcome
-        Both stored, with records.
+        Stored runs with records.
     metric : str
-        Which cell: its name or its address, as in `assert_metric`.
+        Name or address of the cell, as in `assert_metric`.
     max_drop : float
         Acceptable loss in units of the metric; 0 requires a gain.
     slice, scorer : str, optional
@@ -176,14 +177,14 @@ def assert_not_worse(
     higher_is_better : bool, optional
         Direction of metrics for which it is unknown.
     allow_missing : bool, default False
-        Compare although units of the baseline have no value in the run.
+        Whether to compare although some units of the baseline have no value in the run.
 
     Raises
     ------
     AssertionError
-        If the loss may be larger, or the runs cannot be compared there; the message says why.
+        If the loss may be larger, or the runs cannot be compared; the message states the reason.
     InvalidInputError
-        If an argument is unusable, several cells have that name, or versions differ.
+        If an argument is invalid, several cells match, or versions differ.
 
     Examples
     --------
@@ -229,14 +230,14 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     run : LeakageReport, Run, path, RunResult or mapping
         Report of `run_leakage_checks`, or a run evaluated with checks.
     strict : bool, default False
-        Fail for warnings, too.
+        Whether to fail for warnings, too.
 
     Raises
     ------
     AssertionError
-        With a line per finding.
+        With one line per finding.
     InvalidInputError
-        If the report is none.
+        If the report is invalid.
 
     Examples
     --------
@@ -284,9 +285,9 @@ def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
 
     if isinstance(run, LeakageReport):
         return {"leakage_report": run.to_dict()}, {}
-    if hasattr(run, "by_slice"):  # a RunResult: the report lies beside its payload
+    if hasattr(run, "by_slice"):  # RunResult: the report is stored separately
         return {**run.to_dict(), "leakage_report": run.leakage_report}, {}
-    if isinstance(run, Mapping) and not hasattr(run, "to_dict"):  # no scorecard
+    if isinstance(run, Mapping) and not hasattr(run, "to_dict"):  # not a scorecard
         return dict(run), {}
     try:
         from eval_toolkit.integrations.measured import stored_run

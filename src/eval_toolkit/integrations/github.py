@@ -8,21 +8,22 @@ from eval_toolkit.claims import ClaimReport
 __all__ = ["SUMMARY_LIMIT", "annotations", "append_summary"]
 
 SUMMARY_LIMIT = 1024 * 1024
-"""Bytes of a step's summary; GitHub drops the whole summary of a step that has more."""
+"""Maximum size of a step summary in bytes; GitHub drops larger summaries entirely."""
 
 
 def annotations(report: ClaimReport) -> str:
-    """Return one workflow command per claim that failed, a line each.
+    """Return one workflow command per failed claim, one per line.
 
     Parameters
     ----------
     report : ClaimReport
-        The outcome of each claim.
+        Outcome of each claim.
 
     Returns
     -------
     str
-        ``::error title=…::…`` and ``::warning …`` lines; no text in them ends a line or a command.
+        ``::error title=…::…`` and ``::warning …`` lines; text is escaped so that it cannot end a
+        line or a command.
 
     Examples
     --------
@@ -55,15 +56,15 @@ def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -
     path : path
         Path in ``$GITHUB_STEP_SUMMARY``.
     text : str
-        Markdown; names in it must be escaped already.
+        Markdown in which names are already escaped.
     limit : int, default 1 MiB
-        Bytes that the file may have in the end.
+        Maximum size of the file in bytes.
 
     Returns
     -------
     str
-        "" where all of it was written, else what was left out or went wrong: a summary decides
-        nothing, so nothing is raised.
+        "" if all text was written, otherwise a description of what was omitted or failed. No error
+        is raised, because a summary does not affect the outcome.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -
 
 
 def _fitting(text: str, room: int) -> tuple[bytes, int]:
-    """Return whole lines that fit, with a note where lines do not, and how many do not."""
+    """Return the lines that fit, with a note if some do not, and the number of omitted lines."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= room:
         return data, 0

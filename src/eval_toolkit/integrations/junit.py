@@ -1,4 +1,4 @@
-"""JUnit XML: what build servers read, with every text made harmless."""
+"""JUnit XML of claim reports, with sanitised text."""
 
 import re
 from xml.etree import ElementTree as Xml
@@ -11,19 +11,19 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(run_id: str, report: ClaimReport) -> bytes:
-    """Return JUnit XML with one test case per claim; a failed warning passes and says so.
+    """Return JUnit XML with one test case per claim; failed warnings pass with a message.
 
     Parameters
     ----------
     run_id : str
-        The class the test cases belong to.
+        Class name of the test cases.
     report : ClaimReport
-        The outcome of each claim.
+        Outcome of each claim.
 
     Returns
     -------
     bytes
-        UTF-8.
+        UTF-8 encoded XML.
 
     Examples
     --------
@@ -53,5 +53,5 @@ def junit(run_id: str, report: ClaimReport) -> bytes:
 
 
 def printable(text: str) -> str:
-    """Return a text without the control characters that XML cannot hold, not even escaped."""
+    """Return a text without control characters that are invalid in XML even if escaped."""
     return _NOT_XML.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""The cells of anything that was measured: a run, a folder, a result still in memory."""
+"""Cells of measured objects: runs, run folders and results in memory."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -12,28 +12,28 @@ from eval_toolkit.scorecards import Scorecard
 __all__ = ["Measured", "measured_results", "stored_run"]
 
 Measured: TypeAlias = Any
-"""A run, the path of one, a `Scorecard`, `RunResult`, `Outcome`, or a results payload."""
+"""Run, path of a run, `Scorecard`, `RunResult`, `Outcome`, or results payload."""
 
 
 def measured_results(run: Measured) -> Results:
-    """Return the cells of anything that was measured.
+    """Return the cells of a measured object.
 
     Parameters
     ----------
     run : Run, path, Scorecard, RunResult, Outcome or mapping
-        Whatever has cells. A scorecard is one slice, and its system has no name.
+        Object with cells. A scorecard is a single slice with an unnamed system.
 
     Returns
     -------
     Results
-        In the order they were made.
+        Cells in their original order.
 
     Raises
     ------
     InvalidTypeError
-        If it is none of these.
+        If the object has another type.
     ArtifactError
-        If a path leads to no finished run, or to one that was altered.
+        If a path does not contain a finished run, or the run was altered.
 
     Examples
     --------
@@ -61,21 +61,21 @@ def measured_results(run: Measured) -> Results:
 
 
 def stored_run(run: Measured, name: str = "run") -> Run:
-    """Return the stored run behind something measured.
+    """Return the stored run of a measured object.
 
     Parameters
     ----------
     run : Run, path, Outcome
-        The latter two where they were written to a folder.
+        Object to look up; a path or an outcome must refer to a run folder.
     name : str
-        The argument, for messages.
+        Name of the argument, for messages.
 
     Raises
     ------
     InvalidTypeError
-        If nothing of it is stored.
+        If the object is not stored.
     ArtifactError
-        If a path leads to no finished run, or to one that was altered.
+        If a path does not contain a finished run, or the run was altered.
     """
     if isinstance(run, str | PathLike):
         return Run.open(str(run))

@@ -1,4 +1,4 @@
-"""A run in MLflow: every cell with its interval, what made it, and the files themselves."""
+"""Logging of runs to MLflow: cells with intervals, provenance, and files."""
 
 import hashlib
 import json
@@ -20,26 +20,26 @@ _EXPERIMENT = "eval-toolkit"
 _KEPT_SIGNS = "_-. :"
 _NAME_LENGTH = 250
 _VALUE_LENGTH = 5000
-"""Of tags and parameters; MLflow takes 6 000 and 8 000, older servers less."""
+"""Maximum length of tags and parameters; MLflow allows 6 000 and 8 000, older servers less."""
 _PER_BATCH = 100
 _FILES = ("results.json", "results_full.json", "manifest.json", "report.html")
 _OWN = "eval_toolkit."
 
 
 def mlflow_name(*parts: str) -> str:
-    """Return the name a cell has in MLflow.
+    """Return the MLflow name of a cell.
 
     Parameters
     ----------
     *parts : str
-        Slice, scorer and metric; empty ones are left out.
+        Slice, scorer and metric; empty parts are skipped.
 
     Returns
     -------
     str
-        The parts joined by ``/``. Letters, digits and ``_ - . :`` and blanks stay, every other sign
-        becomes ``_``, blanks at the ends go, and a part of dots alone becomes ``_``. What is longer
-        than 250 characters is cut and ends in 8 digits of its hash.
+        Parts joined by ``/``. Letters, digits, ``_ - . :`` and spaces are kept, other characters
+        become ``_``, surrounding spaces are stripped, and a part consisting only of dots becomes
+        ``_``. Names longer than 250 characters are truncated and end in 8 digits of their hash.
 
     Examples
     --------
@@ -72,43 +72,43 @@ def log_run(
     Parameters
     ----------
     run : Run, path, Scorecard, RunResult, Outcome or mapping
-        What was measured. Parameters, hashes and files are logged of stored runs.
+        Object to log. Parameters, hashes and files are logged only for stored runs.
     prefix : str, default ""
-        A first part of every name, and the folder of the artifacts: several runs in one MLflow run
-        need one each.
+        First part of every name, and folder of the artifacts; required to distinguish several runs
+        in one MLflow run.
     run_id : str, optional
-        The MLflow run to log to. By default the active one; where there is none, or a ``client`` is
-        given, a new one that is finished afterwards.
+        MLflow run to log to. By default the active run; without one, or if ``client`` is given, a
+        new run is created and finished.
     experiment : str, default "eval-toolkit"
-        Where a new run goes; made if it is not there.
+        Experiment of a new run; created if it does not exist.
     client : mlflow.MlflowClient, optional
-        By default one for the tracking server that MLflow is set to.
+        Client to use; by default a client for the configured tracking server.
     artifacts : bool, default True
-        Log ``results.json``, ``results_full.json``, ``manifest.json`` and ``report.html``, those
-        that the folder has.
+        Whether to log ``results.json``, ``results_full.json``, ``manifest.json`` and
+        ``report.html``, if they exist.
 
     Returns
     -------
     str
-        The id of the MLflow run.
+        Id of the MLflow run.
 
     Raises
     ------
     MissingExtraError
         If MLflow is not installed.
     ArtifactError
-        If a path leads to no finished run, or to one that was altered.
+        If a path does not contain a finished run, or the run was altered.
     InvalidInputError
-        If an argument is unusable or there is no cell.
+        If an argument is invalid or there are no cells.
 
     Notes
     -----
-    A cell is logged as ``<slice>/<system>/<metric>``, one of a part as
-    ``<slice>/<part>/<system>/<metric>``, with ``…_ci_low``, ``…_ci_high`` and ``…_n``
-    beside it, under the names of `mlflow_name`; where two cells come to one name, the second ends
-    in ``-2``. A cell without a value has no metric but a tag ``eval_toolkit.skipped.<name>`` or
-    ``eval_toolkit.error.<name>`` with the reason. Parameters are the run's configuration, tags its
-    name, hashes, versions and seeds. What MLflow would refuse for its length is cut.
+    A cell is logged as ``<slice>/<system>/<metric>``, a cell of a part as
+    ``<slice>/<part>/<system>/<metric>``, together with ``…_ci_low``, ``…_ci_high`` and ``…_n``,
+    under the names of `mlflow_name`. If two cells have the same name, the second one ends in
+    ``-2``. A cell without a value is logged as a tag ``eval_toolkit.skipped.<name>`` or
+    ``eval_toolkit.error.<name>`` with the reason. Parameters are the run's configuration; tags are
+    its name, hashes, versions and seeds. Values that exceed MLflow's length limits are truncated.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def log_run(
 
 
 def _refuse_another(client: Any, target: str, told: "_Told", prefix: str) -> None:
-    """Raise if another run was logged there under the same names: it would be lost, in part."""
+    """Raise if another run was logged under the same names and would be partly overwritten."""
     there = client.get_run(target).data
     own = [name for name in told.tags if name.endswith(f"{_OWN}manifest_sha256")]
     for have, given in (
@@ -203,7 +203,7 @@ def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) ->
 
 
 def _free(name: str, used: set[str]) -> str:
-    """Return a name that no cell has yet."""
+    """Return a name that is not used by another cell."""
     free, number = name, 1
     while free in used:
         number += 1
@@ -217,7 +217,7 @@ def _with_end(name: str, end: str, sign: str = "_") -> str:
 
 
 def _flat(node: Any, place: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the leaves of a configuration under their keys joined by dots."""
+    """Return the leaves of a configuration, with keys joined by dots."""
     if isinstance(node, Mapping) and node:
         return {
             name: value
@@ -231,7 +231,7 @@ def _flat(node: Any, place: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def _tags(run: Run) -> dict[str, str]:
-    """Return what identifies a run: its name, hashes, versions and seeds."""
+    """Return the identity of a run: its name, hashes, versions and seeds."""
     manifest = run.manifest
     tags = {"run_id": run.run_id, "manifest_sha256": manifest.get("manifest_sha256")}
     tags |= {key: manifest.get(key) for key in ("git_sha", "config_hash", "captured_at")}

@@ -1,4 +1,4 @@
-"""The pytest plugin: the assertions of `integrations.assertions`, also as fixtures of their names."""
+"""Pytest plugin with the assertions of `integrations.assertions` as fixtures."""
 
 from collections.abc import Callable
 
@@ -15,13 +15,13 @@ __all__ = ["assert_metric", "assert_no_leakage", "assert_not_worse"]
 
 @pytest.fixture(name="assert_metric", scope="session")
 def _assert_metric() -> Callable[..., None]:
-    """Fail unless a metric's interval keeps a bound: assert_metric(run, "pr_auc", at_least=0.8)."""
+    """Fail unless a metric's interval meets a limit: assert_metric(run, "pr_auc", at_least=0.8)."""
     return assert_metric
 
 
 @pytest.fixture(name="assert_not_worse", scope="session")
 def _assert_not_worse() -> Callable[..., None]:
-    """Fail unless a run loses less than max_drop against a baseline, unit by unit."""
+    """Fail if a run may lose more than max_drop against a baseline, compared unit by unit."""
     return assert_not_worse
 
 

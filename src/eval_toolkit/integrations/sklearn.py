@@ -1,7 +1,7 @@
-"""Our metrics where scikit-learn asks for a scorer: ``GridSearchCV(…, scoring=…)``.
+"""Metrics as scikit-learn scorers, for ``GridSearchCV(…, scoring=…)``.
 
-scikit-learn's scorer is a callable of a fitted estimator, inputs and labels, and more is better;
-it is not what this package calls a scorer, which turns inputs into probabilities.
+A scikit-learn scorer is a callable of a fitted estimator, inputs and labels whose result is
+maximised. In this package, by contrast, a scorer turns inputs into probabilities.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ __all__ = ["SklearnScorer", "sklearn_scorer"]
 
 @dataclass(frozen=True)
 class SklearnScorer:
-    """A metric as a callable ``(estimator, X, y)``; make one with `sklearn_scorer`.
+    """Metric as a callable ``(estimator, X, y)``; created by `sklearn_scorer`.
 
-    It can be pickled, so that a search may run in several processes.
+    Instances can be pickled, so a search can run in several processes.
     """
 
     metric: MetricSpec
@@ -34,26 +34,26 @@ class SklearnScorer:
     seed: int = 42
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Return the metric of a fitted estimator, with its sign turned where lower is better.
+        """Return the metric of a fitted estimator, negated if lower is better.
 
         Parameters
         ----------
         estimator : object
-            Fitted.
+            Fitted estimator.
         X, y : array-like
-            Inputs and labels to measure on.
+            Inputs and labels.
 
         Returns
         -------
         float
-            More is better.
+            Value of the metric; higher is better.
 
         Raises
         ------
         InvalidInputError
-            If the labels or the estimator's classes do not fit.
+            If the labels or the estimator's classes are not supported.
         UndefinedMetricError
-            If the metric does not exist for these labels; a search marks the fold as failed.
+            If the metric is undefined for these labels; a search marks the fold as failed.
         """
         labels = np.asarray(y)
         scores = self._scores(estimator, X)
@@ -74,7 +74,7 @@ class SklearnScorer:
         return bool(getattr(self.metric, "higher_is_better", True))
 
     def _scores(self, estimator: Any, X: Any) -> Any:
-        """Return probabilities, or of a metric of the order alone, margins where there are none."""
+        """Return probabilities, or margins for rank-based metrics if there are no probabilities."""
         name = type(estimator).__name__
         classes = np.asarray(getattr(estimator, "classes_", [0, 1])).tolist()
         if self.positive is None and (len(classes) > 2 or 1 not in classes):
@@ -85,7 +85,7 @@ class SklearnScorer:
         if hasattr(estimator, "predict_proba"):
             return as_scorer(estimator, positive=self.positive).predict_proba(X)
         if not hasattr(estimator, "decision_function"):
-            as_scorer(estimator)  # which says what is missing
+            as_scorer(estimator)  # raises an error that names the missing method
         statistic = getattr(self.metric, "statistic", None)
         if not isinstance(statistic, AveragePrecision | RecallAtFpr | RocAuc):
             raise InvalidTypeError(
@@ -122,20 +122,21 @@ def sklearn_scorer(
     Parameters
     ----------
     metric : str or MetricSpec
-        "pr_auc", "brier", "recall_at_fpr_0.01" and whatever else `metric_named` knows, or a spec.
+        Name accepted by `metric_named`, such as "pr_auc", "brier" or "recall_at_fpr_0.01", or a
+        spec.
     positive : label, optional
-        The positive class, against all others; of two classes 1 by default, of more it must be named.
+        Positive class, against all others; 1 by default, required with more than two classes.
     bound : {"value", "low"}, default "value"
-        "low" takes the unfavourable end of the metric's bootstrap interval on the fold: a candidate
-        that is good by chance on few rows is passed over.
+        "low" uses the unfavourable end of the metric's bootstrap interval on the fold, which
+        penalises candidates that score well by chance on few rows.
     n_resamples, seed
         Settings of that interval.
 
     Returns
     -------
     SklearnScorer
-        ``(estimator, X, y) -> float``. More is better: Brier score, log loss and other metrics of
-        which less is better have their sign turned, as scikit-learn's ``neg_`` scorers do.
+        Callable ``(estimator, X, y) -> float``. Higher is better: metrics to minimise, such as the
+        Brier score and log-loss, are negated, as in scikit-learn's ``neg_`` scorers.
 
     Raises
     ------
@@ -146,9 +147,9 @@ def sklearn_scorer(
 
     Notes
     -----
-    An estimator's ``predict_proba`` is used, with the column that ``classes_`` names. One that has
-    ``decision_function`` alone is measured by metrics of the order of scores (``pr_auc``,
-    ``roc_auc``, ``recall_at_fpr``) and refused by others.
+    The estimator's ``predict_proba`` is used, with the column selected by ``classes_``. An
+    estimator with only ``decision_function`` is supported by rank-based metrics (``pr_auc``,
+    ``roc_auc``, ``recall_at_fpr``) and rejected by others.
 
     Examples
     --------

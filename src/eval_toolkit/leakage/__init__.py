@@ -1,7 +1,7 @@
 """Leakage checks: find, report and drop rows shared between splits.
 
-A check looks at named splits and returns a `LeakageFinding`; built-in checks have stable codes
-(`LEAKAGE_CODES`), each explained in ``docs/leakage``.
+A check takes named splits and returns a `LeakageFinding`. Built-in checks have stable codes
+(`LEAKAGE_CODES`), documented in ``docs/leakage``.
 """
 
 from typing import TYPE_CHECKING

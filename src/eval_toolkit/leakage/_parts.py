@@ -1,4 +1,4 @@
-"""Common parts of the built-in checks: selection and order of splits, and copies."""
+"""Shared code of the built-in checks: selection and order of splits, and copies of rows."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ Scope: TypeAlias = Literal["both", "within", "across"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 EVIDENCE_CAP = 100
-"""Most entries of a list in a finding's evidence; the counts beside it are always of all."""
+"""Maximum length of lists in the evidence of a finding; counts always include all entries."""
 
 
 class BuiltInCheck:
@@ -49,12 +49,12 @@ class BuiltInCheck:
 
     @property
     def name(self) -> str:
-        """The check's name in findings."""
+        """Name of the check in findings."""
         return type(self).__name__
 
     @property
     def code(self) -> str:
-        """The check's stable code, see `LEAKAGE_CODES`."""
+        """Stable code of the check, see `LEAKAGE_CODES`."""
         return LEAKAGE_CODES[type(self).__name__]
 
     def finding(
@@ -90,12 +90,12 @@ def gravest(severities: Iterable[Severity]) -> Severity:
 
 
 def checked_severity(severity: str, name: str) -> None:
-    """Raise unless it is one of the three severities."""
+    """Raise if the severity is invalid."""
     validation.choice(severity, name, SEVERITIES)
 
 
 def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
-    """Return names as a tuple; reject a bare string."""
+    """Return names as a tuple; raise for a bare string."""
     if names is None:
         return None
     if isinstance(names, str):
@@ -109,7 +109,7 @@ def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] |
 def chosen_splits(
     splits: Mapping[str, Any], names: Sequence[str] | None, check: str
 ) -> dict[str, EvalSlice]:
-    """Return the named splits, all of them by default, in the mapping's order."""
+    """Return the named splits (by default all) in the order of the mapping."""
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
             f"`splits` is a {type(splits).__name__}; pass a dict of split name to EvalSlice"
@@ -139,7 +139,7 @@ def in_order(splits: Mapping[str, EvalSlice], train_split: str) -> dict[str, Eva
 
 
 def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
-    """Return the features of a split as texts; raise for the first that is not a text."""
+    """Return the features of a split as strings; raise for the first that is not a string."""
     if not isinstance(part.feature_col, str):
         raise InvalidTypeError(
             f"split {split!r} has several feature columns; {check} compares texts "
@@ -159,23 +159,23 @@ def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
 
 @dataclass(slots=True)
 class Copies:
-    """Rows to drop with the rows they are copies of, by split."""
+    """Rows to drop and the rows they duplicate, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Per split, (row to drop, row of the same split that stays)."""
+    """By split: (row to drop, kept row of the same split)."""
     across: dict[str, list[tuple[int, str, int]]] = field(default_factory=dict)
-    """Per split, (row to drop, split of the row that stays, that row)."""
+    """By split: (row to drop, split of the kept row, kept row)."""
 
     def add_within(self, split: str, row: int, kept: int) -> None:
-        """Note a copy of a row of the same split."""
+        """Add a copy of a row of the same split."""
         self.within.setdefault(split, []).append((row, kept))
 
     def add_across(self, split: str, row: int, kept_split: str, kept: int) -> None:
-        """Note a copy of a row of an earlier split."""
+        """Add a copy of a row of an earlier split."""
         self.across.setdefault(split, []).append((row, kept_split, kept))
 
     def drop_indices(self) -> dict[str, list[int]]:
-        """Return the rows to drop, per split, sorted."""
+        """Return the sorted rows to drop, by split."""
         rows: dict[str, set[int]] = {}
         for split, pairs in self.within.items():
             rows.setdefault(split, set()).update(row for row, _ in pairs)
@@ -184,7 +184,7 @@ class Copies:
         return {split: sorted(found) for split, found in rows.items()}
 
     def evidence(self, within_key: str) -> dict[str, Any]:
-        """Return the counts of all copies, and a list of the first ones."""
+        """Return the number of copies, and a list of the first ones."""
         within = {split: sorted(pairs) for split, pairs in self.within.items()}
         across = {split: sorted(triples) for split, triples in self.across.items()}
         listed = [
@@ -211,7 +211,7 @@ class Copies:
         severities: tuple[Severity, Severity],
         evidence: dict[str, Any] | None = None,
     ) -> LeakageFinding:
-        """Return the finding; ``severities`` are of copies within and across splits."""
+        """Return the finding; ``severities`` are those of copies within and across splits."""
         drop = self.drop_indices()
         known = self.evidence(within_key) | (evidence or {})
         n = sum(map(len, drop.values()))
@@ -232,15 +232,15 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class EqualRows:
-    """Concatenated rows of several splits with codes for equal rows."""
+    """Concatenated rows of several splits, with equal codes for equal rows."""
 
     splits: list[str]
     owner: IntArray
-    """The place in ``splits`` of each row's split."""
+    """Index into ``splits`` of each row's split."""
     row: IntArray
-    """Each row's number in its split."""
+    """Row number within the split."""
     code: IntArray
-    """Equal for equal rows."""
+    """Code of each row, equal for equal rows."""
 
     def code_within(self) -> IntArray:
         """Return codes that are equal only for equal rows of one split."""
@@ -249,7 +249,7 @@ class EqualRows:
         return codes
 
     def rows_by_split(self, at: NDArray[Any]) -> dict[str, list[int]]:
-        """Return the rows at these positions (or under this mask), by split."""
+        """Return the selected rows by split; ``at`` holds positions or a mask."""
         owner, row = self.owner[at], self.row[at]
         found = {split: row[owner == place] for place, split in enumerate(self.splits)}
         return {split: rows.tolist() for split, rows in found.items() if len(rows)}
@@ -267,10 +267,10 @@ def equal_rows(keys: Mapping[str, Sequence[Hashable]]) -> EqualRows:
 
 
 def _codes(keys: list[Hashable]) -> IntArray:
-    """Return the first row with each row's key.
+    """Return, for each row, the first row with the same key.
 
-    Only rows whose hash occurs again are looked up: most rows of most data are unique, and
-    sorting numbers is cheaper than a dict of a million texts.
+    Only rows with a repeated hash are compared by key: most rows are unique, and sorting hashes is
+    cheaper than a dict of a million texts.
     """
     hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
     _, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
@@ -284,16 +284,16 @@ def _codes(keys: list[Hashable]) -> IntArray:
 def _first(codes: IntArray) -> IntArray:
     """Return, for each row, the first row with the same code."""
     first = np.empty(int(codes.max(initial=-1)) + 1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment stays: the first row
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment wins, i.e. the first row
     return first[codes]
 
 
 def bucket_copies(keys: Mapping[str, Sequence[Hashable]], scope: Scope) -> Copies:
     """Return the rows that share a key with an earlier row.
 
-    Splits come in order of precedence. Of the rows with one key, the first row of each split
-    stays as far as that split is concerned, and the first split's rows stay as far as the others
-    are concerned.
+    Splits are in order of precedence. Among rows with equal keys, each split keeps its first row
+    for comparisons within the split, and the first split keeps its rows for comparisons across
+    splits.
     """
     rows = equal_rows(keys)
     first, first_in_split = _first(rows.code), _first(rows.code_within())

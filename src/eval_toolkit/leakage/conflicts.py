@@ -30,7 +30,7 @@ __all__ = ["LabelConflictCheck"]
 
 @dataclass(frozen=True, slots=True)
 class LabelConflictCheck(BuiltInCheck):
-    """LK005: rows that are equal, as in `ExactDuplicateCheck`, but have different labels.
+    """LK005: rows that are equal as in `ExactDuplicateCheck` but have different labels.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class LabelConflictCheck(BuiltInCheck):
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     scope : {"both", "within", "across"}, default "both"
-        Look for conflicts inside each split, between splits, or both.
+        Whether to look for conflicts within splits, across splits, or both.
 
     Notes
     -----
-    It is not known which label is right, so every row of a conflict is dropped.
+    All rows of a conflict are dropped, because the correct label is unknown.
 
     Examples
     --------
@@ -64,14 +64,14 @@ class LabelConflictCheck(BuiltInCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the conflicts; ``evidence["conflicts"]`` lists rows and labels of the first."""
+        """Return the conflicts; ``evidence["conflicts"]`` lists the first with rows and labels."""
         parts = chosen_splits(splits, self.target_splits, self.name)
         rows = equal_rows({split: exact_keys(split, part) for split, part in parts.items()})
         labels = np.concatenate([np.zeros(0, np.int64), *(part.y_true for part in parts.values())])
         codes = rows.code_within() if self.scope == "within" else rows.code
         mixed = _has(codes, labels == 0) & _has(codes, labels == 1)
         if self.scope == "across":
-            # Two labels and two splits: then some two rows of different splits disagree.
+            # With two labels and two splits, some rows of different splits disagree.
             mixed &= np.add.reduce([_has(codes, rows.owner == k) for k in range(len(parts))]) > 1
         at = np.flatnonzero(mixed[codes])
         n_conflicts = int(mixed.sum())
@@ -88,7 +88,7 @@ class LabelConflictCheck(BuiltInCheck):
 
 
 def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
-    """Return, for each code, whether one of the chosen rows has it."""
+    """Return, for each code, whether a chosen row has it."""
     has = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     has[codes[chosen]] = True
     return has

@@ -34,13 +34,13 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NgramCounts:
-    """Number of n-grams of each text, and how many of them occur in the reference."""
+    """Number of n-grams per text, and number of those that occur in the reference."""
 
     n_grams: tuple[int, ...]
     n_found: tuple[int, ...]
     n_reference_texts: int
     n_distinct: int
-    """Different n-grams of all texts together."""
+    """Number of distinct n-grams over all texts."""
     n_distinct_found: int
 
 
@@ -51,12 +51,12 @@ class NgramContaminationCheck(BuiltInCheck):
     Parameters
     ----------
     reference : path, list of texts, list of Path, iterator, or callable
-        Reference corpus. A str or Path is a file or glob: ``.txt`` (also ``.gz``) is one text, CSV,
-        TSV, JSONL or Parquet are read by the column ``reference_col``. A list of str is a list of
-        texts. An iterator is read into memory; for a large corpus pass a file, or a function that
-        returns a new iterator.
+        Reference corpus. A str or Path is a file or glob: a ``.txt`` file (also ``.gz``) is a
+        single text; of CSV, TSV, JSONL and Parquet files, the column ``reference_col`` is read. A
+        list of str is a list of texts. Iterators are read into memory; for a large corpus pass a
+        file, or a function that returns a new iterator.
     n : int, default 13
-        Length of an n-gram.
+        Length of the n-grams.
     threshold : float, default 0.5
         Minimum share of a row's n-grams found in the reference, in (0, 1].
     target_splits : sequence of str, optional
@@ -71,16 +71,16 @@ class NgramContaminationCheck(BuiltInCheck):
     Raises
     ------
     InvalidInputError
-        If n or the threshold is out of range, or the reference holds no n-gram.
+        If n or the threshold is out of range, or the reference contains no n-gram.
     ArtifactError
         If a file cannot be read.
 
     Notes
     -----
-    Words are compared in NFKC and lower case, without punctuation. The n-grams of the rows are
-    held in memory and the reference is streamed past them, so its size does not matter; they are
-    compared as they are, without hashing, so nothing is found that is not there. Rows shorter than
-    n are counted in the evidence and not judged: choose a smaller n for them.
+    Words are compared after NFKC normalisation, in lower case and without punctuation. The n-grams
+    of the rows are kept in memory while the reference is streamed, so its size does not matter.
+    They are compared without hashing, so there are no false matches. Rows shorter than n are
+    counted in the evidence but not checked; choose a smaller n for them.
 
     Examples
     --------
@@ -110,11 +110,11 @@ class NgramContaminationCheck(BuiltInCheck):
         checked_severity(self.severity, "severity")
         validation.choice(self.analyzer, "analyzer", ("word", "char"))
         if isinstance(self.reference, Iterator):
-            # A second look at the splits must see the same reference.
+            # Repeated calls must see the same reference.
             object.__setattr__(self, "reference", list(self.reference))
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows found in the reference; ``evidence`` has the shares."""
+        """Return the rows found in the reference; ``evidence`` contains the shares."""
         parts = chosen_splits(splits, self.target_splits, self.name)
         places = {
             (split, row): text
@@ -164,7 +164,7 @@ class NgramContaminationCheck(BuiltInCheck):
         return self.finding(self.severity, drop, evidence, message, len(flagged))
 
     def counts(self, texts: Sequence[str]) -> "NgramCounts":
-        """Return the number of n-grams of each text, and how many occur in the reference.
+        """Return the number of n-grams per text, and the number of those in the reference.
 
         Parameters
         ----------
@@ -174,12 +174,12 @@ class NgramContaminationCheck(BuiltInCheck):
         Returns
         -------
         NgramCounts
-            In the order of the texts.
+            Counts, in the order of the texts.
 
         Raises
         ------
         InvalidInputError
-            If the reference holds no n-gram.
+            If the reference contains no n-gram.
         ArtifactError
             If a file cannot be read.
 
@@ -200,7 +200,7 @@ class NgramContaminationCheck(BuiltInCheck):
         )
 
     def _search(self, wanted: set[str]) -> tuple[set[str], int]:
-        """Return the n-grams that occur in the reference, and its number of texts."""
+        """Return the n-grams that occur in the reference, and the number of reference texts."""
         found: set[str] = set()
         n_texts = n_grams = 0
         for text in self._texts():

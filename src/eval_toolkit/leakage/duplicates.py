@@ -1,4 +1,4 @@
-"""Copies of rows under several notions of equality, within and across splits."""
+"""Checks for duplicate rows under several notions of equality, within and across splits."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,20 +73,20 @@ class ExactDuplicateCheck(_CopyCheck):
     severity : {"error", "warning", "info"}, default "warning"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
-        Look for copies inside each split, between splits, or both.
+        Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose copy is kept across splits (the first split if it does not exist); the copies in
+        Split whose copy is kept across splits (the first split if it does not exist); copies in
         other splits are dropped.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
     normalize : bool, default True
-        Whether to normalise texts; False compares them character by character.
+        Whether to normalise texts before comparison.
 
     Notes
     -----
     Texts are compared by `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
-    white space collapsed); other features (numbers, lists, several columns) by value, missing
-    equal to missing. Rows are put into buckets, never compared pair by pair.
+    white space collapsed); other features (numbers, lists, several columns) by value, with missing
+    values equal to each other. Rows are hashed into buckets, not compared pairwise.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def exact_keys(
     split: str, part: EvalSlice, form: _Form = normalize_text_for_dedup
 ) -> list[Hashable]:
     """Return the comparison keys of rows: normalised texts, or other features by value."""
-    if set(map(type, part.inputs)) <= {str}:  # the usual case, in half the time
+    if set(map(type, part.inputs)) <= {str}:  # fast path for texts
         return list(map(form, part.inputs))
     keys = []
     for row, value in enumerate(part.inputs):
@@ -131,7 +131,7 @@ def exact_keys(
 
 
 def _frozen(value: Any, form: _Form) -> Hashable:
-    """Return a hashable equivalent: equal values map to equal ones, and no text equals a number."""
+    """Return a hashable key, equal for equal values; texts never equal numbers."""
     if isinstance(value, str):
         return form(value)
     if isinstance(value, np.ndarray):
@@ -159,7 +159,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
-        Look for copies inside each split, between splits, or both.
+        Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
         Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
@@ -167,9 +167,9 @@ class NormalizedFormLeakageCheck(_CopyCheck):
 
     Notes
     -----
-    The form is NFKC without the Unicode categories Cc, Cf, Cs, Co and So, white space collapsed,
-    lower case. White space that is also a control character (tab, newline) separates words; a
-    text of nothing but symbols keeps them.
+    The normalised form is NFKC in lower case, without the Unicode categories Cc, Cf, Cs, Co and So,
+    and with white space collapsed. Control characters that are white space (tab, newline) separate
+    words; texts that consist only of symbols keep them.
 
     Examples
     --------
@@ -203,7 +203,7 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
-        Look for copies inside each split, between splits, or both.
+        Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
         Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
@@ -211,9 +211,9 @@ class ConfusableFormLeakageCheck(_CopyCheck):
 
     Notes
     -----
-    See `confusable_form`. Evasions of a filter are often made this way, so a disguised copy of a
-    training text in the test split measures memory, not robustness. Texts in Greek that differ
-    only in case may differ in this form, because Ν looks like N and ν like v.
+    See `confusable_form`. Filters are often evaded this way, so a disguised copy of a training text
+    in the test split measures memorisation instead of robustness. Greek texts that differ only in
+    case may have different forms, because Ν looks like N and ν like v.
 
     Examples
     --------
@@ -245,14 +245,14 @@ class TokenizationLeakageCheck(_CopyCheck):
     Parameters
     ----------
     tokenizer : callable
-        Function such that ``tokenizer(text)["input_ids"]`` are the tokens, as in Hugging Face
-        tokenizers.
+        Function such that ``tokenizer(text)["input_ids"]`` are the tokens, such as a Hugging Face
+        tokenizer.
     target_splits : sequence of str, optional
         Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of copies within a split.
     scope : {"both", "within", "across"}, default "both"
-        Look for copies inside each split, between splits, or both.
+        Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
         Split whose copy is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
@@ -261,7 +261,7 @@ class TokenizationLeakageCheck(_CopyCheck):
     Raises
     ------
     InvalidTypeError
-        If the tokenizer cannot be called, or gives something without ``input_ids``.
+        If the tokenizer is not callable, or its result has no ``input_ids``.
 
     Examples
     --------
@@ -296,7 +296,7 @@ class TokenizationLeakageCheck(_CopyCheck):
 
 
 def _tokens(encoded: Any, split: str, row: int) -> Hashable:
-    """Return a text's tokens, given as a list, array or tensor, possibly in a batch of one."""
+    """Return the tokens of a text as a tuple, from a list, array, tensor or batch of one."""
     try:
         tokens = encoded["input_ids"]
         tokens = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)

@@ -1,4 +1,4 @@
-"""Findings of leakage checks, reports, and the run of several checks."""
+"""Findings and reports of leakage checks, and a function that runs several checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ __all__ = [
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""Gravest first."""
+"""Severities in descending order."""
 
 LEAKAGE_CODES: dict[str, str] = {
     "ExactDuplicateCheck": "LK001",
@@ -37,12 +37,12 @@ LEAKAGE_CODES: dict[str, str] = {
     "TargetLeakageCheck": "LK010",
     "NgramContaminationCheck": "LK011",
 }
-"""The stable code of each built-in check; ``docs/leakage/<code>.md`` explains it."""
+"""Stable codes of the built-in checks, documented in ``docs/leakage/<code>.md``."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeakageFinding(Displayed):
-    """Finding of one check, possibly empty.
+    """Finding of a leakage check, possibly empty.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class LeakageFinding(Displayed):
     Raises
     ------
     InvalidInputError
-        If the severity is unknown, or a row or count is not a whole number from 0.
+        If the severity is unknown, or a row or count is not a non-negative integer.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class LeakageFinding(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageFinding":
-        """Return the finding from its dict; unknown keys are ignored."""
+        """Build a finding from its dict; unknown keys are ignored."""
         needed = ("check_name", "severity", "message", "n_affected")
         missing = [key for key in needed if key not in payload]
         if missing:
@@ -128,7 +128,7 @@ def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int
     rows: dict[str, list[int]] = {}
     for split, given in drop_indices.items():
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
-        # The types first: built-in checks may name a million rows, all of them plain ints.
+        # Check types first, since built-in checks may return a million rows, all plain ints.
         if any(type(row) is not int or row < 0 for row in values):
             values = [validation.integer(row, f"drop_indices[{split!r}]") for row in values]
         rows[split] = values
@@ -149,15 +149,15 @@ class LeakageReport(Displayed):
     findings: list[LeakageFinding] = field(default_factory=list)
 
     def has_errors(self) -> bool:
-        """Whether a finding of severity "error" affects anything."""
+        """Whether any finding of severity "error" is not empty."""
         return bool(self.errors())
 
     def errors(self) -> list[LeakageFinding]:
-        """Findings of severity "error" that affect something."""
+        """Nonempty findings of severity "error"."""
         return self._affecting("error")
 
     def warnings(self) -> list[LeakageFinding]:
-        """Findings of severity "warning" that affect something."""
+        """Nonempty findings of severity "warning"."""
         return self._affecting("warning")
 
     def _affecting(self, severity: Severity) -> list[LeakageFinding]:
@@ -177,7 +177,7 @@ class LeakageReport(Displayed):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageReport":
-        """Return the report from its dict.
+        """Build a report from its dict.
 
         Examples
         --------
@@ -209,9 +209,9 @@ def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a check names a split or a column that is not there.
+        (a KeyError) If a check refers to a missing split or column.
     InvalidTypeError
-        If something is no check, or a check returns something else than a finding.
+        If an object is not a check, or a check does not return a finding.
 
     Examples
     --------

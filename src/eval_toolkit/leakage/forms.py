@@ -8,12 +8,12 @@ from eval_toolkit.errors import InvalidTypeError
 __all__ = ["confusable_form", "normalized_form"]
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co"}
-_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that show nothing
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that are invisible
 _VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 _MARKS = re.compile("(?<=[A-Za-z])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 
-# Latin letter: signs of other alphabets (and phonetic, small-capital and stroked letters) that
-# are drawn like it. Capitals stand where only the capital looks alike (Greek Ν is an N, ν a v).
+# Latin letters, each with look-alikes from other alphabets (and phonetic, small-capital and stroked
+# letters). Capitals are listed if only the capital looks alike (Greek Ν is an N, ν a v).
 _LOOK_ALIKES = {
     "a": "аАαΑɑᴀᎪꓮ",
     "b": "вВΒʙᏴꓐƀЬь",
@@ -94,8 +94,9 @@ def _checked(text: str) -> str:
 def normalized_form(text: str) -> str:
     r"""Return a text without differences invisible to a reader.
 
-    NFKC, without control, format, surrogate, private-use and symbol characters, white space
-    collapsed, lower case. A text of nothing but symbols keeps them: two emoji are not copies.
+    The form is NFKC in lower case, without control, format, surrogate, private-use and symbol
+    characters, with white space collapsed. Texts that consist only of symbols keep them, so that
+    two different emoji are not copies.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def normalized_form(text: str) -> str:
     Returns
     -------
     str
-        Equal for texts that differ in those alone.
+        Normalised text, equal for texts that differ only in these respects.
 
     Raises
     ------
@@ -121,18 +122,18 @@ def normalized_form(text: str) -> str:
     if composed.isascii() and composed.isprintable():
         return " ".join(composed.lower().split())
     kept = composed.translate(_NORMALIZED)
-    # Composed again: marks meet letters from which they were kept apart.
+    # Compose again: removing characters can make marks adjacent to letters.
     lowered = unicodedata.normalize("NFKC", (kept if kept.strip() else composed).lower())
     return " ".join(lowered.split())
 
 
 def confusable_form(text: str) -> str:
-    r"""Return the visual form of a text: look-alikes as Latin, no invisible characters or accents.
+    r"""Return a text with look-alikes as Latin letters, without invisible characters or accents.
 
     Compatibility forms (full width, mathematical and other styled letters) are resolved, invisible
-    characters (zero width, bidirectional controls, tags, variation selectors) dropped, look-alikes
-    folded to Latin, combining marks taken off Latin letters, lower case, white space collapsed.
-    Digits stay: 0 is not folded to o.
+    characters (zero width, bidirectional controls, tags, variation selectors) are dropped,
+    look-alikes are folded to Latin, combining marks are removed from Latin letters, letters are
+    lower-cased, and white space is collapsed. Digits are kept: 0 is not folded to o.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def confusable_form(text: str) -> str:
     Returns
     -------
     str
-        Equal for texts that look alike.
+        Folded text, equal for texts that look alike.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def confusable_form(text: str) -> str:
     True
     """
     if not (_checked(text).isascii() and text.isprintable() and "`" not in text):
-        # Folded before, because NFKC makes an ς of the ϲ that looks like c, and again after it.
+        # Fold before NFKD, which maps the c look-alike ϲ to ς, and again after it.
         signs = unicodedata.normalize("NFKD", text.translate(_CONFUSABLE)).translate(_CONFUSABLE)
         text = unicodedata.normalize("NFC", _MARKS.sub("", signs))
     return " ".join(text.lower().split())

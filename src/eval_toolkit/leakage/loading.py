@@ -1,4 +1,4 @@
-"""Leakage checks by name, for the command line."""
+"""Loading of leakage checks by name, for the command line."""
 
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import LeakageCheck
@@ -26,7 +26,8 @@ def available_checks() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.checks``; sorted by name.
+        Built-in checks and entry points ``eval_toolkit.checks`` of installed packages, sorted by
+        name.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def available_checks() -> dict[str, str]:
 
 
 def load_check(spec: str) -> LeakageCheck:
-    """Return the leakage check denoted by a name.
+    """Load a leakage check by name.
 
     Parameters
     ----------
@@ -48,12 +49,12 @@ def load_check(spec: str) -> LeakageCheck:
     Returns
     -------
     LeakageCheck
-        Made.
+        The instantiated check.
 
     Raises
     ------
     PluginError
-        If there is no check of that name (the nearest is suggested), or it is none.
+        If there is no check of that name (the nearest is suggested), or the object is not a check.
     InvalidInputError
         If an option is unknown, missing or out of range.
 

@@ -1,4 +1,4 @@
-"""Checks of split membership: groups in several splits, and times out of order."""
+"""Checks of split membership: groups in several splits, and overlapping times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,18 +40,19 @@ class GroupLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     group_col : str
-        Column of the group ids, compared as text: 7 and "7" are the same group. Rows without an id
-        have no group.
+        Column of group ids, compared as text: 7 and "7" are the same group. Rows without an id
+        belong to no group.
     target_splits : sequence of str, optional
         Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     keep : {"none", "first"}, default "none"
-        Rows of such a group to keep: none, or those of its first split (the training split if it is
-        one of them). After a random split, nearly every group occurs in several splits; then
-        "first" keeps the training data, but splitting again by group is better.
+        Rows to keep of a group in several splits: none, or those of its first split (the training
+        split, if the group occurs there). After a random split, nearly every group occurs in
+        several splits; then "first" keeps the training data, but splitting again by group is
+        better.
     train_split : str, default "train"
-        Split that comes first for ``keep="first"``.
+        Split that takes precedence for ``keep="first"``.
 
     Examples
     --------
@@ -91,7 +92,7 @@ class GroupLeakageCheck(BuiltInCheck):
                         f"{self.name}: split {split!r}: {self.group_col}[{row}] is {group!r}; "
                         "group ids must be strings, numbers or other hashable values"
                     ) from None
-                # One split may have been read with numbers as text, or as floats for a gap.
+                # Some splits may have ids as text, or as floats because of missing values.
                 members.setdefault(str(canonical_value(group)), {}).setdefault(split, []).append(
                     row
                 )
@@ -126,7 +127,7 @@ class GroupLeakageCheck(BuiltInCheck):
 
 @dataclass(frozen=True, slots=True)
 class TemporalLeakageCheck(BuiltInCheck):
-    """LK008: a later split has rows from before the end of an earlier one.
+    """LK008: a later split contains rows from before the end of an earlier split.
 
     Parameters
     ----------
@@ -141,15 +142,15 @@ class TemporalLeakageCheck(BuiltInCheck):
     Raises
     ------
     InvalidInputError
-        If the order names fewer than two splits, a value is no time, or numbers, dates and dates
+        If the order has fewer than two splits, a value is not a time, or numbers, dates and dates
         with a time zone are mixed.
 
     Notes
     -----
-    A violation is max(earlier) > min(later), the earlier side being all splits before it; rows
-    to drop are those of the later split not after max(earlier). Where max(earlier) = min(later)
-    it is not known which came first: such rows are no violation, but the message and
-    ``evidence["ties"]`` tell of them. The splitters of `eval_toolkit.splits` leave none.
+    A violation is max(earlier) > min(later), where "earlier" combines all preceding splits; rows to
+    drop are those of the later split not after max(earlier). If max(earlier) = min(later), the
+    order is unknown: such rows are not violations, but are reported in the message and in
+    ``evidence["ties"]``. The splitters of `eval_toolkit.splits` do not produce ties.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class TemporalLeakageCheck(BuiltInCheck):
         checked_severity(self.severity, "severity")
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows that are too early; ``evidence["violations"]`` has the amounts."""
+        """Return the rows that are too early; ``evidence["violations"]`` lists the overlaps."""
         parts = chosen_splits(splits, self.split_order, self.name)
         clocks: dict[Clock, str] = {}
         drop: dict[str, list[int]] = {}

@@ -39,7 +39,7 @@ _Polarity: TypeAlias = Literal["same_label", "cross_label"]
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A row to drop, and the row it resembles."""
+    """Row to drop, with the row it resembles."""
 
     split: str
     row: int
@@ -72,7 +72,7 @@ class _SimilarityCheck(BuiltInCheck):
             checked_severity(getattr(self, name), name)
 
     def _chosen_strategy(self) -> SimilarityStrategy:
-        """Return the strategy, independent of the number of rows."""
+        """Return a similarity strategy whose results do not depend on the number of rows."""
         return TfidfCosineStrategy() if self.strategy is None else self.strategy
 
     def _found(
@@ -87,7 +87,7 @@ class _SimilarityCheck(BuiltInCheck):
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
     def _found_by_label(self, pairs: Sequence[_Pair]) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return one finding per label agreement; each row is in at most one of them."""
+        """Return one finding per kind of label agreement; each row is in at most one of them."""
         return self._found_of(pairs, "same_label"), self._found_of(pairs, "cross_label")
 
     def _found_of(self, pairs: Sequence[_Pair], polarity: _Polarity) -> LeakageFinding:
@@ -178,8 +178,8 @@ def _across(
 ) -> list[_Pair]:
     """Return the rows of a split that resemble a row of the reference splits.
 
-    Each comes with one of them: of another label if there is one, then the most similar of those
-    that the strategy named.
+    Each is paired with one reference row: preferably one with a different label, then the most
+    similar one found by the strategy.
     """
     strategy = check._chosen_strategy()
     places = [(name, row) for name, other in reference.items() for row in range(other.n)]
@@ -190,8 +190,8 @@ def _across(
     texts = texts_of(split, part, check.name)
     if not (known and texts):
         return []
-    # On distinct texts: a thousand copies on both sides are one pair, not a million.
-    kinds = 1 << np.array(known_labels, np.int64)  # one similar row of each label is enough
+    # Compare distinct texts, so that a thousand copies on both sides are a single pair.
+    kinds = 1 << np.array(known_labels, np.int64)  # one similar row per label suffices
     found = across(strategy, texts, known, check.threshold, k_neighbors=20, kinds=kinds)
     first_of_label: dict[int, dict[int, int]] = {}
     for at, (code, label) in enumerate(
@@ -215,7 +215,7 @@ def _across(
 
 
 def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Return the pairs with one label agreement per row; any disagreement counts."""
+    """Return the pairs with one label agreement per row; a single disagreement decides."""
     conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
     return [
         replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair
@@ -243,7 +243,7 @@ class NearDuplicateCheck(_SimilarityCheck):
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
         With ``label_aware``: severity if the labels of similar rows agree, and if they disagree.
     scope : {"both", "within", "across"}, default "both"
-        Check each split, pairs of splits, or both.
+        Whether to check within splits, across splits, or both.
     train_split : str, default "train"
         Split whose row is kept; if it does not exist, the first split.
     severity_across : {"error", "warning", "info"}, default "error"
@@ -251,10 +251,10 @@ class NearDuplicateCheck(_SimilarityCheck):
 
     Notes
     -----
-    Within a split the first text stays and later texts similar to one that stays go, so no two
-    kept texts are similar. Across splits a row goes when it resembles any row of an earlier
-    split. TF-IDF weights depend on all texts, so after dropping rows other similarities move a
-    little; `drop_until_clean` repeats until nothing is found.
+    Within a split, the first text is kept and later texts similar to a kept one are dropped, so no
+    two kept texts are similar. Across splits, a row is dropped if it resembles any row of an
+    earlier split. TF-IDF weights depend on all texts, so dropping rows changes other similarities
+    slightly; `drop_until_clean` repeats until nothing is found.
 
     Examples
     --------
@@ -362,7 +362,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return two findings: rows like a training row of the same label, and of another."""
+        """Return two findings: rows like a training row with the same label, and with another."""
         pairs, names = self._pairs(splits)
         same, cross = self._found_by_label(pairs)
         return (

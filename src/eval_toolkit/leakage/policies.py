@@ -42,10 +42,10 @@ class CleanedSplits(Displayed):
 
     splits: dict[str, EvalSlice]
     kept: dict[str, list[int]]
-    """Per split, the rows of the original that are left."""
+    """Original row numbers of the kept rows, by split."""
     n_dropped: int
     reports: list[LeakageReport]
-    """One per round: the first on the data as given, the last on ``splits``."""
+    """One report per round: the first for the original data, the last for ``splits``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, without the data."""
@@ -64,19 +64,19 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
     splits : mapping of str to EvalSlice
         Splits of the report.
     report : LeakageReport
-        Findings of any severity; those not about rows have no effect.
+        Findings of any severity; findings that are not about rows have no effect.
 
     Returns
     -------
     dict of str to EvalSlice
-        All splits, in the same order; a split that loses no row is the same object.
+        All splits, in the same order; splits without dropped rows are returned unchanged.
 
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the report names a split that is not there.
+        (a KeyError) If the report refers to a missing split.
     InvalidInputError
-        If the report names a row that is not there: it was made on other data.
+        If the report refers to a row that does not exist, i.e. was made on other data.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
 
 
 def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, Any]:
-    """Return the kept rows of each split that loses rows."""
+    """Return the kept rows of each split with dropped rows."""
     kept = {}
     for name, rows in report.merged_drop_indices().items():
         if name not in splits:
@@ -121,9 +121,9 @@ def apply_leakage_policy(
     splits : mapping of str to EvalSlice
         Splits of the report.
     policy : {"raise", "record", "skip", "drop"}
-        "raise": raise for errors. "drop": drop all rows named by findings of any severity; raise
-        for errors that name no rows (a leaking column), since dropping cannot remove them. "record"
-        and "skip" change nothing ("skip" is for callers that run no checks).
+        "raise": raise for errors. "drop": drop all rows flagged by findings of any severity; raise
+        for errors that are not about rows (a leaking column). "record" and "skip" change nothing
+        ("skip" is for callers that run no checks).
 
     Returns
     -------
@@ -133,15 +133,15 @@ def apply_leakage_policy(
     Raises
     ------
     LeakageError
-        (a RuntimeError) For "raise" with errors, and for "drop" with errors beyond rows; the
-        message names each finding.
+        (a RuntimeError) For "raise" with errors, and for "drop" with errors that are not about
+        rows; the message lists the findings.
     InvalidInputError
         If the policy is unknown, or the report was made on other data.
 
     Notes
     -----
-    One report is applied once. Dropping rows can bring up new findings (TF-IDF weights depend on
-    all texts): `drop_until_clean` runs the checks again until there are none.
+    The report is applied once. Dropping rows can cause new findings (TF-IDF weights depend on all
+    texts); `drop_until_clean` repeats the checks until there are none.
 
     Examples
     --------
@@ -190,22 +190,22 @@ def drop_until_clean(
     Parameters
     ----------
     checks : iterable of LeakageCheck
-        Checks; all are run in every round.
+        Checks, all of which are run in every round.
     splits : mapping of str to EvalSlice
         Splits, e.g. one fold.
     max_rounds : int, default 20
-        Maximum number of rounds. Rows are only removed, so the process always ends; most checks
-        need one round and a second without findings.
+        Maximum number of rounds. Rows are only removed, so the process always terminates; usually
+        the second round has no findings.
 
     Returns
     -------
     CleanedSplits
-        Splits, the original rows they hold, and a report per round.
+        Splits, their original row numbers, and one report per round.
 
     Raises
     ------
     LeakageError
-        If an error is not about rows, or rows are still named after the last round.
+        If an error is not about rows, or rows are still flagged after the last round.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from eval_toolkit.slices import EvalSlice
 __all__ = ["TargetLeakageCheck"]
 
 _MAX_CATEGORIES = 50
-"""Numbers with at most this many distinct values are also tried as categories."""
+"""Numeric columns with at most this many distinct values are also tested as categorical."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,26 @@ class TargetLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     columns : sequence of str, optional
-        Columns to check; by default all except the label, and except row id and group unless they
-        are features.
+        Columns to check; by default all except the label, and except the row id and group unless
+        they are features.
     target_splits : sequence of str, optional
-        Splits to look at, taken together; all by default.
+        Splits to check, pooled; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     bound : float, default 0.95
-        A column is flagged if the lower end of its interval is above this bound.
+        Columns are flagged if the lower end of the interval is above this bound.
     confidence : float, default 0.95
         Confidence level of the intervals.
 
     Notes
     -----
-    Numbers are judged by their ROC AUC in either direction, with DeLong's interval. Categories
-    (and whether a value is missing) are judged by how well a row's label follows from the other
-    rows of its category, so that an id that never repeats says nothing: recall of each class,
-    the smaller of the two, with the Clopper-Pearson interval. Small data do not trip it: flawless
-    prediction of 30 rows per class has a lower end of 0.88. Columns whose estimate, but not
-    interval, is above the bound are listed under ``evidence["suspects"]``.
-    The cure is to leave the column out, so no rows are named (``drop_indices`` is None).
+    Numeric columns are assessed by ROC AUC in either direction, with DeLong's interval. Categories
+    (and missingness) are assessed by predicting the label of a row from the other rows of its
+    category, so that unique ids predict nothing: the smaller recall of the two classes, with the
+    Clopper-Pearson interval. Small data are not flagged: perfect prediction of 30 rows per class
+    has a lower end of 0.88. Columns whose estimate, but not interval, is above the bound are listed
+    under ``evidence["suspects"]``. The remedy is to remove the column, so no rows are reported
+    (``drop_indices`` is None).
 
     Examples
     --------
@@ -135,13 +135,13 @@ class TargetLeakageCheck(BuiltInCheck):
         skip: set[str | None] = set()
         for part in parts.values():
             features = [part.feature_col] if isinstance(part.feature_col, str) else part.feature_col
-            # Ids and groups say which rows belong together; the scorer never sees them.
+            # Ids and groups are not seen by the scorer.
             skip |= {part.label_col} | ({part.id_col, part.group_col} - set(features))
         first, *rest = (frames.names(part.df) for part in parts.values())
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 
     def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
-        """Return a column's best prediction of the label; None if it cannot predict it."""
+        """Return the best prediction of the label from a column; None if there is none."""
         missing = np.array([validation.is_missing(value) for value in values], dtype=bool)
         known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
         known_labels = labels[~missing]
@@ -161,7 +161,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return max(found, key=itemgetter("low"), default=None)
 
     def _auc(self, numbers: FloatArray, labels: BoolArray) -> tuple[float, float] | None:
-        ranks = np.unique(numbers, return_inverse=True)[1]  # infinities have a rank, too
+        ranks = np.unique(numbers, return_inverse=True)[1]  # infinities can be ranked too
         try:
             ci = delong_ci(labels, ranks, confidence=self.confidence)
         except UndefinedMetricError:
@@ -176,14 +176,14 @@ class TargetLeakageCheck(BuiltInCheck):
         try:
             for value, label in zip(values, labels.tolist(), strict=True):
                 counts.setdefault(value, [0, 0])[label] += 1
-        except TypeError:  # lists and other values that cannot be categories
+        except TypeError:  # unhashable values such as lists
             return None
         judged = []
         for label in (0, 1):
             total = sum(own[label] for own in counts.values())
             if not total:
                 return None
-            # Leaving the row itself out: its category must hold more rows of its label without it.
+            # Leave the row itself out: the majority label of the other rows in its category counts.
             hits = sum(own[label] for own in counts.values() if own[label] - 1 > own[1 - label])
             low = clopper_pearson_interval(hits, total, confidence=self.confidence).low
             judged.append((hits / total, low or 0.0))
@@ -191,7 +191,7 @@ class TargetLeakageCheck(BuiltInCheck):
 
 
 def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
-    """Return a column of all splits as plain values; times become numbers."""
+    """Return a column pooled over splits, as plain values; times become numbers."""
     values: list[Any] = []
     for part in parts.values():
         array = frames.column(part.df, column)

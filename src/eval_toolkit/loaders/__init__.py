@@ -1,7 +1,7 @@
 """Loaders: named slices from frames, files, Hugging Face datasets and pinned downloads.
 
 Every loader has ``load_splits()``, which returns slices by name, and ``describe()``, which returns
-a Croissant (JSON-LD) description of where they come from. `loaders.predictions` reads predictions.
+a Croissant (JSON-LD) description of their origin. `loaders.predictions` reads predictions.
 """
 
 from typing import TYPE_CHECKING

@@ -45,7 +45,7 @@ _FORMATS = {
     tables.JSON: "application/json",
     tables.PARQUET: "application/x-parquet",
 }
-"""Our formats as the vocabulary names them."""
+"""Media types of the file formats."""
 
 
 class _Described(Protocol):
@@ -68,7 +68,7 @@ def _context(extras: Mapping[str, Any]) -> dict[str, Any]:
         "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
         "examples": {"@id": "cr:examples", "@type": "@json"},
         **{term: f"cr:{term}" for term in _CROISSANT_TERMS},
-        # Our own keys mean nothing in the vocabulary, and say so.
+        # Our own keys are mapped to null, since they are not part of the vocabulary.
         **dict.fromkeys(extras),
     }
 
@@ -96,14 +96,14 @@ def description(
 
 
 def _id(name: str) -> str:
-    """Return a name as an identifier without white space."""
+    """Return a name as an identifier without whitespace."""
     return re.sub(r"[^\w./~-]+", "_", name)
 
 
 def file_object(
     name: str, url: str, sha256: str, n_bytes: int | None, media_type: str
 ) -> dict[str, Any]:
-    """Return the entry of one file; the size may be unknown."""
+    """Return the entry of a file; its size may be unknown."""
     return {
         "@type": "cr:FileObject",
         "@id": _id(name),

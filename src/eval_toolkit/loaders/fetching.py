@@ -32,7 +32,7 @@ def local_path(url: str, base: Path) -> Path | None:
         if parts.netloc not in ("", "localhost"):
             raise ArtifactError(f"{url}: a file:// URL must name a file on this machine")
         return Path(urllib.request.url2pathname(parts.path))
-    if len(parts.scheme) > 1:  # one letter is a Windows drive
+    if len(parts.scheme) > 1:  # a single letter is a Windows drive
         raise ArtifactError(
             f"{url}: {parts.scheme}:// cannot be fetched; use http(s)://, file:// or a local path"
         )
@@ -40,7 +40,7 @@ def local_path(url: str, base: Path) -> Path | None:
 
 
 def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
-    """Return the path of a download in the cache: its hash, with the suffixes of the format."""
+    """Return the cache path of a download: its hash, with the suffixes of the format."""
     suffixes = "".join(Path(unquote(urlsplit(url).path)).suffixes[-2:])
     return cache_dir / f"{sha256}{suffixes}"
 
@@ -48,7 +48,7 @@ def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
 def pinned_file(
     url: str, sha256: str, *, base: Path, cache_dir: Path, max_bytes: int, timeout_s: float
 ) -> Path:
-    """Return a local file with this hash, downloaded unless it is cached."""
+    """Return a local file with the given hash, downloaded unless it is cached."""
     local = local_path(url, base)
     if local is not None:
         if not is_file(local):
@@ -72,11 +72,11 @@ def _check(url: str, found: str, expected: str) -> None:
 
 
 def _download(url: str, target: Path, max_bytes: int, timeout_s: float) -> str:
-    """Write a download to a file and return its sha256; stop at the maximum size."""
+    """Download a URL to a file and return its sha256; stop at the maximum size."""
     digest = hashlib.sha256()
     size = 0
     try:
-        # Only http(s) gets here, and urllib follows redirects to nothing that reads local files.
+        # Only http(s) URLs get here, and urllib does not follow redirects to local files.
         with (
             urllib.request.urlopen(url, timeout=timeout_s) as answer,  # noqa: S310
             target.open("wb") as stream,

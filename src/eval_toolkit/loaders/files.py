@@ -1,4 +1,4 @@
-"""Loaders of CSV, TSV, JSONL, JSON, Parquet and Excel files, also gzipped and by glob."""
+"""Loaders for CSV, TSV, JSONL, JSON, Parquet and Excel files, also gzipped and by glob."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,21 +27,21 @@ class FileLoader:
     r"""Loader of slices from files of rows.
 
     Files are read through duckdb. ``columns``, ``where``, ``limit`` and ``sample_size`` are
-    applied while reading, so that a file far larger than memory can be used as long as what is
-    asked of it fits.
+    applied while reading, so a file far larger than memory can be used if the selected part
+    fits.
 
     Parameters
     ----------
     source : path, list of paths, or mapping of split name to either
         Files or globs: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, .xlsx (with openpyxl),
-        texts also with .gz; ``-`` for standard input. Without a mapping and without ``split_col``
+        text formats also with .gz; ``-`` for standard input. Without a mapping and ``split_col``
         there is one slice, "all".
     split_col : str, optional
         Column with each row's split; one slice per value, in order of first occurrence.
     feature_col, label_col, strata_col, group_col, id_col, time_col : str
-        Column roles, as `EvalSlice` takes them. ``feature_col`` may be several columns.
+        Column roles, as in `EvalSlice`. ``feature_col`` may be several columns.
     label_map : mapping of label to 0 or 1, optional
-        Classes of labels that are words: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
+        Class of each text label: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
         or true and false, as numbers or as text (``TRUE``, ``1.00``).
     columns : sequence of str, optional
         Columns to keep in addition to those with a role; by default all, ``[]`` for none.
@@ -51,7 +51,7 @@ class FileLoader:
     missing_text : str, optional
         Text for empty cells of text columns; by default they are an error.
     where : mapping of str to value or sequence of values, optional
-        Keep the rows whose column has one of the values, compared as text.
+        Keep only rows whose column has one of the values, compared as text.
     limit : int, optional
         Maximum number of rows of each split, taken from the start.
     sample_size : int, optional
@@ -76,9 +76,9 @@ class FileLoader:
     Raises
     ------
     ArtifactError
-        When loading, if a file is missing (then also a FileNotFoundError), empty or malformed.
+        When loading, if a file is missing (also a FileNotFoundError), empty or malformed.
     MissingColumnError
-        (a KeyError) When loading, if a column is not there.
+        (a KeyError) When loading, if a column is missing.
     InvalidInputError
         If arguments contradict each other; when loading, if a label, a text or a split is
         unusable. The message names file, row and value.
@@ -247,7 +247,7 @@ class FileLoader:
         return columns
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description; all files are hashed."""
+        """Return the Croissant description with the hashes of all files."""
         splits = self.source if isinstance(self.source, Mapping) else {"all": self.source}
         found = {split: tables.expand_paths(paths) for split, paths in splits.items()}
         names = _short_names([file for files in found.values() for file in files])
@@ -288,7 +288,7 @@ class ParquetGlobLoader:
     Raises
     ------
     ArtifactError
-        (then a FileNotFoundError) When loading, if a glob matches nothing.
+        (also a FileNotFoundError) When loading, if a glob matches nothing.
 
     Examples
     --------
@@ -336,7 +336,7 @@ class ParquetGlobLoader:
         return self._files().load_splits()
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description; all files are hashed."""
+        """Return the Croissant description with the hashes of all files."""
         return self._files().describe()
 
 
@@ -349,7 +349,7 @@ def _as_texts(values: Any) -> list[str]:
 
 
 def _short_names(files: list[Path]) -> dict[Path, str]:
-    """Return a short unique name for each file: its last part, or more of its path."""
+    """Return a short unique name for each file: the last part of its path, or more if needed."""
     distinct = list(dict.fromkeys(files))
     if len({file.name for file in distinct}) == len(distinct):
         return {file: file.name for file in distinct}

@@ -32,12 +32,12 @@ class DataFrameLoader:
     group_col, id_col, time_col : str, optional
         Further column roles.
     label_map : mapping of label to 0 or 1, optional
-        Classes of labels that are not 0 and 1.
+        Classes of labels other than 0 and 1.
 
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a column is not there.
+        (a KeyError) If a column is missing.
     InvalidInputError
         When loading, if a split or a label is missing, or a label is neither 0 nor 1.
 
@@ -105,13 +105,13 @@ class DataFrameLoader:
         """Return the frame with its labels mapped, if there is a map."""
         labels = frames.column(self.df, self.label_col)
         if self.label_map is None and labels.dtype.kind in "biuf":
-            return self.df  # what else may be wrong with them, EvalSlice says
+            return self.df  # EvalSlice reports any other problem with labels
         rows = Rows({self.label_col: labels}, title="`df`")
         mapped = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
         return frames.with_column(self.df, self.label_col, mapped.astype(np.int64))
 
     def describe(self) -> dict[str, object]:
-        """Return the description; there is no file, so ``distribution`` is empty."""
+        """Return the description; without a file, ``distribution`` is empty."""
         return description(self, [], n_total_rows=frames.n_rows(self.df), split_col=self.split_col)
 
 
@@ -148,7 +148,7 @@ class SingleSliceLoader:
         return {"all": self.slice_.renamed("all")}
 
     def describe(self) -> dict[str, object]:
-        """Return the description; there is no file, so ``distribution`` is empty."""
+        """Return the description; without a file, ``distribution`` is empty."""
         described = description(self, [], n_total_rows=self.slice_.n)
         described["name"] = self.name or self.slice_.name
         described["description"] = self.description or self.slice_.description

@@ -31,13 +31,13 @@ _HUB = "https://huggingface.co/datasets"
 
 @dataclass(frozen=True, slots=True)
 class HFDatasetsLoader:
-    """Loader of slices from a dataset that the library ``datasets`` can load (extra ``hf``).
+    """Loader of slices from a dataset supported by the ``datasets`` library (extra ``hf``).
 
     Parameters
     ----------
     repo_id : str
-        Dataset on the hub, or a folder with data files or written by ``save_to_disk``. A folder
-        needs no network.
+        Dataset on the hub, or a local folder of data files or written by ``save_to_disk``. A local
+        folder needs no network.
     splits : sequence of str, optional
         Splits to load; all by default.
     feature_col, label_col, strata_col : str
@@ -51,7 +51,7 @@ class HFDatasetsLoader:
     label_map : mapping of label to 0 or 1, optional
         Classes by label value, or by class name if the dataset has class names.
     revision : str, optional
-        Branch, tag or commit on the hub; give a commit to pin the data.
+        Branch, tag or commit on the hub; use a commit to pin the data.
     name, description, cite_as, license, url : str
         Metadata for `describe`.
     fetch_remote_metadata : bool, default True
@@ -72,7 +72,7 @@ class HFDatasetsLoader:
     ArtifactError
         When loading, if the dataset cannot be loaded.
     MissingColumnError
-        (a KeyError) When loading, if a split or a column is not there.
+        (a KeyError) When loading, if a split or a column is missing.
     InvalidInputError
         When loading, if a text to join is missing or a label is neither 0 nor 1.
 
@@ -123,7 +123,7 @@ class HFDatasetsLoader:
     def load_splits(self) -> dict[str, EvalSlice]:
         """Load the dataset and return one slice per split."""
         loaded = self._load()
-        if not isinstance(loaded, dict):  # one split, saved on its own
+        if not isinstance(loaded, dict):  # a single split, saved by itself
             loaded = {str(loaded.split or "all"): loaded}
         wanted = list(loaded) if self.splits is None else list(self.splits)
         for split in wanted:
@@ -146,7 +146,7 @@ class HFDatasetsLoader:
                 revision=None if folder is not None else self.revision,
                 cache_dir=None if self.cache_dir is None else str(self.cache_dir),
             )
-        except Exception as error:  # the library raises of its own, the network's and pyarrow's
+        except Exception as error:  # the library raises its own, network and pyarrow errors
             reason = " ".join(str(error).split())
             raise ArtifactError(
                 f"{self.repo_id}: datasets cannot load it: {type(error).__name__}: {reason}"
@@ -197,7 +197,7 @@ class HFDatasetsLoader:
         return _array([self.feature_join.join(map(str, row)) for row in zip(*columns, strict=True)])
 
     def _named(self, dataset: Any, values: NDArray[Any]) -> NDArray[Any]:
-        """Return class numbers as class names if the map uses names."""
+        """Return class numbers as class names if the label map uses names."""
         names = getattr(dataset.features[self.label_col], "names", None)
         if not names or self.label_map is None or not set(names) & set(self.label_map):
             return values
@@ -211,9 +211,9 @@ class HFDatasetsLoader:
     def describe(self) -> dict[str, object]:
         """Return the Croissant description.
 
-        For a folder its data files are hashed. For a dataset on the hub the hub is asked (unless
-        ``fetch_remote_metadata`` is False); where it does not answer, a RuntimeWarning says so and
-        ``distribution`` is empty.
+        The data files of a local folder are hashed. For a dataset on the hub, the hub is queried
+        (unless ``fetch_remote_metadata`` is False); if it does not respond, a RuntimeWarning is
+        issued and ``distribution`` is empty.
         """
         extras: dict[str, Any] = {"config_name": self.config_name, "revision": self.revision}
         folder = self._folder
@@ -236,7 +236,7 @@ class HFDatasetsLoader:
             info = hub.HfApi().dataset_info(
                 self.repo_id, revision=self.revision, files_metadata=True
             )
-        except Exception as error:  # no network, no such dataset, no library: all degrade alike
+        except Exception as error:  # no network, dataset or library: all are handled alike
             warnings.warn(
                 f"{self.repo_id}: the hub gave no metadata ({type(error).__name__}); describe() "
                 "lists no files",
@@ -254,7 +254,7 @@ class HFDatasetsLoader:
                 _media(Path(file.rfilename)),
             )
             for file in info.siblings or []
-            if file.lfs is not None  # the hub knows no sha256 of the small ones
+            if file.lfs is not None  # the hub has no sha256 of small files
         ]
 
 

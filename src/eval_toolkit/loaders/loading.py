@@ -19,12 +19,13 @@ OURS = {
 
 
 def available_loaders() -> dict[str, str]:
-    """Return the names of loaders with their locations.
+    """Return the names of the available loaders with their locations.
 
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.loaders``; sorted by name.
+        Built-in loaders and those registered by installed packages under the entry point group
+        ``eval_toolkit.loaders``, sorted by name.
 
     Examples
     --------
@@ -46,12 +47,12 @@ def load_loader(spec: str) -> DatasetLoader:
     Returns
     -------
     DatasetLoader
-        Made.
+        Loader with its options applied.
 
     Raises
     ------
     PluginError
-        If there is no loader of that name (the nearest is suggested), or it is none.
+        If no loader has that name (the nearest is suggested), or the object is not a loader.
     InvalidInputError
         If an option is unknown, missing or out of range.
 
@@ -77,12 +78,12 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     Returns
     -------
     dict of str to EvalSlice
-        At least one.
+        Slices by split name, at least one.
 
     Raises
     ------
     PluginError
-        If loading fails in a way that is not ours, or gives something else than slices by name.
+        If loading raises a foreign error, or does not return slices by name.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
         splits = loader.load_splits()
     except EvalToolkitError:
         raise
-    except Exception as error:  # somebody else's code may fail in any way
+    except Exception as error:  # third-party code may raise anything
         raise PluginError(
             f"loader {name!r}: load_splits failed: {type(error).__name__}: {error}"
         ) from error

@@ -30,7 +30,7 @@ _FORMATS = {
     "xlsx": tables.XLSX,
 }
 _LONGEST = 2_000
-"""Characters of an address or of a column's name."""
+"""Maximum length of a URL or a column name."""
 _KEYS = {
     "url",
     "sha256",
@@ -48,7 +48,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One slice of a manifest, checked."""
+    """Validated entry of one slice in a manifest."""
 
     id: str
     url: str
@@ -76,13 +76,13 @@ def ood_dataset_from_manifest(
 
         slices:
           jailbreaks:
-            url: https://example.org/jailbreaks.csv   # or file://…, or a path beside the manifest
+            url: https://example.org/jailbreaks.csv   # or file://…, or a path next to the manifest
             sha256: 9f86d081…                          # of the file's bytes
             text_field: prompt                         # default text
             label_field: type                          # default label
-            label_map: {benign: 0, attack: 1}          # unless labels are 0 and 1
+            label_map: {benign: 0, attack: 1}          # by default labels are 0 and 1
             format: csv                                # parquet, pq, jsonl, json, csv, tsv, xlsx
-                                                       # unless the name tells
+                                                       # by default from the name
             sample_size: 500                           # needs a seed
             seed: 7
 
@@ -100,7 +100,7 @@ def ood_dataset_from_manifest(
     max_bytes : int, default 2**30
         Maximum size of a download in bytes.
     timeout_s : float, default 60
-        Timeout of the server in seconds.
+        Network timeout in seconds.
 
     Returns
     -------
@@ -111,11 +111,11 @@ def ood_dataset_from_manifest(
     Raises
     ------
     ArtifactError
-        If a file cannot be had or its bytes do not match the manifest.
+        If a file is unavailable or its hash does not match the manifest.
     InvalidInputError
         If the manifest, a text or a label is unusable.
     MissingColumnError
-        (a KeyError) If a slice or a column is not there.
+        (a KeyError) If a slice or a column is missing.
     MissingExtraError
         (an ImportError) If the manifest is YAML and pyyaml is not installed.
 
@@ -326,7 +326,7 @@ class OodManifestLoader:
         }
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description; nothing is fetched, sizes are of files at hand."""
+        """Return the Croissant description without downloads; sizes are those of local files."""
         path = Path(self.yaml_path)
         cache = default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
         files, records = [], []

@@ -1,4 +1,4 @@
-"""Predictions from files and frames as checked arrays."""
+"""Predictions from files and data frames as validated arrays."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,13 +39,13 @@ MAX_PARTS = 1000
 
 
 class NoUsualColumnError(MissingColumnError):
-    """No column was specified, and none has a usual name."""
+    """Missing column: none was specified, and no column has a usual name."""
 
 
 def named_column(
     file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
 ) -> str:
-    """Return the requested column, or the first usual one that exists."""
+    """Return the requested column, or the first existing column with a usual name."""
     if asked is not None:
         if asked not in have:
             raise MissingColumnError(
@@ -78,11 +78,11 @@ class Parts:
         return np.array(self.names, dtype=object)[self.codes]
 
     def take(self, at: IntArray) -> "Parts":
-        """Return some of the rows, in any order."""
+        """Return a subset of the rows, in any order."""
         return Parts(self.names, self.codes[at])
 
     def rows_of(self) -> Iterable[tuple[str, IntArray]]:
-        """Yield every non-empty part: its name and its rows in order."""
+        """Yield the name and the ordered rows of every non-empty part."""
         order = np.argsort(self.codes, kind="stable")
         bounds = np.searchsorted(self.codes[order], np.arange(len(self.names) + 1))
         for name, start, stop in zip(self.names, bounds, bounds[1:], strict=False):
@@ -91,7 +91,7 @@ class Parts:
 
 
 def coded(values: NDArray[Any], name: str) -> Parts:
-    """Return a column of texts as codes in sorted order of the names; numbers sort numerically."""
+    """Encode a text column as codes in sorted order of the names; numbers sort numerically."""
     distinct, codes = validation.object_codes(values, name)
     names = [MISSING if text is None else text for text in distinct]
     order = sorted(range(len(names)), key=_sort_key(names))
@@ -105,14 +105,14 @@ def _sort_key(names: list[str]) -> Any:
         numbers = [float(name) for name in names]
     except ValueError:
         return names.__getitem__
-    if not all(map(math.isfinite, numbers)):  # NaN has no place in an order
+    if not all(map(math.isfinite, numbers)):  # NaN cannot be ordered
         return names.__getitem__
     return lambda index: (numbers[index], names[index])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Columns to read by role; missing roles use the usual names.
+    """Columns to read by role; unspecified roles use the usual names.
 
     Examples
     --------
@@ -126,16 +126,16 @@ class Wanted:
     group: str | None = None
     id: str | None = None
     text: str | None = None
-    """What the rows say; not read unless it is named."""
+    """Column with the text of each row; read only if specified."""
     weight: str | None = None
-    """How much each row counts; not read unless it is named."""
+    """Column with the weight of each row; read only if specified."""
     labels: LabelMap | None = None
     keyed: bool = True
-    """Whether one of the usual columns of ids is used where none is named."""
+    """Whether to use a usual id column if none is specified."""
     file_format: FileFormat = tables.AS_NAMED
 
     def key(self, names: Iterable[Sequence[str]]) -> str | None:
-        """Return the id column: the specified one, or a usual one of all files."""
+        """Return the id column: the specified one, or a usual one present in all files."""
         if self.id is not None or not self.keyed:
             return self.id
         of_files = list(names)
@@ -148,7 +148,7 @@ class Predictions:
 
     rows: Rows
     origin: IntArray
-    """Place of each row in the files."""
+    """Position of each row in the files."""
     label: str
     y_true: BoolArray
     scores: Mapping[str, FloatArray]
@@ -158,9 +158,9 @@ class Predictions:
     ids: NDArray[Any] | None = None
     hashes: NDArray[Any] | None = None
     texts: NDArray[Any] | None = None
-    """What the rows say, where a column was named for it."""
+    """Text of each row, if a text column was specified."""
     weights: FloatArray | None = None
-    """How much each row counts, where a column was named for it."""
+    """Weight of each row, if a weight column was specified."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -170,7 +170,7 @@ class Predictions:
         return self.rows.where(int(self.origin[row]))
 
     def take(self, at: IntArray) -> "Predictions":
-        """Return some of the rows, in any order."""
+        """Return a subset of the rows, in any order."""
         return replace(
             self,
             origin=self.origin[at],
@@ -195,7 +195,7 @@ class Predictions:
         return len(self) if self.groups is None else len(np.unique(self.groups.codes))
 
     def told_groups(self) -> str:
-        """Return the number of groups, and the equivalent number of equal-sized ones, as text."""
+        """Return the number of groups, and the equivalent number of equal-sized groups, as text."""
         if self.groups is None:
             return ""
         sizes = np.unique(self.groups.codes, return_counts=True)[1]
@@ -204,10 +204,10 @@ class Predictions:
         return f" in {len(sizes)} groups{unequal}"
 
     def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
-        """Return some rows of one scorer as records.
+        """Return the records of one scorer for some rows.
 
-        With ``coded`` groups are numbers, which sort as their names do here, and parts are left
-        out: all that statistics need, and nothing that has to be made of texts first.
+        With ``coded``, groups are integers in the same sort order as their names, and parts are
+        omitted: statistics need no more, and no texts have to be built.
         """
         found = self if rows is None else self.take(rows)
         n, ids = len(found), found.unit_ids()
@@ -230,8 +230,8 @@ class Predictions:
         """Return the unit id of each row in records."""
         if self.ids is not None:
             return self.ids
-        # The place in the files with leading zeros, so that text sorts as numbers do; digit by
-        # digit, which is ten times as fast as numpy's zfill.
+        # Position in the files with leading zeros, so that text order is numeric order; built digit
+        # by digit, which is ten times as fast as numpy's zfill.
         width = len(str(len(self.rows)))
         digits = self.origin[:, None] // 10 ** np.arange(width)[::-1] % 10 + ord("0")
         return np.ascontiguousarray(digits, dtype=np.uint32).view(f"<U{width}")[:, 0]
@@ -264,19 +264,19 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     Returns
     -------
     Predictions
-        Labels and scores, and ids, groups, parts, texts and weights where columns name them.
+        Labels and scores; ids, groups, parts, texts and weights if their columns are specified.
 
     Raises
     ------
     ArtifactError
         If a file is missing, empty or malformed.
     MissingColumnError
-        If a column is not there.
+        If a column is missing.
     InvalidInputError
         If a label is neither 0 nor 1, a score is not finite, or an id is missing or occurs twice;
         the message shows the first five such rows.
     InvalidTypeError
-        If ``source`` is something else.
+        If ``source`` has another type.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
             raise InvalidInputError(
                 f"{name}: {column!r} is the score, and cannot also be a slice, group or id"
             )
-    # A column may be the label and a slice: then it is read as text, and its classes from that.
+    # A column may be both label and slice: it is then read as text, and classes derive from it.
     rows = read(
         numbers=[*scores, *([weight] if weight else [])],
         texts=[*texts, *([label] if wanted.labels else [])],
@@ -397,7 +397,7 @@ def _all_there(rows: Rows, column: str, what: str) -> None:
 
 
 def _filled(column: NDArray[Any]) -> NDArray[Any]:
-    """Return texts with "" for missing ones."""
+    """Return texts with "" for missing values."""
     return np.where(np.equal(column, None), "", column)  # type: ignore[call-overload]
 
 

@@ -1,12 +1,13 @@
-"""Threshold-free metrics as `scorecard` takes them: ``from eval_toolkit import metric_specs as ms``.
+"""Threshold-free metric specs for `scorecard`: ``from eval_toolkit import metric_specs as ms``.
 
-A spec is any object with a ``name`` and ``compute(y_true, y_score)``; these carry a prepared
-statistic as well, which makes their intervals fast. Metrics that need a threshold live in
+A spec is any object with a ``name`` and ``compute(y_true, y_score)``; the specs here also have a
+prepared statistic, which makes their intervals fast. Metrics that need a threshold are in
 `eval_toolkit.metric_specs.at_threshold`, where the threshold's provenance is part of the spec.
 
-Metrics of labels and scores are ready made; `on_columns` reads them from other columns of records.
-`mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` are of one column, `ratio_of` and
-`from_sums` of the sums of several, `from_columns` any statistic of any columns, texts among them.
+Metrics of labels and scores are predefined; `on_columns` applies them to other columns of records.
+`mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` use one column, `ratio_of` and
+`from_sums` the sums of several columns, and `from_columns` defines arbitrary statistics of columns,
+including texts.
 """
 
 from typing import TYPE_CHECKING

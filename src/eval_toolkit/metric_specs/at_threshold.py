@@ -1,12 +1,12 @@
-"""Metrics at an operating point: F1, recall and their kin, with the threshold's provenance.
+"""Metrics at an operating point, such as F1 and recall, with the threshold's provenance.
 
-Each factory takes where to operate: a threshold, a fitted operating point, or a selector that
-chooses the threshold on the evaluated data. The policy of the interval is explicit:
+Each factory takes the operating point: a threshold, a fitted operating point, or a selector that
+chooses the threshold on the evaluated data. The interval policy is explicit:
 
 ``ci_policy="fixed"``
-    The threshold is held while rows are resampled: how well does *this* threshold do?
+    The threshold is fixed during resampling: how well does *this* threshold perform?
 ``ci_policy="refit"``
-    The selector runs again on every resample: how well does *this way of choosing* do?
+    The selector is rerun on every resample: how well does *this selection method* perform?
 
 Examples
 --------
@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A function of confusion counts, and the rows it is a share of, if it is one."""
+    """A function of confusion counts, with its denominator if it is a proportion."""
 
     name: str
     function: CountsFn
@@ -100,7 +100,7 @@ _QUANTITIES = {
 
 @dataclass(frozen=True)
 class _NetBenefit:
-    """Net benefit as a function of the counts alone."""
+    """Net benefit as a function of confusion counts."""
 
     odds: float
 
@@ -110,7 +110,7 @@ class _NetBenefit:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """A metric at an operating point; made by the ``op_*`` functions."""
+    """A metric at an operating point, as returned by the ``op_*`` functions."""
 
     name: str
     metric: str
@@ -120,7 +120,7 @@ class OpSpec:
     _quantity: _Quantity | None = field(default=None, repr=False)
 
     def threshold_for(self, y_true: Any, y_score: Any) -> float:
-        """Return the threshold: given, fitted elsewhere, or selected on these rows."""
+        """Return the threshold: given, previously fitted, or selected on these rows."""
         if isinstance(self.at, FittedOperatingPoint):
             return float(self.at.threshold)
         if isinstance(self.at, ThresholdSelector):
@@ -129,13 +129,13 @@ class OpSpec:
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the metric at the operating point, or raise `UndefinedMetricError`."""
-        if self._quantity is None:  # net benefit weighs by the threshold's odds
+        if self._quantity is None:  # net benefit uses the odds of the threshold
             validation.probability_pair(y_true, y_score)
         threshold = self.threshold_for(y_true, y_score)
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
     def bind(self, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the statistic for this data, and where its threshold comes from."""
+        """Return the statistic for these data, and the source of its threshold."""
         if self._quantity is None:
             validation.probability_pair(data.labels, data.scores)
         threshold = self.threshold_for(data.labels, data.scores)
@@ -147,7 +147,7 @@ class OpSpec:
 
     @property
     def statistic(self) -> Statistic:
-        """The statistic where no data is needed to know it: a given threshold, or refitting."""
+        """The statistic if it does not depend on data: for a given threshold or refitting."""
         if self.ci_policy == "refit":
             return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):
@@ -197,7 +197,7 @@ class OpSpec:
 def _make(
     metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
 ) -> OpSpec:
-    """Check where to operate and the interval policy, and name the spec after both."""
+    """Validate the operating point and the interval policy, and name the spec after both."""
     selects = isinstance(at, ThresholdSelector) and not isinstance(at, type)
     if isinstance(at, FittedOperatingPoint):
         label = f"{at.criterion}_fitted" + (
@@ -231,25 +231,26 @@ def _make(
 def op_f1(
     at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
 ) -> OpSpec:
-    """F1 at an operating point.
+    """F1 at an operating point, as a metric spec.
 
     Parameters
     ----------
     at : float, ThresholdSelector or FittedOperatingPoint
-        A threshold (positive at or above it), a selector run on the evaluated rows, or an
+        Threshold (scores at or above it are positive), selector to run on the evaluated rows, or
         operating point fitted on other rows.
     ci_policy : {"fixed", "refit"}, optional
-        Must be said for a selector; see the module's text. Otherwise "fixed".
+        Interval policy, described in the module docstring; required for a selector, otherwise
+        "fixed".
 
     Returns
     -------
     OpSpec
-        For `scorecard` and `bootstrap_ci`.
+        Spec for `scorecard` and `bootstrap_ci`.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the operating point or the policy makes no sense.
+        If the operating point or the policy is invalid.
 
     Examples
     --------
@@ -260,7 +261,7 @@ def op_f1(
 
 
 def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
-    """Make the sibling of `op_f1` for another quantity."""
+    """Return a factory like `op_f1` for another quantity."""
 
     def op(
         at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
@@ -286,7 +287,7 @@ op_fnr = _factory("fnr", "False-negative rate")
 def op_net_benefit(
     at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
 ) -> OpSpec:
-    """Net benefit at a threshold probability (Vickers & Elkin 2006); arguments as in `op_f1`.
+    """Return a spec of net benefit (Vickers & Elkin 2006); arguments as in `op_f1`.
 
     Examples
     --------

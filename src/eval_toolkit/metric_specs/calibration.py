@@ -1,4 +1,4 @@
-"""Calibration errors of scores that are probabilities."""
+"""Calibration errors of probabilistic scores."""
 
 import functools
 
@@ -19,19 +19,19 @@ smooth_ece: ScoreSpec = ScoreSpec(
 
 
 def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
-    """Expected calibration error over equal-width ("uniform") or equal-mass ("quantile") bins.
+    """Return a spec of the expected calibration error over equal-width or equal-mass bins.
 
     Parameters
     ----------
     n_bins : int, default 15
         Number of bins, at least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
-        How the bins are cut.
+        Bins of equal width ("uniform") or equal mass ("quantile").
 
     Returns
     -------
     ScoreSpec
-        Equal arguments give the identical object.
+        Spec; equal arguments return the identical object.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
+"""Metrics of one column of records: its mean, and pass@k, pass^k, ASR@k and maj@k."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 Direction: TypeAlias = bool | Literal["by name"] | None
-"""Whether more is better; None where neither is, "by name" for what `known_direction` says."""
+"""Whether higher is better; None if neither direction is, "by name" for `known_direction`."""
 ATTACKED = "attack_success_any"
-"""Column of rollouts that says whether an attack succeeded."""
+"""Column of rollouts that indicates whether an attack succeeded."""
 
 ColumnKind: TypeAlias = Literal["share", "bounded", "number"]
-"""What a column holds: yes or no as 1 and 0, numbers between two bounds, or any numbers."""
+"""Kind of a column: binary outcomes as 0 and 1, bounded numbers, or arbitrary numbers."""
 
 SHARE_NAMES = frozenset(
     {
@@ -48,10 +48,10 @@ SHARE_NAMES = frozenset(
         *("flagged", "jailbroken", "refusal", "refused", "attack_success_any"),
     }
 )
-"""Columns that say yes or no by their name, where nothing but 0 or nothing but 1 was seen."""
+"""Names of columns taken as binary even if only 0 or only 1 was observed."""
 
 SCALE_WORDS = frozenset({"likert", "points", "rating", "ratings", "star", "stars"})
-"""Words of a name that say that a column is a scale, even where only 0 and 1 were seen."""
+"""Words in the names of columns taken as scales even if only 0 and 1 were observed."""
 
 _UNIT = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
@@ -59,23 +59,23 @@ _ANY = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """The mean of a column of records; made by `mean_of`."""
+    """The mean of a column of records, as returned by `mean_of`."""
 
     family: ClassVar[str] = "column"
     name: str
     column: str
     higher_is_better: bool | None = True
-    """None where neither direction is better."""
+    """Whether higher is better; None if neither direction is."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Smallest and largest possible value, where known."""
+    """Smallest and largest possible value, if known."""
     k: int | None = None
-    """Attempts that are looked at together: of `pass_at_k`, `pass_hat_k` and `asr_at_k`."""
+    """Number of attempts considered together, for `pass_at_k`, `pass_hat_k` and `asr_at_k`."""
     every: bool = False
-    """Whether all of them must succeed."""
+    """Whether all k attempts must succeed."""
     answer: str | None = None
-    """Column with each attempt's answer: of `maj_at_k`, where attempts vote."""
+    """Column with the answer of each attempt, the vote in `maj_at_k`."""
     kind: ColumnKind | None = None
-    """What the column holds; None where it is not declared, and `of_column` decides."""
+    """Kind of the column; if None, `of_column` infers it."""
 
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
@@ -92,21 +92,22 @@ class ColumnSpec:
             )
 
     def of_column(self, values: FloatArray, *, averaged: bool = False) -> ColumnSpec:
-        """Return the spec with the kind of a whole column, so that its parts are read alike.
+        """Return the spec with the kind inferred from a whole column, for use in all its parts.
 
         Parameters
         ----------
         values : ndarray
-            All measured values of the column, not those of a slice.
+            All measured values of the column, not only those of a slice.
         averaged : bool, default False
-            Whether the mean is over units whose value is a mean of several of these.
+            Whether the value of a unit is the mean of several of these values.
 
         Returns
         -------
         ColumnSpec
-            Its ``kind`` is the declared one. Undeclared values of 0 and 1 alone are a share where
-            both occur or the name says so (`SHARE_NAMES`), unless the bounds or the name
-            (`SCALE_WORDS`) are those of another scale. Where attempts are averaged, or other values occur, a share is "bounded".
+            Spec with the declared ``kind``, if any. Otherwise, a column of only 0 and 1 is a share
+            if both values occur or the name is in `SHARE_NAMES`, unless its bounds or name
+            (`SCALE_WORDS`) indicate another scale. A share with averaged attempts or other values
+            is "bounded".
 
         Examples
         --------
@@ -127,7 +128,7 @@ class ColumnSpec:
 
     @property
     def may_be_share(self) -> bool:
-        """Whether values of 0 and 1 would mean no and yes, by all that is known but the values."""
+        """Whether values of 0 and 1 would mean no and yes, judged by kind, bounds and name."""
         if self.kind is not None:
             return self.kind == "share"
         return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
@@ -140,7 +141,7 @@ class ColumnSpec:
         return "bounded" if all(map(math.isfinite, self.bounds)) else "number"
 
     def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from its attempts, and which units have enough of them."""
+        """Return one value per unit from its attempts, and a mask of units with enough attempts."""
         k = self.k or 1
         enough = n >= k
         values = np.zeros(len(n))
@@ -152,9 +153,9 @@ class ColumnSpec:
     def of_votes(
         self, values: FloatArray, answers: NDArray[Any], starts: IntArray, n: IntArray
     ) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from the answers of its attempts, and which have enough.
+        """Return one value per unit from its answers, and a mask of units with enough attempts.
 
-        A unit's attempts are the ``n`` from its start on; an answer that is None does not vote.
+        A unit has the ``n`` attempts from its start; an answer of None does not vote.
         """
         k = self.k or 1
         enough = n >= k
@@ -173,11 +174,11 @@ class ColumnSpec:
         return ColumnMean(self.name, self.column, self._mean, bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Return the mean of the label or score column; records have more columns."""
+        """Return the mean of the label or score column; other columns need records."""
         return self._mean(self._read({"label": y_true, "score": y_score}))
 
     def proportion(self, data: Columns) -> tuple[float, float] | None:
-        """Return successes and trials where the column is a share."""
+        """Return successes and trials if the column is a share."""
         values = self._read(data.values).astype(np.float64)
         is_share = self.of_column(values).kind == "share"
         return (float(values.sum()), float(data.n)) if is_share else None
@@ -195,7 +196,7 @@ class ColumnSpec:
 
 
 def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
-    """Return the bounds of a column as a cell's details have them; nothing where its kind says them.
+    """Return the bounds of a column for a cell's details; empty if they follow from its kind.
 
     Examples
     --------
@@ -214,16 +215,16 @@ def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
 def mean_as_stated(
     column: str, details: Mapping[str, Any], higher_is_better: bool | None
 ) -> ColumnSpec:
-    """Return the mean of a column with the kind and the bounds that the details of a cell state.
+    """Return the mean of a column with the kind and bounds stored in the details of a cell.
 
     Parameters
     ----------
     column : str
         Name of the column.
     details : mapping
-        Details of its stored cell; what they do not say, or say wrongly, is not known.
+        Details of the stored cell; missing or invalid entries are ignored.
     higher_is_better : bool or None
-        Which direction is better.
+        Whether higher is better; None if neither direction is.
 
     Examples
     --------
@@ -243,7 +244,7 @@ def mean_as_stated(
                 known if end is None else end for end, known in zip(ends, _ANY, strict=True)
             )
         return mean_of(column, higher_is_better=higher_is_better, bounds=(low, high), kind=kind)
-    except (TypeError, ValueError):  # a file may state anything
+    except (TypeError, ValueError):  # stored details may be invalid
         return mean_of(column, higher_is_better=higher_is_better)
 
 
@@ -262,34 +263,33 @@ def mean_of(
     bounds: tuple[float, float] = (-math.inf, math.inf),
     kind: ColumnKind | None = None,
 ) -> ColumnSpec:
-    """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
+    """Return a spec of the mean of a column: accuracy, reward, toxicity or any other measure.
 
     Parameters
     ----------
     column : str
         Name of the column.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction, for gates and comparisons; None where neither is better. By default the name
-        decides: more ``accuracy`` is better, less ``toxicity``, and of a name that is not known
-        neither is, so that a comparison says "different" and not "better".
+        Direction, for gates and comparisons; None if neither is better. By default it depends on
+        the name: higher ``accuracy`` and lower ``toxicity`` are better; for unknown names neither
+        is, so that comparisons report "different" instead of "better".
     bounds : tuple of float
-        Smallest and largest possible value, where known. The interval stays inside and counts
-        with what may yet be seen: give them where they exist.
+        Smallest and largest possible value, if known. The interval stays within the bounds and
+        accounts for unobserved values, so pass them if they exist.
     kind : {"share", "bounded", "number"}, optional
-        "share" says that values are 1 for yes and 0 for no. By default a column of 0 and 1, both of
-        which occur, is a share, unless its name says that it is a scale (``rating``, ``stars``), and
-        one with finite bounds is bounded.
+        "share" means that values are 1 for yes and 0 for no. By default, a column in which both 0
+        and 1 and no other values occur is a share, unless its name indicates a scale (``rating``,
+        ``stars``), and a column with finite bounds is bounded.
 
     Returns
     -------
     ColumnSpec
-        Named like the column.
+        Spec with the name of the column.
 
     Raises
     ------
     InvalidInputError
-        If the name is empty, the bounds are not the smaller before the larger, or are not those of
-        the kind.
+        If the name is empty, or the bounds are not increasing or contradict the kind.
 
     Examples
     --------
@@ -303,24 +303,24 @@ def mean_of(
 
 
 def direction(given: Direction, name: str) -> bool | None:
-    """Return a direction as it was given, or as a name has it.
+    """Return a direction as given, or as known for a name.
 
     Parameters
     ----------
     given : bool, None or "by name"
-        What the caller says.
+        Direction passed by the caller.
     name : str
         Name of the metric or of its column.
 
     Returns
     -------
     bool or None
-        Whether more is better.
+        Whether higher is better.
 
     Raises
     ------
     InvalidInputError
-        If it is none of these.
+        If the direction is invalid.
 
     Examples
     --------
@@ -338,21 +338,21 @@ def direction(given: Direction, name: str) -> bool | None:
 
 
 def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Chance that at least one of k attempts at a unit succeeds, averaged over units.
+    """Return a spec of pass@k: probability that at least one of k attempts succeeds.
 
     Parameters
     ----------
     column : str
-        A column of 0 and 1, one line per attempt.
+        Column of 0 and 1, one row per attempt.
     k : int
-        Units with fewer attempts are counted as skipped.
+        Number of attempts; units with fewer are counted as skipped.
     higher_is_better : bool, None or "by name", default "by name"
-        As in `mean_of`, but a column that is not known counts as one of successes.
+        As in `mean_of`, but columns with unknown names are taken as successes.
 
     Returns
     -------
     ColumnSpec
-        Named ``<column>_pass@<k>``.
+        Spec with the name ``<column>_pass@<k>``.
 
     Raises
     ------
@@ -370,12 +370,12 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
 
 
 def _of_passes(given: Direction, column: str) -> bool | None:
-    """Return the direction of passes: they are good, unless the column is known as one of faults."""
+    """Return the direction of pass@k: higher is better unless the column is known otherwise."""
     return known_direction(column) is not False if given == "by name" else direction(given, column)
 
 
 def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Chance that all of k attempts at a unit succeed, averaged over units.
+    """Return a spec of pass^k: probability that all of k attempts at a unit succeed.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") 
     Returns
     -------
     ColumnSpec
-        Named ``<column>_pass^<k>``.
+        Spec with the name ``<column>_pass^<k>``.
 
     Raises
     ------
@@ -403,9 +403,9 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") 
 
 
 def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
-    """Chance that at least one of k attacks on a unit succeeds, averaged over units: ASR@k.
+    """Return a spec of ASR@k: probability that at least one of k attacks on a unit succeeds.
 
-    The unbiased estimate that `pass_at_k` is, with less as the better.
+    Uses the unbiased estimator of `pass_at_k`; lower is better.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
     Returns
     -------
     ColumnSpec
-        Named ``asr@<k>``; ``<column>_asr@<k>`` for another column.
+        Spec with the name ``asr@<k>``; ``<column>_asr@<k>`` for another column.
 
     Raises
     ------
@@ -436,22 +436,22 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
 
 
 def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
-    """Chance that the majority answer of k attempts at a unit is right, averaged over units.
+    """Return a spec of maj@k: probability that the majority answer of k attempts is right.
 
     Parameters
     ----------
     column : str
-        A column of 0 and 1, one line per attempt: whether its answer is right.
+        Column of 0 and 1, one row per attempt: whether its answer is right.
     k : int
         Units with fewer attempts are counted as skipped.
     answer : str
-        A column with each attempt's answer, as `graders.with_answers` fills it; an attempt without
-        one (skipped: no answer was found) does not vote.
+        Column with the answer of each attempt, as filled by `graders.with_answers`; an attempt
+        without an answer does not vote.
 
     Returns
     -------
     ColumnSpec
-        Named ``<column>_maj@<k>``; see `metrics.maj_at_k`.
+        Spec with the name ``<column>_maj@<k>``; see `metrics.maj_at_k`.
 
     Raises
     ------
@@ -469,7 +469,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
 
 
 def check_bounds(bounds: tuple[float, float]) -> None:
-    """Raise unless bounds are the smallest value and a larger one; either may be infinite.
+    """Raise unless bounds are strictly increasing; either may be infinite.
 
     Examples
     --------

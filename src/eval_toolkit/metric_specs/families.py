@@ -1,4 +1,4 @@
-"""Of which family a metric is: said by the spec itself, so that the other families are not loaded."""
+"""Type checks of metric specs that avoid importing the spec classes."""
 
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -11,7 +11,7 @@ __all__ = ["is_of_column", "is_of_columns", "is_of_sums"]
 
 
 def is_of_column(spec: Any) -> "TypeGuard[ColumnSpec]":
-    """Return whether a metric is the mean of one column of records."""
+    """Return whether a metric is the mean of a column of records."""
     return getattr(spec, "family", "") == "column"
 
 

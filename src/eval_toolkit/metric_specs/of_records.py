@@ -1,4 +1,4 @@
-"""What metrics of several columns of records share."""
+"""Base class and validation of metrics of several columns of records."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["OfRecords", "checked_columns"]
 
 
 def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a metric, or raise if they or its name are no names.
+    """Return the columns of a metric; raise if they or the metric's name are invalid.
 
     Examples
     --------
@@ -26,13 +26,13 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 class OfRecords:
-    """A metric that needs records: labels and scores are not what it is made of."""
+    """A metric that needs records instead of labels and scores."""
 
     name: str
     columns: tuple[str, ...]
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise, and say which columns are needed."""
+        """Raise an error that lists the required columns."""
         raise InvalidInputError(
             f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
             "use `summarise`"

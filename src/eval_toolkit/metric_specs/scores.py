@@ -1,4 +1,4 @@
-"""Metrics of labels and scores, read from the columns of that name or from others."""
+"""Metrics of labels and scores, read from the default or other columns of records."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class ScoreSpec:
     statistic: Statistic = field(repr=False)
     higher_is_better: bool = True
     columns: tuple[str, str] = SCORED
-    """Where records hold the labels and the scores."""
+    """Columns of records with the labels and the scores."""
     source: str = ""
-    """Name of the metric that `on_columns` made it of."""
+    """Name of the original metric, for specs returned by `on_columns`."""
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the metric, or raise `UndefinedMetricError`."""
@@ -81,22 +81,23 @@ def make_spec_name(prefix: str, **kwargs: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return as many digits as tell a number from every other, so that names do not collide."""
+    """Return the shortest text that identifies a number uniquely, so that names do not collide."""
     return np.format_float_positional(value, trim="-")
 
 
 def recall_at_fpr(target_fpr: float) -> ScoreSpec:
-    """Best recall whose false-positive rate stays at or below a target.
+    """Return a spec of the maximum recall at a false-positive rate of at most a target.
 
     Parameters
     ----------
     target_fpr : float
-        Ceiling of the false-positive rate, in [0, 1].
+        Maximum false-positive rate, in [0, 1].
 
     Returns
     -------
     ScoreSpec
-        Named ``recall_at_fpr_0.01`` and so on; equal arguments give the identical object.
+        Spec with a name such as ``recall_at_fpr_0.01``; equal arguments return the identical
+        object.
 
     Raises
     ------
@@ -119,7 +120,7 @@ def _recall_at_fpr(target: float) -> ScoreSpec:
 
 @dataclass(frozen=True)
 class _RecallAt:
-    """Recall alone, as a function of labels and scores."""
+    """Recall at a false-positive rate as a function of labels and scores."""
 
     target: float
 
@@ -129,7 +130,7 @@ class _RecallAt:
 
 
 def partial_roc_auc(max_fpr: float) -> ScoreSpec:
-    """ROC-AUC up to a false-positive rate, standardised so that chance is 0.5.
+    """Return a spec of ROC-AUC up to a false-positive rate, standardised to 0.5 for chance.
 
     Examples
     --------
@@ -145,30 +146,29 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
 
 
 def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = None) -> ScoreSpec:
-    """Metric of labels and scores, read from other columns of records than ``label`` and ``score``.
+    """Return a metric of labels and scores that reads other columns of records.
 
     Parameters
     ----------
     spec : ScoreSpec
-        Such as ``ece()``, `brier` or `roc_auc`.
+        Metric such as ``ece()``, `brier` or `roc_auc`.
     label : str
-        A column of 0 and 1, such as whether an answer was right.
+        Column of 0 and 1, such as whether an answer was right.
     score : str
-        A column of scores, such as the confidence in the answer.
+        Column of scores, such as the confidence in the answer.
     name : str, optional
         Name of the metric; ``<score>_<metric>`` by default.
 
     Returns
     -------
     ScoreSpec
-        Attempts at one unit need not agree on the label, so that each of them counts as a row, and
-        the attempts at a unit are drawn together; ``n_attempts`` in the details of a cell says how
-        many there are.
+        Spec that counts each attempt as a row, since the attempts at a unit may differ in label;
+        attempts at a unit are resampled together. The details of a cell contain ``n_attempts``.
 
     Raises
     ------
     InvalidTypeError
-        If the spec is no metric of labels and scores.
+        If the spec is not a metric of labels and scores.
     InvalidInputError
         If a name is empty.
 

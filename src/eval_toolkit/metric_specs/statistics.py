@@ -1,4 +1,4 @@
-"""Metrics of any named columns of records: several classes, regression, rankings."""
+"""Metrics of arbitrary columns of records: multiclass, regression, ranking."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ __all__ = ["StatisticSpec", "from_columns"]
 
 @dataclass(frozen=True)
 class StatisticSpec(OfRecords):
-    """A statistic of some columns of records; made by `from_columns`.
+    """A statistic of several columns of records, as returned by `from_columns`.
 
     Examples
     --------
@@ -36,10 +36,10 @@ class StatisticSpec(OfRecords):
     columns: tuple[str, ...]
     statistic: Statistic = field(repr=False)
     higher_is_better: bool | None = True
-    """None where neither direction is better."""
+    """Whether higher is better; None if neither direction is."""
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
-        """Return columns of records under the names that the statistic has for them."""
+        """Return columns of records under the names used by the statistic."""
         names = zip(columns_of(self.statistic), self.columns, strict=True)
         return Columns({name: values[column] for name, column in names})
 
@@ -52,35 +52,35 @@ def from_columns(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> StatisticSpec:
-    """Metric of any columns of records, numbers or texts: accuracy of classes, RMSE, nDCG.
+    """Return a metric of arbitrary columns, numbers or texts: multiclass accuracy, RMSE, nDCG.
 
     Parameters
     ----------
     name : str
         Name of the metric.
     columns : sequence of str
-        Columns of the records, in the order in which the metric takes or names them. Each attempt
-        counts as a row; a row counts if all its columns have a value. The attempts at a unit, and
-        the units of a group, are drawn together.
+        Columns of the records, in the order of the metric's arguments or names. Each attempt counts
+        as a row; rows with missing values are excluded. The attempts at a unit and the units of a
+        group are resampled together.
     metric : callable or Statistic
-        A function that takes the columns as arrays and returns a number, called for each resample;
-        or a subclass of `inference.ColumnStatistic`, which evaluates 64 resamples at once.
+        Function that takes the columns as arrays and returns a number, called for each resample; or
+        an instance of `inference.ColumnStatistic`, which evaluates 64 resamples at once.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction, for gates and comparisons; by default as the metric's name has it, None where it
-        is not known.
+        Direction, for gates and comparisons; by default derived from the metric's name, and None
+        for unknown names.
     bounds : tuple of float
-        Smallest and largest possible value of a function, where known; a statistic has its own.
+        Smallest and largest possible value of a function, if known; a statistic defines its own.
 
     Returns
     -------
     StatisticSpec
-        For `summarise` and `compare_records`.
+        Spec for `summarise` and `compare_records`.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a name is empty, there are no columns or not as many as the statistic names, the metric
-        cannot be called, or the bounds are not the smaller before the larger.
+        If a name is empty, the number of columns is zero or differs from the statistic's, the
+        metric is not callable, or the bounds are not increasing.
 
     Examples
     --------

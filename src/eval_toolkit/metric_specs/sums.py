@@ -1,4 +1,4 @@
-"""Metrics that are functions of column sums: ratios, corpus scores, anything but a mean of means."""
+"""Metrics that are functions of column sums: ratios and corpus-level scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SumsSpec(OfRecords):
-    """A function of the sums of some columns of records; made by `from_sums`.
+    """A function of the sums of several columns of records, as returned by `from_sums`.
 
     Examples
     --------
@@ -54,29 +54,29 @@ class SumsSpec(OfRecords):
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)
     higher_is_better: bool | None = True
-    """None where neither direction is better."""
+    """Whether higher is better; None if neither direction is."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Smallest and largest possible value, where known."""
+    """Smallest and largest possible value, if known."""
 
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
 
     def of_sums(self, sums: Any) -> FloatArray:
-        """Return the value of each line of sums, NaN where it does not exist."""
+        """Return the value for each row of sums; NaN if undefined."""
         return values_of_sums(self.function, np.asarray(sums, dtype=np.float64), self.name)
 
     @property
     def statistic(self) -> SumsStatistic:
-        """The statistic of the columns."""
+        """Statistic of the summed columns."""
         return SumsStatistic(self.name, self.columns, self.function, self.bounds)
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
-        """Return the columns that are added up."""
+        """Return the columns that are summed."""
         return Columns({column: values[column] for column in self.columns})
 
 
 def ratio(sums: FloatArray) -> FloatArray:
-    """Return the first sum over the second."""
+    """Return the first sum divided by the second."""
     values: FloatArray = sums[:, 0] / sums[:, 1]
     return values
 
@@ -89,26 +89,26 @@ def ratio_of(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
-    """Sum of one column over the sum of another, such as bits per byte of all texts together.
+    """Return a metric that is a ratio of two column sums, such as bits per byte over all texts.
 
     Parameters
     ----------
     name : str
         Name of the metric.
     above, below : str
-        Columns of the records.
+        Columns of the numerator and the denominator.
     higher_is_better, bounds
         As in `from_sums`.
 
     Returns
     -------
     SumsSpec
-        One that `compare_runs` can make again from what a run stores.
+        Spec that `compare_runs` can reconstruct from a stored run.
 
     Raises
     ------
     InvalidInputError
-        If a name is empty, or the bounds are not the smaller before the larger.
+        If a name is empty, or the bounds are not increasing.
 
     Examples
     --------
@@ -126,34 +126,34 @@ def from_sums(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
-    """Metric that is a function of column sums over units: a ratio of sums, BLEU of a corpus.
+    """Return a metric that is a function of column sums, such as a ratio or corpus BLEU.
 
     Parameters
     ----------
     name : str
         Name of the metric.
     columns : sequence of str
-        Columns of the records that are added up. Attempts at a unit become one value per column
-        first (their mean by default); a unit counts if all its columns are there.
+        Columns of the records to sum. Attempts at a unit are first reduced to one value per column
+        (their mean by default); units with missing values are excluded.
     function : callable
         Takes sums as an array of shape (n_draws, len(columns)) and returns one value per draw, NaN
-        where it does not exist. One call serves many resamples.
+        if undefined. Each call evaluates many resamples.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction, for gates and comparisons; by default as the metric's name has it, None where it
-        is not known.
+        Direction, for gates and comparisons; by default derived from the metric's name, and None
+        for unknown names.
     bounds : tuple of float
-        Smallest and largest possible value, where known; intervals stay inside.
+        Smallest and largest possible value, if known; intervals stay within these bounds.
 
     Returns
     -------
     SumsSpec
-        For `summarise` and `compare_records`.
+        Spec for `summarise` and `compare_records`.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a name is empty, there are no columns, the function cannot be called, or the bounds are
-        not the smaller before the larger.
+        If a name is empty, there are no columns, the function is not callable, or the bounds are
+        not increasing.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Metrics of binary labels and scores, with numpy implementations tested against scikit-learn.
 
-Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as anything
-numpy can read. A number that does not exist for the data raises `UndefinedMetricError`; unusable
-data raise `InvalidInputError` naming the argument and the row. Nothing ever returns NaN.
+Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as
+array-likes. Metrics that are undefined for the data raise `UndefinedMetricError`; invalid data
+raise `InvalidInputError` naming the argument and the row. No function returns NaN.
 """
 
 from typing import TYPE_CHECKING

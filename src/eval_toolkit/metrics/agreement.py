@@ -1,4 +1,4 @@
-"""Agreement of labelings: Cohen's kappa and Krippendorff's alpha."""
+"""Inter-rater agreement: Cohen's kappa and Krippendorff's alpha."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -22,7 +22,7 @@ KappaWeights: TypeAlias = Literal["linear", "quadratic"] | None
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 _MAX_VALUES = {"nominal": 2000, "ratio": 2000, "ordinal": 64}
-"""Distinct values: a table of all pairs is kept, for ordinal ones a table per unit."""
+"""Maximum number of distinct values; memory grows with all pairs, for ordinal data per unit."""
 
 
 def cohen_kappa(
@@ -40,8 +40,7 @@ def cohen_kappa(
     y_true, y_pred : array-like of shape (n,)
         Class labels of the same rows: integers, booleans or strings, any number of classes.
     weights : {None, "linear", "quadratic"}, default None
-        Weights of disagreements between ordered classes: equal, by distance, or by squared
-        distance.
+        Weights of disagreements between ordered classes: equal, linear or quadratic in distance.
     labels : sequence, optional
         Classes in order; by default sorted. Must contain every label.
     sample_weight : array-like of shape (n,), optional
@@ -55,9 +54,9 @@ def cohen_kappa(
     Raises
     ------
     InvalidInputError
-        If the vectors are empty, not 1-D, not equally long, or hold values that are not labels.
+        If the vectors are empty, not 1-D, differ in length, or contain values that are not labels.
     UndefinedMetricError
-        If both vectors are constant with the same label: chance already agrees perfectly.
+        If both vectors are constant with the same label, so that chance agreement is perfect.
 
     Notes
     -----
@@ -84,7 +83,7 @@ def cohen_kappa(
     first_share, second_share = (
         _shares(np.bincount(codes, row_weights, n_classes)) for codes in (first, second)
     )
-    if chosen is None:  # no table of all pairs: classes may be many
+    if chosen is None:  # avoid a matrix over all pairs of classes
         by_chance = float(first_share @ (1.0 - second_share))
     else:
         by_chance = float(first_share @ penalties(n_classes, chosen) @ second_share)
@@ -125,9 +124,9 @@ def krippendorff_alpha(
 
     Notes
     -----
-    ``1 − D_o / D_e`` from the coincidences of pairs of ratings of the same unit [1]_; units with
-    one rating say nothing and are left out. Equal to the package ``krippendorff`` to 1e-12.
-    `alpha_interval` gives the interval.
+    ``1 − D_o / D_e`` from the coincidences of pairs of ratings of the same unit [1]_; units with a
+    single rating are ignored. Equal to the package ``krippendorff`` to 1e-12. `alpha_interval`
+    gives the interval.
 
     References
     ----------
@@ -158,7 +157,7 @@ class AlphaParts:
                 f"{_MAX_VALUES[level]}, use level='interval' or coarser ratings"
             )
         self.rated = np.flatnonzero((codes >= 0).sum(axis=0) >= 2)
-        """The units with two ratings or more."""
+        """Units with at least two ratings."""
         if not len(self.rated):
             raise UndefinedMetricError("krippendorff_alpha is undefined: no unit has two ratings")
         codes = codes[:, self.rated]
@@ -168,11 +167,11 @@ class AlphaParts:
             counts = self.parts
             apart = np.einsum("uc,uc->u", counts @ self.distances, counts)
             self.parts = np.column_stack([apart / (counts.sum(axis=1) - 1.0), counts])
-        elif level == "ordinal":  # the distances depend on how frequent the values are
+        elif level == "ordinal":  # ordinal distances depend on the value frequencies
             self.parts = _coincidences(self.parts)
 
     def _counts(self, codes: IntArray) -> FloatArray:
-        """Return the number of times each unit got each value."""
+        """Return the count of each value by unit."""
         counts = np.zeros((codes.shape[1], self.n_values))
         for row in codes:
             there = np.flatnonzero(row >= 0)
@@ -209,7 +208,7 @@ class AlphaParts:
         elif self.level == "interval":
             observed, total = sums[:, 0], sums[:, 1]
             by_chance = 2.0 * (total * sums[:, 3] - sums[:, 2] ** 2)
-            noise = 1e-12 * total * sums[:, 3]  # of subtracting like numbers
+            noise = 1e-12 * total * sums[:, 3]  # cancellation error
         else:
             observed, counts = sums[:, 0], sums[:, 1:]
             by_chance = ((counts @ self.distances) * counts).sum(axis=1)
@@ -229,7 +228,7 @@ def _coincidences(counts: FloatArray) -> FloatArray:
 
 
 def _distances(values: FloatArray, level: str) -> FloatArray:
-    """Return the squared difference of every two values."""
+    """Return the squared difference of every pair of values."""
     if level == "nominal":
         return 1.0 - np.eye(len(values))
     apart = values[:, None] - values[None, :]
@@ -240,7 +239,7 @@ def _distances(values: FloatArray, level: str) -> FloatArray:
 def _rating_codes(
     ratings: Any, level: str, labels: Sequence[Any] | None
 ) -> tuple[IntArray, FloatArray]:
-    """Return each rating's index among the distinct values (−1: missing), and the values."""
+    """Return codes of the ratings (−1 if missing) and the distinct values."""
     rows = [list(row) for row in ratings]
     if len(rows) < 2 or not rows[0]:
         raise InvalidInputError("`ratings` must hold one row per rater, at least two, none empty")
@@ -274,7 +273,7 @@ def _rating_codes(
 def paired_codes(
     first: ArrayLike, second: ArrayLike, names: tuple[str, str], labels: Sequence[Any] | None
 ) -> tuple[IntArray, IntArray, int]:
-    """Return two label vectors as codes of common classes, and the number of classes."""
+    """Encode two label vectors with common classes; return the codes and the number of classes."""
     n = np.size(first)
     group_codes(first, n, names[0])
     group_codes(second, n, names[1])
@@ -292,7 +291,7 @@ def paired_codes(
 def label_codes(
     values: NDArray[Any], labels: Sequence[Any] | None, name: str
 ) -> tuple[IntArray, int]:
-    """Return each value's index among the labels, sorted unless an order is given."""
+    """Return the index of each value among the labels, sorted unless an order is given."""
     if labels is None:
         return group_codes(values, len(values), name)
     place = {label: i for i, label in enumerate(labels)}
@@ -305,7 +304,7 @@ def label_codes(
 
 
 def kappa_weights(weights: KappaWeights) -> KappaWeights:
-    """Return the weights; raise for unknown names."""
+    """Return the weighting scheme; raise if it is unknown."""
     if weights is not None:
         validation.choice(weights, "weights", ("linear", "quadratic"))
     return weights

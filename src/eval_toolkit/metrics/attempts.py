@@ -23,12 +23,12 @@ def pass_at_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray
     Returns
     -------
     ndarray
-        ``1 − C(n − c, k) / C(n, k)`` per unit: unbiased, unlike a function of the success rate.
+        ``1 − C(n − c, k) / C(n, k)`` per unit, which is unbiased, unlike ``1 − (1 − c/n)^k``.
 
     Raises
     ------
     InvalidInputError
-        If counts are negative or more attempts succeeded than there were.
+        If counts are negative or there are more successes than attempts.
     UndefinedMetricError
         If a unit has fewer than k attempts.
 
@@ -73,7 +73,7 @@ def pass_hat_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArra
 
 
 def _none_of_k(n: IntArray, m: IntArray, k: int) -> FloatArray:
-    """Return C(m, k) / C(n, k) as a product of k ratios: no factorials, no overflow."""
+    """Return C(m, k) / C(n, k) as a product of k ratios, to avoid overflow."""
     share = np.ones(len(n))
     for i in range(k):
         share *= np.maximum(m - i, 0) / (n - i)

@@ -16,9 +16,9 @@ __all__ = ["ReliabilityCurve", "equal_mass_bins", "equal_width_bins", "equal_wid
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReliabilityCurve(Displayed):
-    """Mean prediction and fraction of positives by bin; only nonempty bins are listed.
+    """Mean prediction and fraction of positives by bin; empty bins are omitted.
 
-    Iterating gives ``fraction_positive, mean_predicted``, in scikit-learn's order.
+    Iteration yields ``fraction_positive, mean_predicted``, in the order of scikit-learn.
     """
 
     bin_lower: FloatArray
@@ -28,7 +28,7 @@ class ReliabilityCurve(Displayed):
     mean_predicted: FloatArray
     fraction_positive: FloatArray
     n: FloatArray
-    """Rows in each bin, or their weight."""
+    """Number of rows in each bin, or their total weight."""
     strategy: str
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -56,9 +56,9 @@ class ReliabilityCurve(Displayed):
 
 
 def equal_width_index(scores: FloatArray, n_bins: int) -> IntArray:
-    """Return the bin index of each score among [k/n, (k+1)/n); the last bin includes 1."""
-    # Edges are quotients, not multiples of a step: 0.3 is the lower edge of bin 3 of 10. The
-    # product may round across an edge, by one bin at most.
+    """Return the index of each score's bin [k/n, (k+1)/n); the last bin includes 1."""
+    # Edges are the quotients k/n, so that 0.3 is the lower edge of bin 3 of 10. The product may
+    # round across an edge, by at most one bin.
     index = np.minimum((scores * n_bins).astype(np.int64), n_bins - 1)
     index -= scores < index / n_bins
     index += (scores >= (index + 1) / n_bins) & (index < n_bins - 1)
@@ -87,10 +87,10 @@ def equal_width_bins(
 
 
 def equal_mass_cuts(total: float, n_bins: int, *, whole_rows: bool) -> FloatArray:
-    """Return the cut positions of the sorted rows: ``n_bins + 1`` positions from 0 to ``total``."""
+    """Return the ``n_bins + 1`` cut positions of the sorted rows, from 0 to ``total``."""
     multiples = np.arange(n_bins + 1) * total
     cuts = np.floor_divide(multiples, n_bins) if whole_rows else multiples / n_bins
-    cuts[-1] = total  # which rounding may have missed
+    cuts[-1] = total  # exact despite rounding
     return cuts
 
 
@@ -99,10 +99,10 @@ def equal_mass_bins(
 ) -> ReliabilityCurve:
     """Group rows into ``n_bins`` bins of approximately equal mass along the scores.
 
-    The sorted rows are cut at whole positions ``⌊k n / n_bins⌋``, k = 0, …, n_bins. A cut inside a
-    group of tied scores gives each side its share of the group's positives, as the average over
-    all orders of the tied rows would: results do not depend on the order of the input. Weights
-    act as numbers of copies of a row; where they are not all whole, cuts are not rounded either.
+    The sorted rows are cut at positions ``⌊k n / n_bins⌋``, k = 0, …, n_bins. A cut inside a group
+    of tied scores divides the group's positives proportionally, which is the average over all
+    orders of the tied rows, so results do not depend on the input order. Weights act as
+    frequencies; if they are not all integers, cuts are not rounded.
     """
     groups = score_groups(labels, scores, weights)
     n_rows = len(scores) if weights is None else int(np.count_nonzero(weights))
@@ -135,7 +135,7 @@ def equal_mass_bins(
 def _ascending(
     mass: FloatArray, positives: FloatArray, thresholds: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Convert cumulative counts from the top to cumulative sums from the bottom, starting at 0."""
+    """Convert cumulative counts from the top into cumulative sums from the bottom."""
     group_mass = np.diff(mass, prepend=0.0)[::-1]
     group_positives = np.diff(positives, prepend=0.0)[::-1]
     sums = (group_mass, group_positives, group_mass * thresholds[::-1])

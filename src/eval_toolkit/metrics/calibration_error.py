@@ -1,4 +1,4 @@
-"""Calibration errors: gaps between predicted probabilities and observed frequencies."""
+"""Calibration errors: differences between predicted probabilities and observed frequencies."""
 
 import math
 from itertools import pairwise
@@ -35,7 +35,7 @@ __all__ = [
     "smooth_ece",
 ]
 
-# Label draws are made in blocks of about this many numbers, to bound memory.
+# Approximate number of label draws per block, to bound memory.
 _DRAWS_AT_ONCE = 1 << 22
 
 
@@ -54,7 +54,7 @@ def _bins(
 
 
 def _over_bins(bins: ReliabilityCurve, values: FloatArray) -> float:
-    """Average ``values`` over bins, clipped to 1 against rounding errors."""
+    """Average ``values`` over bins, clipped to 1 to remove rounding errors."""
     return min(1.0, bins.average(values))
 
 
@@ -86,14 +86,13 @@ def expected_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or ``n_bins`` < 2.
+        If the data are invalid, a score lies outside [0, 1], or ``n_bins`` < 2.
 
     Notes
     -----
-    ``Σ_k n_k/n |p̄_k − ȳ_k|`` [1]_. It does not see ranking: predicting the base rate for every
-    row gives 0, which says nothing about usefulness. Gaps that cancel within a bin are not seen. It
-    is biased upwards when bins are small, the more so the wider the scores are spread: do not
-    compare two scorers by it, but by `brier_score` or `log_loss`. See also
+    ``Σ_k n_k/n |p̄_k − ȳ_k|`` [1]_. It ignores discrimination: predicting the base rate for every
+    row gives 0. Errors that cancel within a bin are missed. It is biased upwards, more so for small
+    bins and widely spread scores: compare scorers by `brier_score` or `log_loss` instead. See also
     `expected_calibration_error_debiased` and `smooth_ece`.
 
     References
@@ -137,12 +136,12 @@ def expected_calibration_error_equal_mass(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
     ``Σ_k n_k/n |p̄_k − ȳ_k|`` over the bins of `calibration_curve` with ``strategy="quantile"``:
-    the sorted rows cut at ``⌊k n / n_bins⌋``, tied rows shared out evenly across a cut.
+    the sorted rows are cut at ``⌊k n / n_bins⌋``, and tied rows are divided evenly across a cut.
 
     Examples
     --------
@@ -181,11 +180,11 @@ def expected_calibration_error_l2(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
-    ``√(Σ_k n_k/n (p̄_k − ȳ_k)²)``, the plug-in estimate; sampling noise in ȳ_k inflates it, see
+    ``√(Σ_k n_k/n (p̄_k − ȳ_k)²)``, the plug-in estimate. Sampling noise in ȳ_k inflates it; see
     `expected_calibration_error_l2_debiased`.
 
     Examples
@@ -215,19 +214,19 @@ def expected_calibration_error_l2_debiased(
     Returns
     -------
     float
-        A value in [0, 1]; lower is better. 0 when noise alone explains the gaps.
+        A value in [0, 1]; lower is better. 0 if sampling noise explains all gaps.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
     ``√max(0, Σ_k n_k/n [(p̄_k − ȳ_k)² − ȳ_k (1 − ȳ_k) / (n_k − 1)])``, the estimator of [1]_: the
-    subtracted term is the unbiased estimate of the variance of ȳ_k. A bin of one row has no such
-    estimate and is left uncorrected. Row weights are not accepted, because the correction counts
-    independent rows.
+    subtracted term is the unbiased estimate of the variance of ȳ_k. Bins with a single row have no
+    such estimate and are left uncorrected. Row weights are not accepted, because the correction
+    counts independent rows.
 
     References
     ----------
@@ -273,19 +272,19 @@ def expected_calibration_error_debiased(
     Returns
     -------
     float
-        A value in [0, 1]; lower is better. 0 when chance alone explains the gaps.
+        A value in [0, 1]; lower is better. 0 if chance explains all gaps.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], there are fewer rows than bins, or
+        If the data are invalid, a score lies outside [0, 1], there are fewer rows than bins, or
         ``n_sweep`` < 10.
 
     Notes
     -----
-    ``max(0, ECE(y, p) − mean_b ECE(y*_b, p))`` with labels y*_b drawn from Bernoulli(p) and ECE
-    that of `expected_calibration_error_equal_mass`. Row weights are not accepted, because a
-    weighted row would need to say how many independent labels it stands for.
+    ``max(0, ECE(y, p) − mean_b ECE(y*_b, p))`` with labels y*_b drawn from Bernoulli(p); ECE is
+    `expected_calibration_error_equal_mass`. Row weights are not accepted, because the number of
+    independent labels behind a weight is unknown.
 
     Examples
     --------
@@ -311,7 +310,7 @@ def expected_calibration_error_debiased(
 
 
 def _positives_per_bin(draws: BoolArray, ascending: FloatArray, cuts: IntArray) -> FloatArray:
-    """Count simulated positives between cuts; ties at a cut are shared as in the bins."""
+    """Count simulated positives between cuts; ties at a cut are divided as in the bins."""
     n = len(ascending)
     first_of_tie = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     boundaries = np.append(first_of_tie, n)
@@ -359,13 +358,13 @@ def maximum_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or equal-mass bins are asked of
-        fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than
+        equal-mass bins.
 
     Notes
     -----
-    ``max_k |p̄_k − ȳ_k|`` over the bins that hold rows. The smallest bin is the noisiest, so with
-    equal-width bins the maximum mostly measures noise.
+    ``max_k |p̄_k − ȳ_k|`` over nonempty bins. Small bins are noisy, so with equal-width bins the
+    maximum mostly measures noise.
 
     Examples
     --------
@@ -381,7 +380,7 @@ def maximum_calibration_error(
 def smooth_ece(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the smooth calibration error, with the kernel width equal to the error itself.
+    """Return the smooth calibration error (smECE), with a kernel width equal to the error itself.
 
     Parameters
     ----------
@@ -400,15 +399,14 @@ def smooth_ece(
     Raises
     ------
     InvalidInputError
-        If the data are unusable or a score lies outside [0, 1].
+        If the data are invalid or a score lies outside [0, 1].
 
     Notes
     -----
     SmoothECE [1]_. For a width σ let ``smECE_σ = ∫₀¹ |mean_i (y_i − p_i) K_σ(t, p_i)| dt``, where
-    K_σ is the Gaussian density of standard deviation σ reflected at 0 and 1. It falls as σ grows;
-    the value returned is the unique σ with ``smECE_σ = σ``. Unlike binned errors it is a
-    continuous function of the predictions. Computed on a grid of 2¹⁵ cells, which moves the
-    result by about 1e-8.
+    K_σ is the Gaussian density of standard deviation σ reflected at 0 and 1. It decreases in σ; the
+    returned value is the unique σ with ``smECE_σ = σ``. Unlike binned errors it is a continuous
+    function of the predictions. It is computed on a grid of 2¹⁵ cells, with an error of about 1e-8.
 
     References
     ----------

@@ -30,11 +30,11 @@ class CalibrationFit(Displayed):
     """
 
     slope: float
-    """Below 1: predictions are too extreme; above 1: too timid."""
+    """Below 1 if predictions are too extreme, above 1 if they are not extreme enough."""
     intercept: float
     """Intercept fitted together with the slope."""
     calibration_in_the_large: float
-    """Intercept with the slope held at 1; above 0: predictions are too low on average."""
+    """Intercept with the slope fixed at 1; above 0 if predictions are too low on average."""
 
     def to_dict(self) -> dict[str, float]:
         """Return plain JSON types."""
@@ -48,7 +48,7 @@ class CalibrationFit(Displayed):
 def calibration_slope_intercept(
     y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> CalibrationFit:
-    """Fit ``logit P(y = 1) = intercept + slope · logit(p)``, Cox's view of calibration.
+    """Fit ``logit P(y = 1) = intercept + slope · logit(p)`` (Cox's logistic recalibration).
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ def calibration_slope_intercept(
     Raises
     ------
     InvalidInputError
-        If the data are unusable or a score lies outside [0, 1].
+        If the data are invalid or a score lies outside [0, 1].
     UndefinedMetricError
-        If only one class is present, all scores are equal, a score is exactly 0 or 1 (its logit
-        is infinite), or the scores separate the classes (the likelihood has no maximum).
+        If only one class is present, all scores are equal, a score is exactly 0 or 1 (infinite
+        logit), or the scores separate the classes (no maximum of the likelihood).
 
     Notes
     -----

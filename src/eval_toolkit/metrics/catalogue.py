@@ -28,7 +28,7 @@ __all__ = ["CATALOGUE", "MetricInfo"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
-    """A scalar metric and its properties.
+    """Scalar metric with its properties.
 
     Examples
     --------
@@ -42,25 +42,25 @@ class MetricInfo:
     """Called as ``function(y_true, y_score)``, plus ``sample_weight=`` where accepted."""
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None
-    """None where the best value is neither end (calibration slope and intercepts)."""
+    """None if the best value is not an extreme (calibration slope and intercepts)."""
     needs_probability: bool = False
-    """Scores must lie in [0, 1]."""
+    """Whether scores must lie in [0, 1]."""
     needs_both_classes: bool = False
-    """Raises `UndefinedMetricError` on one class, whatever the scores."""
+    """Whether a single class raises `UndefinedMetricError`, for any scores."""
     monotone_invariant: bool = False
-    """Unchanged by any strictly increasing transform of the scores."""
+    """Whether the metric is invariant under strictly increasing transforms of the scores."""
     label_swap: str | None = None
-    """The metric whose value this one takes when every label y becomes 1 − y and every score s
-    becomes 1 − s, with a leading "-" where the sign turns too; None where no metric does.
-    Scores on a threshold or on the edge of a bin change sides, so the rule is for other scores."""
+    """Metric that equals this one after replacing every label y by 1 − y and every score s by 1 −
+    s, with a leading "-" if the sign changes too; None if there is none. Scores exactly at a
+    threshold or bin edge are excluded from this rule."""
     accepts_weight: bool = True
     min_rows: int = 1
-    """Fewest rows on which the metric can exist."""
+    """Minimum number of rows for which the metric can be defined."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One number of a structured result; a class, so that it can be pickled."""
+    """Function that returns one field of a structured result; a class so that it can be pickled."""
 
     function: Callable[..., Any]
     attribute: str
@@ -175,4 +175,4 @@ CATALOGUE: Mapping[str, MetricInfo] = MappingProxyType(
         for info in (*_ranking(), *_probability(), *_calibration_fit(), *_at_one_half())
     }
 )
-"""Every scalar metric by name; metrics of a decision are taken at threshold 0.5."""
+"""All scalar metrics by name; threshold metrics use the threshold 0.5."""

@@ -35,7 +35,7 @@ __all__ = [
 DEFAULT_ASSUMED_PRIORS = (0.001, 0.01, 0.05)
 
 
-# --- the formulas, once, for numbers and for arrays; the caller looks after zero denominators ---
+# --- formulas for scalars and arrays; zero denominators are handled by the caller ---------------
 
 
 def precision_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
@@ -80,13 +80,13 @@ def balanced_accuracy_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 
 def mcc_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
     """Return ``(tp tn − fp fn) / √((tp + fp)(tp + fn)(tn + fp)(tn + fn))``."""
-    # Two roots: the product of all four margins is the first to outgrow 64 bits.
+    # Use two square roots, because the product of all four margins may overflow 64 bits.
     scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
     return np.clip((tp * tn - fp * fn) / scale, -1.0, 1.0)
 
 
 def net_benefit_of(tn: Any, fp: Any, fn: Any, tp: Any, odds: float) -> Any:
-    """Return the net benefit at a threshold with these odds."""
+    """Return the net benefit at a threshold with the given odds."""
     return (tp - odds * fp) / (tn + fp + fn + tp)
 
 
@@ -97,9 +97,9 @@ def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ConfusionCounts(Displayed):
-    """Confusion counts, and all rates that they define.
+    """Confusion counts and the rates derived from them.
 
-    Counts are ints, or floats when rows are weighted. A rate whose denominator is zero raises
+    Counts are ints, or floats if rows are weighted. Rates with a zero denominator raise
     `UndefinedMetricError`.
 
     Examples
@@ -116,7 +116,7 @@ class ConfusionCounts(Displayed):
 
     @property
     def n(self) -> float:
-        """Number of rows, or their weight."""
+        """Number of rows, or their total weight."""
         return self.tn + self.fp + self.fn + self.tp
 
     @property
@@ -194,12 +194,12 @@ class ConfusionCounts(Displayed):
     @property
     def kappa(self) -> float:
         """Cohen's kappa of labels and predictions."""
-        # The denominator is zero iff all rows are in one cell of the diagonal.
+        # The denominator is zero iff all rows are in one diagonal cell.
         exists = self.fp or self.fn or (self.tn and self.tp)
         return self._rate(kappa_of, exists, "labels and predictions are constant and equal")
 
     def to_dict(self) -> dict[str, float]:
-        """Return the four counts."""
+        """Return the four counts as a dict."""
         return {"tn": self.tn, "fp": self.fp, "fn": self.fn, "tp": self.tp}
 
 
@@ -218,7 +218,7 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ThresholdResult(Displayed):
-    """A selected threshold with its metrics on the selection data and its criterion.
+    """Selected threshold with its criterion and its metrics on the selection data.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def confusion_counts(
     Raises
     ------
     InvalidInputError
-        If the data are unusable or the threshold is NaN.
+        If the data are invalid or the threshold is NaN.
 
     Examples
     --------
@@ -337,14 +337,14 @@ def metrics_at_threshold(
     dict
         ``threshold``, ``f1``, ``precision``, ``recall``, ``accuracy``, ``specificity``,
         ``balanced_accuracy``, ``mcc``, ``fpr``, ``fnr``, the counts ``tn``, ``fp``, ``fn``, ``tp``
-        (ints without weights), and ``undefined``: a dict from each rate whose denominator is zero
-        to the reason. Such a rate reads 0.0, as tables expect; look in ``undefined`` before
-        believing a zero, or use `confusion_counts`, whose rates raise instead.
+        (ints without weights), and ``undefined``: a dict from each rate with a zero denominator to
+        the reason. Such rates are reported as 0.0; check ``undefined`` to distinguish them from
+        true zeros, or use `confusion_counts`, whose rates raise instead.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable or the threshold is NaN.
+        If the data are invalid or the threshold is NaN.
 
     Examples
     --------
@@ -392,7 +392,7 @@ def single_class_threshold_metrics(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, the threshold is NaN, or both classes are present.
+        If the data are invalid, the threshold is NaN, or both classes are present.
 
     Examples
     --------
@@ -427,7 +427,7 @@ def single_class_threshold_metrics(
 def precision_at_prior(
     y_true: ArrayLike, y_score: ArrayLike, threshold: float, assumed_prior: float
 ) -> dict[str, Any]:
-    """Project precision to another prevalence, keeping recall and false-positive rate.
+    """Project precision to another prevalence, with recall and false-positive rate unchanged.
 
     Parameters
     ----------
@@ -444,20 +444,20 @@ def precision_at_prior(
     -------
     dict
         ``tpr``, ``fpr``, ``eval_prior``, ``assumed_prior``, ``precision_at_eval_prior``,
-        ``precision_at_assumed_prior`` and ``threshold``. Where nothing is predicted positive both
-        precisions are None and ``reason`` says so.
+        ``precision_at_assumed_prior`` and ``threshold``. If no row is predicted positive, both
+        precisions are None and ``reason`` is added.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, the threshold is NaN, or the prior is not in (0, 1).
+        If the data are invalid, the threshold is NaN, or the prior is not in (0, 1).
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
     By Bayes' rule precision at prevalence π is ``π TPR / (π TPR + (1 − π) FPR)``. It assumes that
-    only the mix of classes changes, not what the classes look like.
+    only the class proportions change, not the score distribution of each class.
 
     Examples
     --------
@@ -506,24 +506,24 @@ def net_benefit(
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     threshold : float
-        Threshold probability in (0, 1): rows with ``score >= threshold`` are acted on.
+        Threshold probability in (0, 1): rows with ``score >= threshold`` are treated.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
     Returns
     -------
     float
-        At most the prevalence; 0 is what acting on nobody gives, negative is worse than that.
+        At most the prevalence; 0 is the net benefit of treating no row.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or the threshold outside (0, 1).
+        If the data are invalid, a score lies outside [0, 1], or the threshold outside (0, 1).
 
     Notes
     -----
-    ``TP/n − FP/n · t/(1 − t)`` [1]_: at the threshold probability t one is indifferent between
-    acting and not, so a false positive costs t/(1 − t) true positives.
+    ``TP/n − FP/n · t/(1 − t)`` [1]_: at the threshold probability t, treatment and no treatment are
+    equally good, so a false positive costs t/(1 − t) true positives.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Cumulative counts by score, shared by rank metrics, curves and threshold selectors."""
+"""Cumulative counts by score, for rank metrics, curves and threshold selectors."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ __all__ = ["ScoreGroups", "score_groups", "sorted_score_groups"]
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups:
-    """Cumulative (weighted) counts at every distinct score, from the highest score down.
+    """Cumulative (weighted) counts at every distinct score, in descending order.
 
-    Rows with equal scores cannot be separated by a threshold, so they form one group. All counts
-    are float64; without weights they are whole numbers and exact.
+    Rows with equal scores cannot be separated by a threshold, so they form one group. Counts are
+    float64; unweighted counts are exact integers.
     """
 
     thresholds: FloatArray
@@ -30,12 +30,12 @@ class ScoreGroups:
 def score_groups(
     labels: BoolArray, scores: FloatArray, weights: FloatArray | None = None
 ) -> ScoreGroups:
-    """Sort once by descending score, group ties, and accumulate both classes.
+    """Sort rows by descending score, group ties, and accumulate the counts of both classes.
 
     Parameters
     ----------
     labels, scores, weights : arrays as returned by `eval_toolkit._internal.validation`
-        Validated arrays. Rows of weight zero are dropped, so their scores are not thresholds.
+        Validated arrays. Rows with zero weight are dropped, so their scores are not thresholds.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def score_groups(
 def sorted_score_groups(
     labels: BoolArray, scores: FloatArray, weights: FloatArray | None = None
 ) -> ScoreGroups:
-    """Group ties and accumulate both classes, for rows sorted by descending score.
+    """Group ties and accumulate the counts of both classes, for rows sorted by descending score.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class RocCurve(Displayed):
     fpr: FloatArray
     tpr: FloatArray
     thresholds: FloatArray
-    """Strictly descending; the first is +inf, at which nothing is predicted positive."""
+    """Strictly descending thresholds; the first is +inf, where no row is predicted positive."""
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.fpr, self.tpr, self.thresholds))
@@ -56,7 +56,7 @@ class PrCurve(Displayed):
     precision: FloatArray
     recall: FloatArray
     thresholds: FloatArray
-    """Strictly ascending; one entry shorter than the rates, which end in the point (1, 0)."""
+    """Strictly ascending thresholds; one entry shorter than the rates, which end at (1, 0)."""
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.precision, self.recall, self.thresholds))
@@ -92,13 +92,13 @@ def roc_curve(
     Raises
     ------
     InvalidInputError
-        If the data are unusable.
+        If the data are invalid.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    Collinear points are kept: dropping them loses operating points that a threshold can reach.
+    Collinear points are kept, since they are attainable operating points.
     Equal to ``sklearn.metrics.roc_curve(drop_intermediate=False)``.
 
     Examples
@@ -129,19 +129,19 @@ def pr_curve(
     Returns
     -------
     PrCurve
-        Points of descending recall, ending in precision 1 at recall 0.
+        Points in order of descending recall, ending with precision 1 at recall 0.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable.
+        If the data are invalid.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    Equal to ``sklearn.metrics.precision_recall_curve``. The last point is a convention: no
-    threshold reaches it.
+    Equal to ``sklearn.metrics.precision_recall_curve``. The last point is a convention and
+    corresponds to no threshold.
 
     Examples
     --------
@@ -185,19 +185,19 @@ def calibration_curve(
     Returns
     -------
     ReliabilityCurve
-        Edges, means, frequencies and sizes of the bins that hold rows.
+        Edges, means, frequencies and sizes of the nonempty bins.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], ``n_bins`` < 2, or equal-mass bins
-        are asked of fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], ``n_bins`` < 2, or there are fewer
+        rows than equal-mass bins.
 
     Notes
     -----
-    Equal-width bins are [k/n, (k+1)/n), the last one closed. Equal-mass bins cut the sorted rows
-    at ``⌊k n / n_bins⌋``; rows tied across a cut are shared out evenly, so that the order of the
-    input does not matter.
+    Equal-width bins are [k/n, (k+1)/n), with the last one closed. Equal-mass bins cut the sorted
+    rows at ``⌊k n / n_bins⌋``; rows tied across a cut are divided evenly, so that the input order
+    does not matter.
 
     Examples
     --------

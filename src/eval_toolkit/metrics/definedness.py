@@ -1,4 +1,4 @@
-"""Conditions under which metrics are defined, and results where they are not."""
+"""Conditions under which metrics are defined, and placeholder results for undefined ones."""
 
 import re
 from collections.abc import Collection
@@ -43,7 +43,7 @@ _ALIASES = {
     "false_positive_rate": "fpr",
     "false_negative_rate": "fnr",
 }
-"""Other names of metrics in the catalogue; parameters do not change where a metric exists."""
+"""Aliases of catalogue metrics; parameters do not affect when a metric is defined."""
 _PARAMETERS = re.compile(r"(_at)?_\d[\w.]*$")
 
 
@@ -64,21 +64,21 @@ def is_metric_defined_for_slice(
     is_single_class : bool
         Whether all labels of the slice are equal.
     incompatible_metrics : collection of str
-        Metrics that need both classes. By default all metrics of `metrics.CATALOGUE` are known; a
-        custom set replaces this knowledge.
+        Metrics that need both classes. By default taken from `metrics.CATALOGUE`, which a custom
+        set replaces.
     on_unknown : {"defined", "raise"}
-        What to do with names that are neither in the catalogue nor in the set: return True, so that
-        the metric itself decides, or raise.
+        Behaviour for names that are neither in the catalogue nor in the set: return True, leaving
+        the check to the metric, or raise.
 
     Returns
     -------
     bool
-        False only for a metric that needs both classes on a slice that has one.
+        False if the metric needs both classes and the slice has a single one, else True.
 
     Raises
     ------
     InvalidInputError
-        If nothing is known about the metric, with ``on_unknown="raise"``.
+        If the metric is unknown and ``on_unknown="raise"``.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def is_metric_defined_for_slice(
     name, known = _canonical(metric_name), {_canonical(one) for one in incompatible_metrics}
     if name in known:
         return False
-    from eval_toolkit.metrics.catalogue import CATALOGUE  # it imports this module
+    from eval_toolkit.metrics.catalogue import CATALOGUE  # circular import
 
     if name not in CATALOGUE and on_unknown == "raise":
         raise InvalidInputError(
-            f"`metric_name` is {metric_name!r}, which the catalogue does not know; say which metrics "
-            "need both classes with incompatible_metrics={…}"
+            f"`metric_name` is {metric_name!r}, which the catalogue does not know; say which "
+            "metrics need both classes with incompatible_metrics={…}"
         )
     if incompatible_metrics is not SINGLE_CLASS_INCOMPATIBLE_METRICS or name not in CATALOGUE:
         return True
@@ -121,15 +121,15 @@ def _canonical(name: str) -> str:
 def stand_in(
     strategy: EmptyStrategy, error: Exception, y_true: ArrayLike, y_score: ArrayLike, metric: str
 ) -> SkippedMetric | None:
-    """Return what stands for a metric that does not exist on the data, or raise the error.
+    """Return a placeholder for a metric that is undefined on the data, or raise the error.
 
     Parameters
     ----------
     strategy : {"raise", "return_none", "skipped_metric"}
-        What the caller asked for.
+        Strategy chosen by the caller.
     error : Exception
-        Why there is no value. Without rows, and if it is an `UndefinedMetricError`, the metric does
-        not exist; any other error is the caller's mistake.
+        Error raised by the metric. An `UndefinedMetricError`, or any error on empty data, means
+        that the metric is undefined; other errors are raised again.
     y_true, y_score : array-like
         The data.
     metric : str
@@ -138,7 +138,7 @@ def stand_in(
     Returns
     -------
     None or dict
-        None for "return_none", a dict with ``value`` None and the reason for "skipped_metric".
+        None for "return_none"; for "skipped_metric" a dict with ``value`` None and the reason.
     """
     is_empty = np.size(y_true) == 0 and np.size(y_score) == 0
     if strategy == "raise" or not (is_empty or isinstance(error, UndefinedMetricError)):
@@ -155,5 +155,5 @@ def stand_in(
 
 
 def check_strategy(strategy: EmptyStrategy) -> None:
-    """Raise unless the strategy is known."""
+    """Raise if the strategy is unknown."""
     choice(strategy, "empty_strategy", ("raise", "return_none", "skipped_metric"))

@@ -1,4 +1,4 @@
-"""Direction of metrics by name: whether higher or lower is better."""
+"""Direction of metrics (whether higher is better), inferred from their names."""
 
 import re
 
@@ -32,7 +32,7 @@ _EITHER_WAY = """
     detected detection detector caught blocked prevented avoided resisted
     refusal refusals refused adversarial
 """
-"""Words that turn a name round, or that do not say for whom: with one of them nothing is known."""
+"""Words that reverse the meaning of a name or make it ambiguous; the direction is then unknown."""
 
 
 def _table() -> dict[str, bool | None]:
@@ -46,7 +46,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name, in lower case.
+    """Split a name into words, in lower case.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def words_of(name: str) -> list[str]:
 
 
 def known_direction(name: str) -> bool | None:
-    """Return whether higher is better for a metric, according to its name.
+    """Return whether higher is better for a metric, inferred from its name.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def known_direction(name: str) -> bool | None:
     Returns
     -------
     bool or None
-        True where more is better, False where less is. None where no word of the name is known,
-        where its words contradict each other (``accuracy_loss``), and where one of them may turn
-        the others round (``toxicity_detection``, ``error_free``).
+        True if higher is better, False if lower is better. None if no word of the name is known, if
+        its words contradict each other (``accuracy_loss``), or if a word may reverse the meaning
+        (``toxicity_detection``, ``error_free``).
 
     Examples
     --------

@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 
 def distinct_n(texts: Sequence[str], n: int = 2) -> float:
-    """Return the ratio of distinct to all word n-grams of several texts (distinct-n).
+    """Return the ratio of distinct to total word n-grams of several texts (distinct-n).
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ def distinct_n(texts: Sequence[str], n: int = 2) -> float:
     Returns
     -------
     float
-        In (0, 1]; 1 where no n-gram occurs twice, in one text or in two.
+        A value in (0, 1]; 1 if no n-gram occurs twice, within or across texts.
 
     Raises
     ------
     InvalidInputError
-        If there is no text, or n is below 1.
+        If there are no texts, or n is below 1.
     InvalidTypeError
         If a text is not a string.
     UndefinedMetricError
@@ -43,14 +43,14 @@ def distinct_n(texts: Sequence[str], n: int = 2) -> float:
 
     Notes
     -----
-    Words are runs of letters, digits and underscores, without regard to case. An n-gram never
-    spans two texts. The value falls with the amount of text, since words are used again, so only
-    compare sets of texts of about the same size [1]_.
+    Words are sequences of letters, digits and underscores, ignoring case. N-grams do not span
+    texts. The value decreases with the amount of text, since words recur, so compare only sets of
+    texts of similar size [1]_.
 
     References
     ----------
-    .. [1] Li et al. (2016), A diversity-promoting objective function for neural conversation models,
-       NAACL, section 5.4.
+    .. [1] Li et al. (2016), A diversity-promoting objective function for neural conversation
+       models, NAACL, section 5.4.
 
     Examples
     --------
@@ -83,8 +83,8 @@ def self_similarity(texts: Sequence[str], n: int = 2) -> float:
     Returns
     -------
     float
-        In [0, 1]: 0 where no two texts have an n-gram in common, 1 where all have the same ones in
-        the same proportions.
+        A value in [0, 1]: 0 if no two texts share an n-gram, 1 if all texts have the same n-grams
+        in the same proportions.
 
     Raises
     ------
@@ -97,12 +97,11 @@ def self_similarity(texts: Sequence[str], n: int = 2) -> float:
 
     Notes
     -----
-    Words as in `distinct_n`. A text of fewer than n words counts as one gram, its words; one
-    without a word as what is left of it without spaces at its ends, so that two empty texts are
-    alike. With x_i the counts of text i over their length, the mean over pairs is
-    (‖Σ x_i‖² − N) / (N (N − 1)): the work grows with the number of words, not of pairs.
-
-    `probe_similarity` adds an interval and leaves out pairs of one group.
+    Words are defined as in `distinct_n`. A text of fewer than n words counts as a single n-gram; a
+    text without words as its stripped characters, so that two empty texts are identical. With x_i
+    the normalised counts of text i, the mean over pairs is (‖Σ x_i‖² − N) / (N (N − 1)), which is
+    linear in the number of words. `probe_similarity` adds an interval and excludes pairs within a
+    group.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class GramVectors:
     """
 
     texts: IntArray
-    """Row of each entry."""
+    """Text (row) of each entry."""
     grams: IntArray
     values: FloatArray
     n_texts: int
@@ -151,12 +150,12 @@ def gram_vectors(texts: Sequence[str], n: int = 2) -> GramVectors:
     Returns
     -------
     GramVectors
-        The inner product of two texts is the cosine of their counts.
+        Vectors whose inner products are cosine similarities.
 
     Raises
     ------
     InvalidInputError
-        If there is no text, or n is below 1.
+        If there are no texts, or n is below 1.
     InvalidTypeError
         If a text is not a string.
 

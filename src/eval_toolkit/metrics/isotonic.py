@@ -1,4 +1,4 @@
-"""Isotonic least squares by pooling adjacent violators, in near-linear time."""
+"""Isotonic least-squares regression by pooling adjacent violators, in near-linear time."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 
 __all__ = ["pav"]
 
-# A vectorised round is worth its passes over the data while it pools this share of the blocks.
+# Minimum share of blocks pooled per vectorised round; below it, a single stack pass is faster.
 _WORTHWHILE = 0.1
 
 
@@ -16,20 +16,20 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     Parameters
     ----------
     values : array of shape (n,)
-        Finite values in the order along which the fit must not decrease.
+        Finite values, in the order in which the fit must be non-decreasing.
     weights : array of shape (n,), optional
         Positive weights; by default 1.
 
     Returns
     -------
     array of shape (n,)
-        The fit; constant on blocks, each the weighted mean of its values.
+        Fitted values, constant on blocks; each block has the weighted mean of its values.
 
     Notes
     -----
     Pool adjacent violators [1]_: while neighbouring blocks decrease, replace them by their mean.
-    The order of pooling does not matter, so whole decreasing runs are pooled at once as long as
-    that shrinks the problem geometrically; one pass with a stack finishes the rest.
+    The order of pooling does not matter, so whole decreasing runs are pooled at once as long as the
+    problem shrinks geometrically; a single pass with a stack completes the fit.
 
     References
     ----------
@@ -57,7 +57,7 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
 
 
 def _pool_with_stack(total: FloatArray, mass: FloatArray, size: IntArray) -> FloatArray:
-    """Pool blocks from left to right, merging backwards while the last two decrease."""
+    """Pool blocks from left to right, merging the last two while they decrease."""
     blocks: list[tuple[float, float, int]] = []
     for total_k, mass_k, size_k in zip(total.tolist(), mass.tolist(), size.tolist(), strict=True):
         while blocks and blocks[-1][0] / blocks[-1][1] >= total_k / mass_k:

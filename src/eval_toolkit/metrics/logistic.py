@@ -11,7 +11,7 @@ _MAX_STEPS = 200
 
 
 def sigmoid(values: FloatArray) -> FloatArray:
-    """Return 1/(1+exp(−x)) without overflow at either end."""
+    """Return 1/(1+exp(−x)) without overflow."""
     decay = np.exp(-np.abs(values))
     return np.where(values >= 0, 1.0, decay) / (1.0 + decay)
 
@@ -36,13 +36,13 @@ def fit_logistic(
     design : array of shape (n, k)
         Features, with a column of ones for an intercept.
     targets : array of shape (n,)
-        Labels or shares in [0, 1].
+        Labels or fractions in [0, 1].
     weights : array of shape (n,), optional
         Row weights.
     offset : array of shape (n,) or float
-        Known part of the linear predictor.
+        Fixed part of the linear predictor.
     penalty : array of shape (k,) or float
-        Ridge penalty of each coefficient; keeps the fit finite for separable data.
+        Ridge penalty of each coefficient; keeps the fit finite on separable data.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def fit_logistic(
     for _ in range(_MAX_STEPS):
         linear = design @ coefficients + offset
         gradient = design.T @ (weight * (targets - sigmoid(linear))) - ridge * coefficients
-        # σ(x) σ(−x) and not σ (1 − σ): a step far out must not lose all curvature to rounding.
+        # Use σ(x) σ(−x) instead of σ (1 − σ), which loses all curvature to rounding for large |x|.
         variance = sigmoid(linear) * sigmoid(-linear)
         information = (design * (weight * variance)[:, None]).T @ design
         try:
@@ -70,14 +70,14 @@ def fit_logistic(
             break
         while np.abs(step).max() > 1e-12 * (1.0 + np.abs(coefficients).max()):
             attempt = objective(coefficients + step)
-            # Close to the minimum the loss is flat to rounding: do not mistrust Newton there.
+            # Near the minimum, changes of the loss are rounding errors: accept the Newton step.
             if attempt <= reached + 1e-10 * abs(reached):
                 break
             step /= 2.0
         else:
             return coefficients + step
         coefficients, reached = coefficients + step, attempt
-        # Newton squares its error: after a step that promised this little, nothing is left.
+        # Newton's method converges quadratically: after a step this small, the error is negligible.
         if gradient @ step <= 1e-12 * reached:
             return coefficients
     raise InfeasibleError("the logistic fit did not converge: the classes barely overlap")

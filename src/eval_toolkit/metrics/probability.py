@@ -1,4 +1,4 @@
-"""Proper scoring rules of predicted probabilities, and decompositions of the Brier score."""
+"""Proper scoring rules for predicted probabilities, and decompositions of the Brier score."""
 
 from typing import Literal, overload
 
@@ -30,7 +30,7 @@ def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
     """Return the mean of ``values``, optionally weighted."""
     if weights is None:
         return float(values.mean())
-    # Not `@`: BLAS would leave the order of summation, and threads, to the machine.
+    # Avoid `@`: with BLAS, the order of summation depends on the machine and its threads.
     return float((values * weights).sum()) / float(weights.sum())
 
 
@@ -82,7 +82,7 @@ def brier_score(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result without rows; see `pr_auc`.
+        Result for empty data; see `pr_auc`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def brier_score(
     Raises
     ------
     InvalidInputError
-        If the data are unusable or a score lies outside [0, 1].
+        If the data are invalid or a score lies outside [0, 1].
 
     Notes
     -----
@@ -133,17 +133,17 @@ def log_loss(
     Returns
     -------
     float
-        A value in [0, 36.05]; lower is better, ln 2 ≈ 0.693 is a coin.
+        A value in [0, 36.05]; lower is better. Predicting 0.5 for every row gives ln 2 ≈ 0.693.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable or a score lies outside [0, 1].
+        If the data are invalid or a score lies outside [0, 1].
 
     Notes
     -----
-    ``−mean(y ln p + (1 − y) ln(1 − p))`` with the probability of the observed label kept in
-    [ε, 1 − ε], ε = 2⁻⁵², so that a wrong certainty costs 36.04 and not infinity. Equal to
+    ``−mean(y ln p + (1 − y) ln(1 − p))`` with probabilities clipped to [ε, 1 − ε], ε = 2⁻⁵², so
+    that a wrong prediction of certainty costs 36.04 instead of infinity. Equal to
     ``sklearn.metrics.log_loss`` to 1e-12.
 
     Examples
@@ -178,7 +178,7 @@ def brier_decomposition(
         Number of equal-mass bins, at least 2; used by ``method="binned"`` only.
     method : {"binned", "corp"}, default "binned"
         Murphy's partition on equal-mass bins [1]_, or CORP [2]_, which recalibrates by isotonic
-        regression and needs no bins.
+        regression and does not use bins.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -186,19 +186,19 @@ def brier_decomposition(
     -------
     dict
         ``brier``, ``reliability`` (lower is better), ``resolution`` (higher is better) and
-        ``uncertainty``. With "corp" the same three parts also under the names of [2]_: ``mcb``
+        ``uncertainty``. With "corp", also the same components under the names of [2]_: ``mcb``
         (miscalibration), ``dsc`` (discrimination) and ``unc``.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
     Binned: with mean prediction p̄_k and frequency ȳ_k in bin k of n_k rows, reliability is
     ``Σ n_k/n (p̄_k − ȳ_k)²``, resolution ``Σ n_k/n (ȳ_k − ȳ)²``, uncertainty ``ȳ (1 − ȳ)``;
-    ``brier = reliability − resolution + uncertainty`` holds up to the variance inside bins.
+    ``brier = reliability − resolution + uncertainty`` holds up to the variance within bins.
     CORP: with S the Brier score, S_C that of the isotonic fit and S_R that of the base rate,
     ``mcb = S − S_C``, ``dsc = S_R − S_C``, ``unc = S_R``, and the identity is exact.
 
@@ -244,8 +244,8 @@ def corp_decomposition(
     mass = np.diff(groups.tp + groups.fp, prepend=0.0)[::-1]
     frequency = np.diff(groups.tp, prepend=0.0)[::-1] / mass
     recalibrated = pav(frequency, mass)
-    # Within a tie group the error splits into f (1 − f) and the squared distance to f, so the
-    # group frequencies carry everything that differs between S, S_C and S_R.
+    # Within a tie group the error is f (1 − f) plus the squared distance to f, so S, S_C and S_R
+    # differ only through the group frequencies.
     share = mass / mass.sum()
     base_rate = float(share @ frequency)
     inside_groups = float(share @ (frequency * (1.0 - frequency)))

@@ -38,7 +38,7 @@ def ranked(
 
 
 def roc_points(groups: ScoreGroups) -> tuple[FloatArray, FloatArray]:
-    """Return false and true positive rates, from (0, 0) through every distinct threshold."""
+    """Return false and true positive rates at every distinct threshold, starting at (0, 0)."""
     fpr = np.concatenate(([0.0], groups.fp / groups.n_negative))
     tpr = np.concatenate(([0.0], groups.tp / groups.n_positive))
     return fpr, tpr
@@ -88,17 +88,17 @@ def pr_auc(
     y_true : array-like of shape (n,)
         Labels, 0 or 1.
     y_score : array-like of shape (n,)
-        Scores; higher means more positive. Any monotone scale.
+        Scores on any scale; higher means more positive.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result without rows or with a single class: raise, return None, or return a dict with
-        ``value`` None, ``status`` "skipped", the ``reason`` and ``details``.
+        Result for empty data or a single class: raise, return None, or return a dict with ``value``
+        None, ``status`` "skipped", the ``reason`` and ``details``.
 
     Returns
     -------
     float
-        A value in (0, 1]; a random order gives the prevalence.
+        A value in (0, 1]; a random ranking gives about the prevalence.
 
     Raises
     ------
@@ -110,9 +110,9 @@ def pr_auc(
     Notes
     -----
     ``Σ_k (R_k − R_{k−1}) P_k`` over the distinct scores from the highest down, with precision P
-    and recall R at ``score >= threshold``; tied rows enter together, so row order never matters.
-    Equal to ``sklearn.metrics.average_precision_score`` to 1e-12, except that one class is an
-    error here and 0.0 or 1.0 there.
+    and recall R at ``score >= threshold``; tied rows enter together, so the row order does not
+    matter. Equal to ``sklearn.metrics.average_precision_score`` to 1e-12, except that a single
+    class raises here and gives 0.0 or 1.0 there.
 
     Examples
     --------
@@ -167,21 +167,21 @@ def roc_auc(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Return the area under the ROC curve: P(positive score > negative score), ties count half.
+    """Return the area under the ROC curve: P(positive score > negative score), ties counted half.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Labels, 0 or 1.
     y_score : array-like of shape (n,)
-        Scores; higher means more positive. Any monotone scale.
+        Scores on any scale; higher means more positive.
     max_fpr : float, optional
-        Maximum false-positive rate in (0, 1] of a partial area, standardised so that chance is 0.5
-        and perfection 1.
+        Maximum false-positive rate, in (0, 1], of a partial area, standardised so that chance gives
+        0.5 and a perfect ranking 1.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result without rows or with a single class; see `pr_auc`.
+        Result for empty data or a single class; see `pr_auc`.
 
     Returns
     -------
@@ -200,8 +200,8 @@ def roc_auc(
     -----
     The Mann-Whitney form [1]_, O(n log n). With ``max_fpr`` = m and the area A of the linearly
     interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) / 2`` [2]_. Equal
-    to ``sklearn.metrics.roc_auc_score`` to 1e-12, except that one class is an error here and NaN
-    there.
+    to ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class raises here and gives
+    NaN there.
 
     References
     ----------
@@ -227,14 +227,14 @@ def roc_auc(
 
 
 def average_precision_of(groups: ScoreGroups) -> float:
-    """Return the average precision of sorted and grouped rows."""
+    """Return the average precision of sorted rows grouped by score."""
     new_positives = np.diff(groups.tp, prepend=0.0)
     precision = groups.tp / (groups.tp + groups.fp)
     return min(1.0, float((new_positives * precision).sum()) / groups.n_positive)
 
 
 def roc_area_of(groups: ScoreGroups) -> float:
-    """Return the area under the ROC curve of sorted and grouped rows."""
+    """Return the area under the ROC curve of sorted rows grouped by score."""
     new_positives = np.diff(groups.tp, prepend=0.0)
     new_negatives = np.diff(groups.fp, prepend=0.0)
     negatives_below = groups.n_negative - groups.fp + new_negatives / 2.0
@@ -245,7 +245,7 @@ def roc_area_of(groups: ScoreGroups) -> float:
 def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
     fpr, tpr = roc_points(groups)
     inside = int(np.searchsorted(fpr, max_fpr, side="right"))
-    # The last point at a repeated rate is the top of a vertical step: interpolation starts there.
+    # The last point at a repeated rate is the top of a vertical step, where interpolation starts.
     tpr_at_limit = np.interp(max_fpr, fpr[inside - 1 : inside + 1], tpr[inside - 1 : inside + 1])
     fpr = np.append(fpr[:inside], max_fpr)
     tpr = np.append(tpr[:inside], tpr_at_limit)
@@ -256,7 +256,7 @@ def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RecallAtFprResult(Displayed):
-    """Largest recall under a bound of the false-positive rate, with its threshold.
+    """Largest recall at a bounded false-positive rate, with its threshold.
 
     Examples
     --------
@@ -265,12 +265,12 @@ class RecallAtFprResult(Displayed):
     """
 
     threshold: float
-    """Predict positive at ``score >= threshold``; +inf (nothing is positive) where no observed
-    score gains any recall under the ceiling."""
+    """Predict positive if ``score >= threshold``; +inf (no positives) if no observed score has
+    positive recall within the bound."""
     recall: float
     actual_fpr: float
     n_val_neg: float
-    """Negatives the rate was measured on (their weight, when weighted)."""
+    """Number of negatives (their total weight, if weighted)."""
     fp: float
     tn: float
 
@@ -293,7 +293,7 @@ def recall_at_fpr(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> RecallAtFprResult:
-    """Return the largest recall of any threshold whose false-positive rate is at most the target.
+    """Return the largest recall among thresholds with a false-positive rate of at most the target.
 
     Parameters
     ----------
@@ -314,14 +314,14 @@ def recall_at_fpr(
     Raises
     ------
     InvalidInputError
-        If the data are unusable or ``target_fpr`` is not in [0, 1].
+        If the data are invalid or ``target_fpr`` is not in [0, 1].
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    Every distinct score is a candidate, and so is +inf, which predicts nothing positive and thus
-    never violates the ceiling. The rate is compared as ``fp / n_negative <= target_fpr``; among
+    Every distinct score is a candidate, and so is +inf, which predicts no positives and is
+    therefore always feasible. The rate is compared as ``fp / n_negative <= target_fpr``; among
     thresholds of equal recall the one with the fewest false positives wins.
 
     Examples
@@ -351,6 +351,6 @@ def recall_at_fpr(
 
 
 def most_positives_at_fpr(groups: ScoreGroups, target: float) -> float:
-    """Return the positives above the lowest threshold with an allowed false-positive rate."""
+    """Return the number of positives at the lowest threshold with an allowed FPR."""
     n_allowed = int(np.searchsorted(groups.fp / groups.n_negative, target, side="right"))
     return float(groups.tp[n_allowed - 1]) if n_allowed else 0.0

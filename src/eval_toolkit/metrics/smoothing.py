@@ -1,6 +1,6 @@
 """Smooth calibration error: residuals smoothed by a reflected Gaussian kernel.
 
-Written for several sets of residuals at once (columns), so that resamples need no loop.
+Functions accept several sets of residuals (columns), so that resamples are vectorised.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 __all__ = ["shared_between_nodes", "smooth_calibration_error", "smooth_errors_of"]
 
 Excess: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
-"""(σ, columns) → what the blurred residuals of these columns exceed σ by."""
+"""Function of (σ, columns): smoothed absolute residuals of these columns minus σ."""
 
 _CELLS = 1 << 15
 _TOLERANCE = 1e-13
@@ -32,9 +32,9 @@ def smooth_calibration_error(scores: FloatArray, residuals: FloatArray) -> float
 def shared_between_nodes(
     scores: FloatArray, residuals: FloatArray, n_cells: int
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Distribute every residual to the two adjacent grid nodes, preserving its mean position.
+    """Distribute each residual over the two adjacent grid nodes, preserving its mean position.
 
-    Returns the cell of each row, and what its left and its right node get.
+    Return the cell of each row, and the contributions to its left and right node.
     """
     position = scores * n_cells
     cell = np.minimum(position.astype(np.int64), n_cells - 1)
@@ -46,8 +46,8 @@ def smooth_errors_of(nodes: FloatArray, *, tolerance: float) -> FloatArray:
     """Return the error of every column of residuals on a grid of ``len(nodes)`` nodes.
 
     ``K_σ`` is the Gaussian kernel reflected at 0 and 1, which is the heat kernel of the unit
-    interval: in the basis cos(πkt) it multiplies coefficient k by exp(−(πkσ)²/2). One cosine
-    transform of the residuals thus serves every σ.
+    interval: in the basis cos(πkt) it multiplies coefficient k by exp(−(πkσ)²/2). A single cosine
+    transform of the residuals therefore serves every σ.
     """
     coefficients = _cosine_coefficients(nodes)
 
@@ -69,21 +69,21 @@ def _total_blur(coefficients: FloatArray, sigma: FloatArray) -> FloatArray:
     """Return the integral of the absolute smoothed residuals of each column."""
     n_cells = len(coefficients) - 1
     narrowest = float(sigma.min())
-    # Higher frequencies are blurred away; with no blur at all every one counts.
+    # Higher frequencies are negligible after smoothing; without smoothing all are kept.
     reach = _NEGLIGIBLE / (np.pi * narrowest) if narrowest > 0.0 else n_cells
     kept = min(n_cells, int(reach) + 1) + 1
     damping = np.exp(-0.5 * (np.pi * np.arange(kept)[:, None] * sigma) ** 2)
     density = np.abs(np.fft.irfft(coefficients[:kept] * damping, 2 * n_cells, axis=0))
-    # irfft divides by the period of 2 n_cells; a cell is 1 / n_cells wide.
+    # irfft divides by the period 2 n_cells; the cell width is 1 / n_cells.
     ends = (density[0] + density[n_cells]) / 2.0
     return np.asarray(2.0 * (density[: n_cells + 1].sum(axis=0) - ends))
 
 
 def _falling_roots(excess: Excess, n: int, tolerance: float) -> FloatArray:
-    """Return each column's root in [0, 1] of a function with slope at most −1.
+    """Return the root in [0, 1] of a function with slope at most −1, for each column.
 
-    With such a slope the distance to the zero is never more than the value itself. False position,
-    with the Illinois trick: the value at an end that stayed put twice in a row is halved.
+    With such a slope, the distance to the root is at most the function value. Uses the Illinois
+    variant of false position: the value at an end retained twice in a row is halved.
     """
     every = np.arange(n)
     low, high = np.zeros(n), np.ones(n)

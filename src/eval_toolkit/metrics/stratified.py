@@ -1,4 +1,4 @@
-"""Metrics within strata, and summaries of the scores."""
+"""Metrics within strata, and score summaries."""
 
 from typing import Any
 
@@ -61,14 +61,14 @@ def stratified_recall(
     Returns
     -------
     dict
-        From stratum, in order of first appearance, to ``recall``, ``n`` (its positives), ``tp``,
-        ``fn`` and, if asked for, ``ci_low`` and ``ci_high``. A stratum without positives has
-        None for recall and bounds, and a ``reason``.
+        Stratum, in order of first appearance, to ``recall``, ``n`` (its positives), ``tp``, ``fn``
+        and optionally ``ci_low`` and ``ci_high``. For strata without positives, recall and bounds
+        are None and a ``reason`` is given.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, the lengths differ, a stratum is not hashable, or the threshold
+        If the data are invalid, the lengths differ, a stratum is not hashable, or the threshold
         is NaN.
 
     Examples
@@ -100,7 +100,7 @@ def stratified_recall(
 
 
 def _stratum_codes(strata: ArrayLike) -> tuple[list[Any], IntArray]:
-    """Return the strata in order of first appearance, and each row's index among them."""
+    """Return the strata in order of first appearance, and the stratum index of each row."""
     values, codes = object_codes(identifiers(strata, "strata").astype(object), "strata")
     names = [UNLABELED if is_missing(value) else value for value in values]
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
@@ -114,7 +114,7 @@ def quantile_stratified_pr_auc(
     q_low: float = 0.25,
     q_high: float = 0.75,
 ) -> dict[str, Any]:
-    """Return the average precision of the rows between two quantiles of a covariate.
+    """Return the average precision of rows between two quantiles of a covariate.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def quantile_stratified_pr_auc(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     stratifier : array-like of shape (n,)
-        Covariate that should not matter, e.g. text length.
+        Covariate that should be irrelevant, e.g. text length.
     q_low, q_high : float, default 0.25 and 0.75
-        Quantiles, ``0 <= q_low < q_high <= 1``; both ends are included.
+        Quantiles with ``0 <= q_low < q_high <= 1``; both ends are included.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def quantile_stratified_pr_auc(
     Raises
     ------
     InvalidInputError
-        If the data or the quantiles are unusable.
+        If the data or the quantiles are invalid.
     UndefinedMetricError
         If fewer than 10 rows of either class are left.
 
@@ -184,7 +184,7 @@ def quantile_stratified_report(
     q_high: float = 0.75,
     gap_threshold: float = 0.05,
 ) -> dict[str, Any]:
-    """Compare the average precision of all rows with that of rows with typical covariates.
+    """Compare the average precision of all rows with that of rows with typical covariate values.
 
     Parameters
     ----------
@@ -193,23 +193,23 @@ def quantile_stratified_report(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     stratifier : array-like of shape (n,)
-        Covariate that should not matter, e.g. text length.
+        Covariate that should be irrelevant, e.g. text length.
     q_low, q_high : float, default 0.25 and 0.75
-        Quantiles between which a row is typical.
+        Quantiles between which covariate values are typical.
     gap_threshold : float, default 0.05
         Gap above which the result is flagged.
 
     Returns
     -------
     dict
-        ``full`` and ``trimmed`` (average precision of all and of the ordinary rows), ``gap`` =
-        full − trimmed, and ``gap_flag``: whether the gap exceeds the threshold, that is, whether
-        much of the performance comes from the extremes of the covariate.
+        ``full`` and ``trimmed`` (average precision of all and of typical rows), ``gap`` = full −
+        trimmed, and ``gap_flag``: whether the gap exceeds the threshold, i.e. whether much of the
+        performance is due to extreme values of the covariate.
 
     Raises
     ------
     InvalidInputError
-        If the data, the quantiles or the threshold are unusable.
+        If the data, the quantiles or the threshold are invalid.
     UndefinedMetricError
         If fewer than 10 rows of either class are left.
 
@@ -232,7 +232,7 @@ def score_distribution_summary(scores: ArrayLike) -> dict[str, Any]:
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Finite numbers.
+        Finite scores.
 
     Returns
     -------

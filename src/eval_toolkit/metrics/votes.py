@@ -1,4 +1,4 @@
-"""maj@k: exact probability that the majority answer of k attempts is right."""
+"""maj@k: exact probability that the majority answer of k attempts is correct."""
 
 import functools
 import math
@@ -15,36 +15,35 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 __all__ = ["maj_at_k"]
 
 _MOST_IN_FLOATS = 1000
-"""Up to so many attempts every binomial coefficient is a finite float."""
+"""Maximum number of attempts for which all binomial coefficients are finite floats."""
 
 
 def maj_at_k(
     answers: Sequence[Sequence[Hashable]], correct: Sequence[ArrayLike], k: int
 ) -> FloatArray:
-    """Return the probability that the most frequent of k answers is right (maj@k).
+    """Return the probability that the most frequent of k answers is correct (maj@k).
 
     Parameters
     ----------
     answers : sequence of sequence
-        Answers of each unit's attempts, comparable for equality. None is an attempt without an
+        Answers of each unit's attempts, compared for equality. None marks an attempt without an
         answer, which does not vote.
     correct : sequence of array-like
-        Whether each answer is right, 1 or 0. For equal answers with different marks, the mean is
-        used.
+        Whether each answer is correct, 1 or 0. If equal answers differ, their mean is used.
     k : int
         Number of attempts drawn, at least 1.
 
     Returns
     -------
     ndarray
-        One value per unit: the mean over all ways to draw k of its attempts without replacement,
-        computed exactly. Answers with equally many votes win equally often; k attempts without any
-        answer are wrong. maj@1 is the share of right attempts.
+        One value per unit: the exact mean over all draws of k of its attempts without replacement.
+        Ties are broken at random; k attempts without any answer are incorrect. maj@1 is the share
+        of correct attempts.
 
     Raises
     ------
     InvalidInputError
-        If a unit has not one mark per answer, or marks are not between 0 and 1.
+        If ``answers`` and ``correct`` differ in length, or values are not between 0 and 1.
     UndefinedMetricError
         If a unit has fewer than k attempts.
 
@@ -100,17 +99,17 @@ def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int)
 
 @functools.lru_cache(maxsize=4096)
 def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
-    """Return how often an answer with ``own`` votes wins a draw of k; ties of t count 1/t.
+    """Return how often an answer given ``own`` times wins a draw of k; a t-way tie counts 1/t.
 
-    For each number of votes v that it may get, a polynomial counts the ways in which all others
-    get at most v: the power of x is the votes they take, the row how many of them tie.
+    For each possible number of votes v, a polynomial counts the ways in which all others get at
+    most v: the power of x is their number of votes, the row the number of ties.
     """
     n = own + sum(others) + blank
     kind: Any = np.float64 if n <= _MOST_IN_FLOATS else object
     won: Any = 0
     for v in range(1, min(own, k) + 1):
         left = k - v
-        # Blank votes fill places and never win; they are one factor (1 + x)^blank.
+        # Blank votes never win; they contribute the factor (1 + x)^blank.
         ways: NDArray[Any] = np.zeros((1, left + 1), dtype=kind)
         ways[0] = _row(blank, left, left, kind)
         for count in others:
@@ -127,7 +126,7 @@ def _row(count: int, most: int, length: int, kind: Any) -> NDArray[Any]:
 
 
 def _times(ways: NDArray[Any], fewer: NDArray[Any], tying: int, v: int) -> NDArray[Any]:
-    """Return the number of draws with one more answer, which gets fewer than v votes or ties."""
+    """Return the number of draws after adding an answer that gets fewer than v votes or ties."""
     length = ways.shape[1]
     more = length - 1 >= v * len(ways) and tying > 0
     product = np.zeros((len(ways) + more, length), dtype=ways.dtype)

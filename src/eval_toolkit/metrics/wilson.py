@@ -26,14 +26,15 @@ def wilson_bounds(successes: Any, n: Any, confidence: float) -> Any:
     Parameters
     ----------
     successes, n : float or array
-        Counts with ``0 <= successes <= n`` and ``n > 0``; not checked here.
+        Counts with ``0 <= successes <= n`` and ``n > 0``; not validated here.
     confidence : float
         Two-sided confidence level, strictly between 0 and 1.
 
     Returns
     -------
     tuple
-        ``(low, high)`` inside [0, 1]; exactly 0 without successes, exactly 1 without failures.
+        ``(low, high)`` in [0, 1]; ``low`` is exactly 0 without successes, ``high`` exactly 1
+        without failures.
 
     Notes
     -----

@@ -1,7 +1,6 @@
-"""Language models with one protocol: HTTP, numpy, transformers, llama.cpp, scripted.
+"""Language models behind a common protocol: HTTP, numpy, transformers, llama.cpp, scripted.
 
-Names are imported when they are used: a model over HTTP does not load numpy's, nor the other way
-round.
+Names are imported lazily: a model over HTTP does not import the numpy model, and vice versa.
 """
 
 from typing import TYPE_CHECKING

@@ -7,10 +7,10 @@ __all__ = ["Background"]
 
 
 class Background:
-    """Calls a function soon after a request; repeated requests are merged.
+    """Deferred calls of a function in a background thread; repeated requests are merged.
 
-    The thread ends by itself when there is nothing to do. What the function raises is raised by
-    the next `wake` or by `close`.
+    The thread ends when there is nothing to do. Exceptions of the function are re-raised by the
+    next `wake` or by `close`.
     """
 
     def __init__(self, work: Callable[[], object], *, interval_s: float = 0.5) -> None:
@@ -23,7 +23,7 @@ class Background:
         self._error: Exception | None = None
 
     def wake(self) -> None:
-        """Request the work within the interval."""
+        """Schedule a call within the interval."""
         with self._lock:
             self._raise_error()
             self._due = True
@@ -32,7 +32,7 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Wait for running work and do what is pending; can be woken again afterwards."""
+        """Wait for a running call and run a pending one; `wake` may be called again later."""
         self._closing.set()
         thread = self._thread
         if thread is not None:
@@ -57,6 +57,6 @@ class Background:
                 self._due = False
             try:
                 self._work()
-            except Exception as error:  # raised where somebody listens
+            except Exception as error:  # re-raised by `wake` or `close`
                 self._error = error
         self._thread = None

@@ -1,4 +1,4 @@
-"""Common parts of models that run in this process."""
+"""Base classes of models that run in this process."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ def draw_seed(request: GenerateRequest) -> int:
 
 
 class Texts(Protocol):
-    """Interface for texts and conversations of a model."""
+    """Interface of a model's tokenizer and chat template."""
 
     @property
     def speaks_chat(self) -> bool:
@@ -28,7 +28,7 @@ class Texts(Protocol):
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text; with ``control`` its control tokens are recognised."""
+        """Return the token ids of a text; ``control`` enables parsing of control tokens."""
         ...
 
     def render(self, messages: Sequence[Message]) -> str:
@@ -37,7 +37,7 @@ class Texts(Protocol):
 
 
 class BatchedModel:
-    """A model whose requests are batched."""
+    """Model that batches its requests."""
 
     _batcher: Batcher[Request, Any]
 
@@ -52,12 +52,12 @@ class BatchedModel:
         Returns
         -------
         RawCompletion
-            It ends with "stop" (a stop string, or the model's own end) or "length".
+            Generated text with finish reason "stop" (stop string or end-of-text token) or "length".
 
         Raises
         ------
         ModelError
-            With kind "too_long" if the prompt leaves no room for a token.
+            With kind "too_long" if the prompt leaves no room for generated tokens.
         """
         answer: RawCompletion = await self._batcher.submit(request)
         return answer
@@ -73,19 +73,19 @@ class BatchedModel:
         Returns
         -------
         RawLoglikelihood
-            With the number of tokens and greediness of each continuation.
+            Log-likelihood, number of tokens and greediness of each continuation.
 
         Raises
         ------
         ModelError
-            With kind "too_long" if prompt and continuation do not fit together.
+            With kind "too_long" if a prompt with its continuation exceeds the context length.
         """
         answer: RawLoglikelihood = await self._batcher.submit(request)
         return answer
 
 
 class LocalModel(BatchedModel):
-    """A model with its own tokenizer and chat template."""
+    """Model with its own tokenizer and chat template."""
 
     @property
     def _texts(self) -> Texts:
@@ -93,11 +93,11 @@ class LocalModel(BatchedModel):
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether there is a chat template; otherwise prompts must be texts."""
+        """Whether the model has a chat template; if not, prompts must be text."""
         return self._texts.speaks_chat
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the chat template; a last assistant message is left open."""
+        """Return messages rendered by the chat template; a final assistant message is left open."""
         return self._texts.render(read_messages(messages))
 
     def count_tokens(self, text: str) -> int:

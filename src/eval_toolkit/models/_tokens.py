@@ -1,12 +1,13 @@
 """Tokenisation of prompts, continuations, windows and stop strings.
 
-Shared by the models that tokenise for themselves. Three rules:
+Shared by the models with their own tokenizer. Three rules apply:
 
-- Control tokens are recognised in finished texts and in what a chat template writes, never in
-  what a message says: a user cannot end a turn by spelling ``<|im_end|>``.
-- A continuation is scored after exactly the tokens of its prompt. Its tokens are those beyond the
-  prompt in the joint tokenisation; where a token would span the boundary it is tokenised apart.
-- Prompts are never cut. What does not fit is refused.
+- Control tokens are parsed in text prompts and in the markup of a chat template, never in the
+  content of a message: a user cannot end a turn by writing ``<|im_end|>``.
+- A continuation is scored after exactly the tokens of its prompt. Its tokens are those after the
+  prompt in the joint tokenisation; if a token would span the boundary, the continuation is
+  tokenised separately.
+- Prompts are never truncated. A prompt that does not fit raises an error.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,16 +33,16 @@ class Encoder(Protocol):
 
     @property
     def lead(self) -> Sequence[int]:
-        """Tokens before every text: the beginning-of-text token, or none."""
+        """Tokens prepended to every text: the beginning-of-text token, or none."""
         ...
 
     @property
     def start(self) -> int | None:
-        """Token before a text without context."""
+        """Token that serves as the context of a text without a prompt."""
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text; with ``control`` its control tokens are recognised."""
+        """Return the token ids of a text; ``control`` enables parsing of control tokens."""
         ...
 
 
@@ -49,12 +50,12 @@ class ChatEncoder(Encoder, Protocol):
     """Interface of a tokenizer with a chat template."""
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the template writes them."""
+        """Return messages rendered by the chat template."""
         ...
 
 
 def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]:
-    """Return the text and the ids of a request's prompt."""
+    """Return the text and the token ids of a request's prompt."""
     if isinstance(request.prompt, str):
         text = whole_text(request.prompt)
         return text, prompt_ids(encoder, text)
@@ -63,7 +64,7 @@ def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
-    """Return the ids of a text, or of messages rendered as ``text``; at least one id."""
+    """Return the token ids of a text, or of messages rendered as ``text``; at least one."""
     spoken = [
         message.content
         for message in messages
@@ -87,11 +88,11 @@ def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) ->
 
 
 def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a rendered conversation, and whether each is one of the contents."""
+    """Yield the parts of a rendered conversation, and whether each is the content of a message."""
     at = 0
     for content in spoken:
         found = text.find(content, at)
-        if found < 0:  # templates may trim what they are given
+        if found < 0:  # templates may strip the content
             content = content.strip()
             found = text.find(content, at)
         if found < 0:
@@ -107,7 +108,7 @@ def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int]:
-    """Return the ids of a continuation of ``text`` that share no token with it."""
+    """Return the token ids of a continuation of ``text``; no token spans the boundary."""
     apart = encoder.encode(continuation, control=False)
     if encoder.encode(continuation, control=True) == apart:
         own = encoder.encode(text, control=True)
@@ -119,7 +120,7 @@ def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int
 
 
 def _mid_text(encoder: Encoder, continuation: str) -> list[int]:
-    """Return the ids of a text inside a line, since some tokenizers add a space at the start."""
+    """Return the token ids of a text without the leading space that some tokenizers add."""
     mark = encoder.encode("\n", control=False)
     marked = encoder.encode(f"\n{continuation}", control=False)
     if marked[: len(mark)] == mark:
@@ -132,7 +133,7 @@ def rolling_windows(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Yield (context, scored) pairs that score each id once, with at most ``length`` inputs.
 
-    Windows do not overlap, but for the last: it reaches back as far as it can.
+    Windows do not overlap, except that the last one takes as much context as fits.
     """
     if not ids:
         raise ModelError("a text has no tokens, and so no likelihood", kind="bad_request")

@@ -1,7 +1,7 @@
-"""Requests of a run with their position, to distinguish equal requests.
+"""Positions of requests in a run, which distinguish identical requests.
 
-Two attempts may be one request. A model that keeps or replays answers must know which of them is
-meant, whatever the order in which they are asked: it has a method ``answer_at(request, place)``.
+Two attempts may send the same request. A model that caches or replays answers must distinguish them
+regardless of the order of the requests; it has a method ``answer_at(request, place)``.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Place:
     job: tuple[str, int, str]
     """Unit, attempt and step."""
     nth: int
-    """How many equal requests stand before it, asked now or answered already."""
+    """Number of preceding identical requests, whether or not they are already answered."""
 
 
 async def ask(model: Model, request: Request, place: Place | None = None) -> Any:

@@ -15,7 +15,7 @@ AskedT = TypeVar("AskedT")
 AnswerT = TypeVar("AnswerT")
 
 _TICKS = 3
-"""Turns of the event loop a batch waits for company: callers woken together ask together."""
+"""Iterations of the event loop before a batch starts, so that concurrent callers share it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -26,17 +26,17 @@ class _Call(Generic[AskedT, AnswerT]):
 
 
 class Batcher(Generic[AskedT, AnswerT]):
-    """Collects concurrent calls and runs them together in one worker thread.
+    """Batcher that runs concurrent calls together in one worker thread.
 
-    While a batch runs, further calls wait for the next one. A batch whose function raises is run
-    again call by call, so that one bad request fails alone. Calls may come from several event
-    loops; calls that were cancelled are left out of later batches.
+    While a batch runs, further calls wait for the next one. If the function raises, the calls of
+    the batch are run one by one, so that a bad request does not affect the others. Calls may come
+    from several event loops; cancelled calls are left out of later batches.
 
     Parameters
     ----------
     run : callable
         Function from a list of requests to a list of answers or exceptions. Called in one thread at
-        a time, never in that of the event loop.
+        a time, never in the thread of the event loop.
     max_batch : int, default 64
         Maximum number of requests in a batch.
 
@@ -75,18 +75,18 @@ class Batcher(Generic[AskedT, AnswerT]):
         Returns
         -------
         object
-            What ``run`` returned for it.
+            Value returned by ``run`` for the request.
 
         Raises
         ------
         Exception
-            What ``run`` returned or raised for it.
+            Exception returned or raised by ``run`` for the request.
         """
         loop = asyncio.get_running_loop()
         call: _Call[AskedT, AnswerT] = _Call(request, loop, loop.create_future())
         with self._lock:
             self._waiting.append(call)
-            # A loop that was closed before its batch began will never begin it.
+            # A loop that was closed before its batch started will never start it.
             idle = self._gathering is None or self._gathering.is_closed()
             begin = idle and not self._working
             if begin:
@@ -108,7 +108,7 @@ class Batcher(Generic[AskedT, AnswerT]):
         with self._lock:
             self._gathering = None
             self._working = True
-        # A daemon: an interrupted program does not wait for answers nobody will read.
+        # A daemon thread, so that an interrupted program does not wait for unused answers.
         threading.Thread(target=self._work, name="eval-toolkit-batcher", daemon=True).start()
 
     def _work(self) -> None:
@@ -132,7 +132,7 @@ class Batcher(Generic[AskedT, AnswerT]):
             if len(calls) == 1:
                 return [error]
             return [answer for call in calls for answer in self._answers([call])]
-        except BaseException as error:  # of a thread: nobody else would see it
+        except BaseException as error:  # would otherwise be lost with the thread
             return [error] * len(calls)
         return [*answers]
 
@@ -147,7 +147,7 @@ def _deliver(
     for loop, pairs in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle, pairs)
-        except RuntimeError:  # the loop is closed; nobody waits
+        except RuntimeError:  # the loop is closed
             continue
 
 

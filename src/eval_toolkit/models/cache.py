@@ -1,8 +1,8 @@
 """Cache of answers in an SQLite file that several processes may share.
 
-An answer is found again by model, parameters and request, never by the prompt alone. Two attempts
-must not be one answer twice: the equal requests of a run are kept apart by their number, and a
-model that draws its answer without a seed is always asked.
+Answers are keyed by model, parameters and request, never by the prompt only. Repeated attempts must
+not share an answer: identical requests of a run are numbered, and answers sampled without a seed
+are not cached.
 """
 
 import atexit
@@ -40,7 +40,7 @@ from eval_toolkit.protocols import Model
 __all__ = ["CachedModel", "ResponseCache", "cached", "key_of"]
 
 _APPLICATION = 0x65746B31
-"""Marks an SQLite file as one of ours."""
+"""SQLite application id of cache files."""
 _VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL);
@@ -68,8 +68,8 @@ class ResponseCache:
 
     Notes
     -----
-    Answers are written by a thread, about twice a second; `flush`, `close` and the normal end of
-    the process write what is left.
+    Answers are written by a background thread about twice a second; `flush`, `close` and a normal
+    exit of the process write the remaining ones.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class ResponseCache:
         self._lock = threading.Lock()
         with self._plain_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Two connections: an answer is looked up while others are being written.
+            # Two connections, so that lookups do not wait for writes.
             self._writer = _connect(self.path)
             self._prepare()
             self._reader = _connect(self.path)
@@ -113,12 +113,12 @@ class ResponseCache:
         key : str
             Hash returned by `request_hash`.
         request : GenerateRequest or LoglikelihoodRequest
-            Request of the hash.
+            Request that was hashed.
 
         Returns
         -------
         RawCompletion, RawLoglikelihood or None
-            With the usage of the time when it was asked.
+            Stored answer with its original usage.
 
         Raises
         ------
@@ -145,12 +145,12 @@ class ResponseCache:
         Parameters
         ----------
         model : Model
-            Model that answers.
+            Model that returns the answers.
 
         Returns
         -------
         str
-            Equal for models that describe themselves equally.
+            Id of the model; equal for models with equal descriptions.
         """
         description = canonical_json(redact_secrets(dict(model.describe())))
         key = sha256_text(f"{model.name}\n{description}")
@@ -212,7 +212,7 @@ class ResponseCache:
             models = [(key, *model) for key, model in self._models.items()]
         if not rows:
             return
-        for start in range(0, len(rows), _BATCH):  # short transactions: others write too
+        for start in range(0, len(rows), _BATCH):  # short transactions: other processes write too
             batch = [(key, *row) for key, row in rows[start : start + _BATCH]]
             with _transaction(self._writer):
                 self._writer.executemany("INSERT OR IGNORE INTO models VALUES (?, ?, ?)", models)
@@ -238,7 +238,7 @@ class ResponseCache:
         if version == _VERSION:
             return
         self._writer.execute("PRAGMA journal_mode = WAL")
-        with _transaction(self._writer):  # one: another process may be here too
+        with _transaction(self._writer):  # one transaction, since another process may do the same
             self._writer.execute(f"PRAGMA application_id = {_APPLICATION}")
             for statement in filter(str.strip, _TABLES.split(";")):
                 self._writer.execute(statement)
@@ -271,7 +271,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
     )
-    # In WAL mode this survives a killed process; a power cut may cost the last answers.
+    # In WAL mode this survives a killed process; a power failure may lose the last answers.
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
@@ -288,18 +288,18 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def key_of(request: Request, model: str, nth: int) -> str:
-    """Return the key of the n-th of equal requests, from 0; the first has the plain hash."""
+    """Return the key of the n-th identical request, from 0; the first has the plain hash."""
     key = request_hash(request, model)
     return key if nth == 0 else sha256_text(f"{key} {nth}")
 
 
 class CachedModel:
-    """A model with a cache of its answers.
+    """Model with a cache of its answers.
 
-    Everything but the answers is the model's own: name, description, concurrency, token counts,
-    chat template. An answer out of the cache costs nothing and says so in its usage. Errors are
-    not kept, and neither are answers drawn without a seed (temperature above 0, no ``seed``). A run
-    that makes the same request several times has as many answers, and finds them again in order.
+    Name, description, concurrency, token counts and chat template are those of the model. The usage
+    of a cached answer has zero cost and ``cached`` set. Errors are not cached, nor are answers
+    sampled without a seed (temperature above 0, no ``seed``). Identical requests of a run have
+    separate answers, which are cached in order.
 
     Parameters
     ----------
@@ -326,11 +326,11 @@ class CachedModel:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the model's description, since a cache does not change answers."""
+        """Return the description of the model, since a cache does not change answers."""
         return self.model.describe()
 
     @cached_property
@@ -347,29 +347,29 @@ class CachedModel:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the cached answer, else that of the model."""
+        """Return the cached answer, or query the model."""
         response: RawCompletion = await self.answer_at(request)
         return response
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Return the cached log-likelihoods, else those of the model."""
+        """Return the cached log-likelihoods, or query the model."""
         response: RawLoglikelihood = await self.answer_at(request)
         return response
 
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:
-        """Return the cached answer to a request at a position, else that of the model.
+        """Return the cached answer to a request at a position, or query the model.
 
         Parameters
         ----------
         request : GenerateRequest or LoglikelihoodRequest
-            Request.
+            Request to the model.
         place : Place, optional
             Position that distinguishes equal requests of a run.
 
         Returns
         -------
         RawCompletion or RawLoglikelihood
-            Its usage says whether it was kept.
+            Answer; ``usage.cached`` is set if it comes from the cache.
         """
         if (
             isinstance(request, GenerateRequest)

@@ -15,7 +15,7 @@ __all__ = ["hub_quietly"]
 def hub_quietly(*switches: Any) -> Iterator[str]:
     """Silence the retries of the hub client, and disable them without a network.
 
-    What was loaded before is found all the same: offline, the client takes its own copy.
+    Previously downloaded files are still found: offline, the client uses its cache.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
     Yields
     ------
     str
-        What to say about the network where there is none, else "".
+        Prefix of error messages if the host cannot be reached, else "".
     """
     client = require("huggingface_hub.constants", feature="the hub of Hugging Face", extra="hf")
     host = urlsplit(client.ENDPOINT).hostname or ""
@@ -46,7 +46,7 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
 
 
 def _is_known(host: str) -> bool:
-    """Return whether a host name can be resolved, here or by a proxy."""
+    """Return whether a host name can be resolved, locally or by a proxy."""
     import socket
     import urllib.request
 

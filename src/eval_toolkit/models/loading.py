@@ -1,4 +1,4 @@
-"""Models by name, for the command line."""
+"""Construction of models from names, for the command line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +38,7 @@ def available_models() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.models``.
+        Built-in kinds and entry points of the group ``eval_toolkit.models``.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     Returns
     -------
     Model
-        Ready to be asked.
+        The model.
 
     Raises
     ------
     PluginError
-        If there is no such kind, or the object is no model.
+        If the kind does not exist, or the object is not a model.
     InvalidInputError
         If an option does not exist.
 
@@ -90,18 +90,18 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     name, options
         As in `load_model`.
     origin : Origin
-        Where the name was written. In files, models of other packages accept no options, which
-        could contain a URL.
+        Source of the name. In files, models of other packages accept no options, since these could
+        contain a URL.
 
     Returns
     -------
     Model
-        Ready to be asked.
+        The model.
 
     Raises
     ------
     PluginError, InvalidInputError
-        As in `load_model`; also if a file names what the user did not allow.
+        As in `load_model`; also if a file names something that the user did not allow.
 
     Examples
     --------

@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a conversation.
+    """Message of a conversation.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class Message:
         return {"role": self.role.value, "content": self.content}
 
     def model_dump(self) -> dict[str, str]:
-        """Return what `to_dict` returns, by the name that pydantic gives it."""
+        """Return the result of `to_dict`, under the name used by pydantic."""
         return self.to_dict()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
-        """Return the message in ``{"role": …, "content": …}``; other keys are errors."""
+        """Return the message in ``{"role": …, "content": …}``; other keys raise an error."""
         if not isinstance(payload, Mapping) or "role" not in payload or "content" not in payload:
             raise InvalidInputError(f"{payload!r} is not a message; it needs 'role' and 'content'")
         unknown = sorted(set(payload) - {"role", "content"})
@@ -74,7 +74,7 @@ class Message:
 def read_messages(
     given: "Sequence[Message | Mapping[str, Any]] | Iterable[Message | Mapping[str, Any]]",
 ) -> tuple[Message, ...]:
-    """Return messages given as objects or as mappings.
+    """Convert message objects or mappings to messages.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def read_messages(
     Returns
     -------
     tuple of Message
-        In order.
+        Messages in order.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of them is no message.
+        If an item is not a message.
 
     Examples
     --------

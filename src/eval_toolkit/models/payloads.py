@@ -1,4 +1,4 @@
-"""Compact JSON of answers, without what the request already contains."""
+"""Compact JSON of answers, without fields that the request already contains."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _OF_LOGLIKELIHOODS: tuple[str, ...] = ("prompt", "prompt_tokens", "n_tokens", "i
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):  # a number of numpy
+    if hasattr(value, "item"):  # a numpy number
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
 to_json = json.JSONEncoder(
     ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain
 ).encode
-"""Strict JSON on one line of ASCII, which carries line breaks and halves of surrogate pairs."""
+"""Encoder of strict JSON as one ASCII line, with line breaks and lone surrogates escaped."""
 
 
 def response_payload(response: Response, request: Request) -> dict[str, Any]:

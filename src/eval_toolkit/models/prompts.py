@@ -1,7 +1,7 @@
 """Conversion of conversations to prompts.
 
-The space at a word boundary belongs to what is generated or scored: a text prompt never ends in one
-that the task did not write, and a cue is never closed, so that the answer continues it.
+The space at a word boundary belongs to the generated or scored text: no space is appended to a text
+prompt, and the turn of a cue is left open so that the answer continues it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def joined_choice(prompt_end: str, choice: str) -> str:
-    r"""Return a choice as continuation of a prompt, with a space if neither side has one.
+    r"""Return a choice as the continuation of a prompt, with a space if neither side has one.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def joined_choice(prompt_end: str, choice: str) -> str:
     Returns
     -------
     str
-        The choice, with one space before it where neither side has white space.
+        The choice, preceded by a space if neither side has white space.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def check_turns(messages: Sequence[Message]) -> None:
     Raises
     ------
     InvalidInputError
-        If it is empty, or a message is not of the role whose turn it is.
+        If it is empty, or the roles do not alternate.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def check_turns(messages: Sequence[Message]) -> None:
 def concat(messages: Sequence[Message]) -> str:
     """Concatenate the texts of a conversation, as other harnesses do.
 
-    A blank line follows the system message and each finished answer, nothing else is added, and the
-    last message is stripped: newlines between question and cue are the task's.
+    A blank line is added after the system message and each finished answer, and the last message is
+    stripped. Newlines between question and cue must be part of the messages.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def concat(messages: Sequence[Message]) -> str:
 def plain(messages: Sequence[Message]) -> str:
     r"""Return a conversation as plain text with consistent separators.
 
-    A blank line follows the system message and each finished answer. Between a question and what
-    follows it stands a newline where the conversation ends with a cue, and one space where the
-    answer itself follows; neither is put where there is white space already.
+    A blank line follows the system message and each finished answer. A question is separated from
+    its answer by a newline if the conversation ends with a cue, else by a space, unless there is
+    white space already.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def plain(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """Markers around the turns of a conversation.
+    """Chat template given by markers around the turns of a conversation.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class ChatTemplate:
         Returns
         -------
         str
-            With the markers.
+            Prompt with the markers.
         """
         check_turns(messages)
         parts = [self.begin_of_text]
@@ -221,7 +221,7 @@ CHATML = ChatTemplate(
     begin_assistant_id="<|im_start|>assistant\n",
     end_assistant_id="<|im_end|>\n",
 )
-"""The markers of ChatML."""
+"""Chat template of ChatML."""
 
 LLAMA3 = ChatTemplate(
     begin_of_text="<|begin_of_text|>",
@@ -233,15 +233,15 @@ LLAMA3 = ChatTemplate(
     end_assistant_id="<|eot_id|>",
     strip_content=True,
 )
-"""The markers of the Llama 3 models."""
+"""Chat template of the Llama 3 models."""
 
 _CUE_END = "\ue000\uf8ff\ue001"
-"""Put behind a cue while a Jinja template runs: the prompt ends where it comes out."""
+"""Marker appended to a cue while a Jinja template is rendered; the prompt is cut there."""
 
 
 @dataclass(frozen=True, slots=True)
 class JinjaTemplate:
-    """A Jinja chat template, as in tokenizers, run in a sandbox.
+    """Jinja chat template, as used by tokenizers, rendered in a sandbox.
 
     Parameters
     ----------
@@ -280,12 +280,12 @@ class JinjaTemplate:
         Returns
         -------
         str
-            What the template writes, up to the end of the cue.
+            Rendered text up to the end of the cue.
 
         Raises
         ------
         InvalidInputError
-            If the template is broken, refuses the conversation, or loses the cue.
+            If the template is invalid, rejects the conversation, or drops the cue.
         """
         if not messages:
             raise InvalidInputError("`messages` is empty; there is nothing to send")
@@ -358,22 +358,22 @@ def format_prompt(
     Parameters
     ----------
     messages : iterable of Message
-        Conversation. A last assistant message is a cue that the answer continues.
+        Conversation. A final assistant message is a cue that the answer continues.
     formatter : str, ChatTemplate, JinjaTemplate or callable
         "chat" passes the messages to the model. "plain" writes them as text with consistent line
         breaks; "concat" adds nothing between question and answer, as other harnesses do; "chatml"
-        and "llama3" use the markers of those models. A text with ``{{`` or ``{%`` is a Jinja
+        and "llama3" use the markers of those models. A string with ``{{`` or ``{%`` is a Jinja
         template. A callable takes the messages (a model's ``render``).
 
     Returns
     -------
     str or tuple of Message
-        Messages for "chat" alone.
+        Messages for "chat", else text.
 
     Raises
     ------
     InvalidInputError
-        If there is no such formatter, or user and assistant do not take turns.
+        If the formatter does not exist, or user and assistant messages do not alternate.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Requests to models: generation and log-likelihoods.
 
-A request holds everything that may change the answer and nothing else, so its fingerprint can
-stand for it in a cache, a journal and a replay.
+A request contains exactly the settings that may change the answer, so that its fingerprint
+identifies it in a cache, a journal or a replay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,8 @@ class GenerateRequest:
     Parameters
     ----------
     prompt : str or sequence of Message
-        Text to continue, or a conversation. A final assistant message is a cue and continued.
+        Text to continue, or a conversation. A final assistant message is a cue that the answer
+        continues.
     max_tokens : int, optional
         Maximum number of tokens; by default the model's limit.
     temperature : float, default 0.0
@@ -57,7 +58,7 @@ class GenerateRequest:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of them is not of its kind or out of range.
+        If an argument has the wrong type or is out of range.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class GenerateRequest:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of the request."""
+        """SHA-256 digest of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
@@ -152,7 +153,7 @@ class LoglikelihoodRequest:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of the request."""
+        """SHA-256 digest of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
@@ -184,14 +185,14 @@ def request_hash(request: Request, model: Mapping[str, Any] | str) -> str:
     Parameters
     ----------
     request : GenerateRequest or LoglikelihoodRequest
-        Request.
+        Request to hash.
     model : mapping or str
         Result of ``Model.describe()``, or its canonical JSON.
 
     Returns
     -------
     str
-        A sha256.
+        SHA-256 digest.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model with predefined answers, for tests and examples."""
+"""Model with predefined answers, for tests and examples."""
 
 import asyncio
 import inspect
@@ -20,18 +20,18 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class ScriptedModel:
-    """A model with predefined answers.
+    """Model with predefined answers.
 
     Parameters
     ----------
     answers : str, callable, mapping or sequence
-        A text is the answer to every generation request. A callable takes the request and returns
+        A string is the answer to every generation request. A callable takes the request and returns
         the answer; it may be a coroutine function. A mapping is indexed by the prompt; a
         conversation is looked up as a tuple of messages, then by the last user message. A sequence
         is consumed in the order of the requests. An answer is a text or a `RawCompletion`; for a
         log-likelihood request it is one number per continuation, a mapping from continuation to
-        number, or a `RawLoglikelihood`. An exception is raised. Texts end before a stop sequence of
-        the request.
+        number, or a `RawLoglikelihood`. Exceptions are raised. Texts are cut at the stop strings
+        of the request.
     name : str, default "scripted"
         Name in tables.
     delay_s : float, default 0.0
@@ -42,7 +42,7 @@ class ScriptedModel:
     Raises
     ------
     InvalidTypeError
-        If ``answers`` is none of these.
+        If ``answers`` has another type.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class ScriptedModel:
         self.n_calls = 0
         self._answers = answers
         self._delay_s = number(delay_s, "delay_s", low=0.0)
-        # Now: a callable that counts its calls is not the same a moment later.
+        # Computed here, since the state of a callable may change between calls.
         self._identity = object_digest(answers) or getattr(answers, "__qualname__", "callable")
         self._remaining: Iterator[Any] = iter(())
         if isinstance(answers, Sequence):
@@ -96,7 +96,7 @@ class ScriptedModel:
             return answer
         if not isinstance(answer, str):
             raise self._refusal(request, f"{type(answer).__name__} is not text")
-        for stop in request.stop:  # as every model: the answer ends before the first of them
+        for stop in request.stop:  # like other models, end before the first stop string
             answer = answer.partition(stop)[0]
         n_prompt, n_answer = self._prompt_tokens(request), self.count_tokens(answer)
         return RawCompletion(

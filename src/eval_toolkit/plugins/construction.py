@@ -51,12 +51,12 @@ def make_plugin(
     Returns
     -------
     object
-        An object that follows the protocol.
+        Object that satisfies the protocol.
 
     Raises
     ------
     PluginError
-        If there is no such name, making the object fails, or it is not of the protocol.
+        If the name is unknown, creating the object fails, or it does not satisfy the protocol.
     InvalidInputError
         If an option is unknown or missing.
 
@@ -91,7 +91,7 @@ def finish_plugin(
     Parameters
     ----------
     kind, name : str
-        For messages.
+        Kind and name of the plugin, for messages.
     found : object
         Object as returned by `load_plugin`.
     options : mapping
@@ -99,7 +99,7 @@ def finish_plugin(
     protocol : type
         Protocol that the object must satisfy.
     origin : Origin
-        Where the name and the options were written, as in `load_plugin`; it also applies to names
+        Origin of the name and the options, as in `load_plugin`; it also applies to names
         in the options.
     arguments : sequence
         Positional arguments before the options.
@@ -107,14 +107,14 @@ def finish_plugin(
     Returns
     -------
     object
-        An object that follows the protocol.
+        Object that satisfies the protocol.
 
     Raises
     ------
     PluginError
-        If making the object fails, or it is not of the protocol.
+        If creating the object fails, or it does not satisfy the protocol.
     InvalidInputError
-        If an option is unknown or missing, or the object is made already and takes none.
+        If an option is unknown or missing, or options are given for an existing object.
 
     Examples
     --------
@@ -155,14 +155,14 @@ def call_plugin(
     Returns
     -------
     object
-        Whatever it makes.
+        Return value of the call.
 
     Raises
     ------
     PluginError
-        If making it fails, in whatever way.
+        If the call raises any exception.
     InvalidInputError
-        If an option is unknown or missing, or an option of a file lets code run.
+        If an option is unknown or missing, or an option from a file permits code execution.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def call_plugin(
             return found(*arguments, **options)
     except EvalToolkitError:
         raise
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is made
+    except (Exception, SystemExit) as error:  # a plugin may raise any exception on construction
         raise PluginError(
             f"{described(kind, name)}: making it failed: {type(error).__name__}: {error}"
         ) from error
@@ -192,17 +192,17 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
         As in `known_name`.
     text : str
         ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
-        after the colon of a known name belong to WHICH.
+        after the colon of a known name are part of WHICH.
 
     Returns
     -------
     tuple of str, str or None, and dict
-        The name as it is offered, or as it was written where no package offers it.
+        Name as registered, or as written if no package provides it.
 
     Raises
     ------
     InvalidInputError
-        If what stands in braces is no TOML table.
+        If the text in braces is not a TOML table.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     InvalidInputError
-        If what stands behind the name is no TOML table.
+        If the text after the name is not a TOML table.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def _check_options(
     """Raise if a constructor does not accept these options."""
     try:
         signature = inspect.signature(made)
-    except (TypeError, ValueError):  # has none to check
+    except (TypeError, ValueError):  # without a signature to check
         return
     kinds = inspect.Parameter
     places = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
@@ -289,7 +289,7 @@ def is_made(kind: str, name: str, found: Any, protocol: type) -> bool:
     """Return whether an object satisfies a protocol and is not a class."""
     try:
         return isinstance(found, protocol) and not isinstance(found, type)
-    except Exception as error:  # a property may fail in any way
+    except Exception as error:  # a property may raise any exception
         raise PluginError(
             f"{described(kind, name)}: inspection failed: {type(error).__name__}: {error}"
         ) from error
@@ -320,5 +320,5 @@ def members_of(protocol: type) -> list[str]:
 def _has(found: Any, name: str) -> bool:
     try:
         return hasattr(found, name)
-    except Exception:  # a property that fails is there
+    except Exception:  # a property that raises exists
         return True

@@ -30,13 +30,13 @@ class PluginInfo:
     kind: str
     name: str
     place: str
-    """``module:object``, as the package says it."""
+    """Location as ``module:object``, as declared by the package."""
     distribution: str = ""
     version: str = ""
     state: str
-    """"ok"; "broken", "hidden" (we have that name ourselves) or "ambiguous" (two packages have)."""
+    """"ok", "broken", "hidden" (by a built-in name) or "ambiguous" (provided by two packages)."""
     problem: str = ""
-    """One line, empty where there is none."""
+    """One-line description of the problem; empty if there is none."""
 
     @property
     def usable(self) -> bool:
@@ -63,7 +63,8 @@ def installed_plugins(
     Returns
     -------
     list of PluginInfo
-        By kind, name and place. One that fails to import says why and stops no other.
+        Plugins sorted by kind, name and place. If one fails to import, its reason is recorded and
+        the others are still returned.
 
     Examples
     --------
@@ -110,11 +111,11 @@ def _problem(kind: str, point: EntryPoint) -> str:
     protocol = _protocol(kind)
     if protocol is None:
         return ""
-    if kind == "kinds":  # the class itself is what is used
+    if kind == "kinds":  # the class itself is the plugin
         fits = isinstance(found, type) and protocol in found.__mro__
-    elif isinstance(found, type):  # what it sets when it is made cannot be seen yet
+    elif isinstance(found, type):  # attributes set on construction are unknown yet
         fits = _can_make(found, protocol)
-    elif callable(found):  # what it makes, or is, is known when it is used
+    elif callable(found):  # the result is checked when it is used
         return ""
     else:
         try:
@@ -132,7 +133,7 @@ def _protocol(kind: str) -> Any:
     """Return the protocol of a kind; None for unknown kinds."""
     if kind not in PLUGIN_KINDS:
         return None
-    if kind == "tasks":  # a base class, of a layer above this one
+    if kind == "tasks":  # a base class of a higher layer
         return import_module("eval_toolkit.tasks.base").BaseTask
     if kind == "kinds":
         return import_module("eval_toolkit.runs.kinds").Kind

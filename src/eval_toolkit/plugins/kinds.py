@@ -8,7 +8,7 @@ __all__ = ["PLUGIN_KINDS", "PluginKind", "described", "singular"]
 
 @dataclass(frozen=True, slots=True)
 class PluginKind:
-    """A kind of plugins.
+    """A kind of plugin.
 
     Examples
     --------
@@ -18,9 +18,9 @@ class PluginKind:
 
     name: str
     protocol: str
-    """What the object must be, by its name in `protocols`; of tasks and kinds, their base class."""
+    """Required protocol in `protocols`; for tasks and kinds, the base class."""
     used_by: str
-    """Where the command line takes such a name."""
+    """Command-line options that accept such a name."""
 
     @property
     def group(self) -> str:
@@ -44,7 +44,7 @@ PLUGIN_KINDS: Mapping[str, PluginKind] = {
         PluginKind("text_scorers", "TextScorer", "rollout --scorer NAME, rescore --scorer NAME"),
     )
 }
-"""Every kind, in one place; the group of entry points is ``eval_toolkit.<kind>``."""
+"""All plugin kinds; the entry-point group of a kind is ``eval_toolkit.<kind>``."""
 
 
 def singular(kind: str) -> str:

@@ -26,19 +26,19 @@ __all__ = [
 
 
 def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of one kind with their locations.
+    """Return the names of a kind with their locations.
 
     Parameters
     ----------
     kind : str
-        "models", "tasks", "graders" …; `PLUGIN_KINDS` has them all.
+        "models", "tasks", "graders" …; `PLUGIN_KINDS` lists all kinds.
     ours : mapping of name to "module:object"
         Built-in objects; they take precedence over entry points of the same name.
 
     Returns
     -------
     dict of str to str
-        Sorted by name.
+        Locations by name, sorted.
 
     Examples
     --------
@@ -57,14 +57,14 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
     kind : str
         As in `available_plugins`.
     text : str
-        The text as written.
+        Text to match.
     ours : iterable of str
         Built-in names; they take precedence.
 
     Returns
     -------
     str or None
-        The name as it is offered; None where there is none.
+        Name as registered; None if there is no match.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
     """
     plain = plain_name(text)
     own = _by_plain(ours).get(plain)
-    if own is not None:  # without a look at every package that is installed
+    if own is not None:  # without searching the installed packages
         return own
     points = offered(kind)
     return _by_plain(point.name for point in points).get(plain)
@@ -91,18 +91,18 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     ours : mapping of name to "module:object"
         Built-in objects.
     origin : Origin
-        Where the name was written: `TYPED`, or a file, as returned by `read_from`.
+        Origin of the name: `TYPED`, or a file, as returned by `read_from`.
 
     Returns
     -------
     object
-        Imported, not called.
+        Imported object, not called.
 
     Raises
     ------
     PluginError
-        If the name is not known (the nearest is suggested), two packages offer it, or importing it
-        fails.
+        If the name is unknown (the closest name is suggested), two packages provide it, or
+        importing it fails.
     InvalidInputError
         If a file names ``package.module:object`` and the user did not allow its code.
     MissingExtraError
@@ -116,7 +116,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     """
     plain = plain_name(name)
     place = _by_plain(ours).get(plain)
-    if place is not None:  # without a look at every package that is installed
+    if place is not None:  # without searching the installed packages
         return imported(kind, name, ours[place])
     points = [point for point in offered(kind) if point.name]
     meant = [point for point in points if plain_name(point.name) == plain]
@@ -151,7 +151,7 @@ def offered(kind: str) -> EntryPoints:
 
 
 def offered_twice(points: Iterable[EntryPoint]) -> str:
-    """Return a message if several packages offer the same name."""
+    """Return a message if several packages provide the same name."""
     who = sorted(
         f"{point.dist.name if point.dist is not None else 'a package'} ({point.value})"
         for point in points
@@ -181,7 +181,7 @@ def imported(kind: str, name: str, place: str) -> Any:
         raise
     except ModuleNotFoundError as error:
         raise PluginError(f"{what}: there is no module {error.name!r}") from error
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is imported
+    except (Exception, SystemExit) as error:  # importing a plugin may raise any exception
         raise PluginError(
             f"{what}: importing it failed: {type(error).__name__}: {error}"
         ) from error

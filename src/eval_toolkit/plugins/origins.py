@@ -1,8 +1,8 @@
 """Origins of names: the user, or a file, which must not run code.
 
-A name that the user typed, on the command line or in Python, may be ``package.module:object``. A
-name that was read from a file stands for what comes with the package and for what installed
-packages offer, unless the user allowed the code that the file names.
+A name typed by the user, on the command line or in Python, may be ``package.module:object``. A
+name read from a file only denotes built-in objects and plugins of installed packages, unless the
+user allowed code named by the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,15 +26,15 @@ __all__ = [
 ]
 
 _CONSENTS = ("allow_code", "trust_remote_code")
-"""Options by which code is allowed to run: they are the user's to give."""
+"""Options that permit code execution, which only the user may set."""
 _HOSTS_VARIABLE = "EVAL_TOOLKIT_HOSTS"
 _ALLOW = "pass allow_code=True if you trust the file"
-"""The command line says --allow-code instead."""
+"""Advice in error messages; the command line replaces it with --allow-code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a name was written: `TYPED`, or made by `read_from`.
+    """Origin of a name: `TYPED`, or created by `read_from`.
 
     Examples
     --------
@@ -43,9 +43,9 @@ class Origin:
     """
 
     file: str = ""
-    """Empty for what the user typed."""
+    """File; empty for names typed by the user."""
     key: str = ""
-    """The part of the file that holds the name."""
+    """Key of the name in the file."""
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
 
@@ -98,7 +98,7 @@ class Origin:
         Raises
         ------
         InvalidInputError
-            If one of them is an option that lets code run.
+            If one of them permits code execution.
         """
         for consent in _consents(options):
             self.refuse(f"sets {consent}, which lets code run; a file cannot allow that")
@@ -114,7 +114,7 @@ class Origin:
         Raises
         ------
         InvalidInputError
-            If this origin, or that of the object that is being made, is not trusted.
+            If this origin, or that of the object under construction, is not trusted.
         """
         strict = self.strictest()
         if not strict.trusted:
@@ -126,7 +126,7 @@ class Origin:
 
 
 TYPED = Origin()
-"""The user wrote the name: on the command line, or as an argument in Python."""
+"""Origin of names typed by the user, on the command line or as Python arguments."""
 _IN_FORCE: ContextVar[Origin] = ContextVar("origin", default=TYPED)
 _HOSTS: ContextVar[frozenset["_Host"]] = ContextVar("hosts", default=frozenset())
 
@@ -137,7 +137,7 @@ def read_from(file: str | PathLike[str], key: str = "", *, allow_code: bool = Fa
     Parameters
     ----------
     file : path
-        The file, for messages.
+        File, for messages.
     key : str
         Key of the name in the file.
     allow_code : bool, default False
@@ -146,7 +146,7 @@ def read_from(file: str | PathLike[str], key: str = "", *, allow_code: bool = Fa
     Returns
     -------
     Origin
-        For `load_plugin` and the functions that call it.
+        Origin for `load_plugin` and the functions that call it.
 
     Examples
     --------
@@ -196,8 +196,8 @@ def user_hosts(addresses: Iterable[str]) -> Iterator[None]:
     Parameters
     ----------
     addresses : iterable of str
-        URLs, or hosts as ``name:port``. A host that is named by ``https://`` is asked by nothing
-        less.
+        URLs, or hosts as ``name:port``. A host given with ``https://`` is not queried without
+        encryption.
 
     Examples
     --------
@@ -217,16 +217,16 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     Parameters
     ----------
     host : str
-        As ``name`` or ``name:port``, or a URL, whose scheme counts too.
+        Host as ``name`` or ``name:port``, or a URL, whose scheme is checked too.
     secrets : mapping
         Options that select the secrets to send; a file must not set them.
 
     Raises
     ------
     InvalidInputError
-        If an object that was read from a file is being made, and the host is neither on the
-        command line nor in EVAL_TOOLKIT_HOSTS, was named by https alone, or the file chooses a
-        secret.
+        If the object under construction comes from an untrusted file, and the host is neither on
+        the command line nor in EVAL_TOOLKIT_HOSTS, would be queried by http though it was only
+        given with https, or the file selects a secret.
 
     Examples
     --------
@@ -265,14 +265,14 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """A host as ``name`` or ``name:port`` in lower case, and how it is asked; "" where unsaid."""
+    """A host as ``name`` or ``name:port`` in lower case, with its scheme; "" if unspecified."""
 
     name: str
     scheme: str
 
     @classmethod
     def read(cls, address: str) -> "_Host":
-        """Return the host of a URL, or of ``name:port``."""
+        """Parse the host of a URL, or of ``name:port``."""
         text = address.strip().lower()
         parts = urlsplit(text)
         return cls(parts.netloc, parts.scheme) if "://" in text else cls(text, "")

@@ -21,11 +21,11 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     run : Run
         Run of any kind.
     cell : Cell or None
-        The main one.
+        Main cell.
     block : Block
         Results that contain the cell.
     of_all : sequence of (Block, Cell)
-        The main metric of every scorer, the best first.
+        Main metric of every scorer, best first.
     """
     if cell is None and block.error:
         return f"{block.scorer}: error, {block.error}"
@@ -73,7 +73,7 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
 
 
 def unknown(cell: Cell | None, block: Block) -> str:
-    """Return why the usual main metric is not shown."""
+    """Return the reason why the usual main metric is not shown."""
     asked = block.cells.get("attack_success")
     if asked is None or cell is None or asked.status == "ok" or cell.name == asked.name:
         return ""
@@ -107,7 +107,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
 
 
 def stopped(results: Mapping[str, Any]) -> str:
-    """Return why a run with a stopping rule ended; "" without a rule."""
+    """Return the reason why an early-stopped run ended; "" without a stopping rule."""
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""
@@ -124,7 +124,7 @@ def stopped(results: Mapping[str, Any]) -> str:
 
 
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
-    """Yield tiles with counts of units and failures."""
+    """Yield summary tiles with counts of units and failures."""
     counts = _whole_numbers(run.manifest.get("counts"))
     words = kind_named(run.kind).words
     n = counts.get(words.count) if words.count else block.n
@@ -139,7 +139,7 @@ def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any
 
 
 def _whole_numbers(told: Any) -> dict[str, int]:
-    """Return what a stored file counts; of another person's file it may be anything."""
+    """Return the integer entries of a stored mapping, which may contain other values."""
     given = told.items() if isinstance(told, Mapping) else ()
     return {name: value for name, value in given if isinstance(value, int)}
 

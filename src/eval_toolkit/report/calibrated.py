@@ -14,11 +14,11 @@ __all__ = ["build"]
 
 N_BINS = 10
 _ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
-"""What names of metrics about probabilities begin with."""
+"""Name prefixes of the metrics of probabilities."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None without labels and scores."""
+    """Return the section, or None without labels and scores."""
     subjects = scored_of(run)
     if not subjects:
         return None
@@ -52,7 +52,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _asked(run: Run) -> bool:
-    """Return whether the run has metrics of probabilities: then their absence needs a word."""
+    """Return whether the run has metrics of probabilities, so that a missing value needs a note."""
     return any(name.startswith(_ABOUT) for block in blocks_of(run) for name in block.cells)
 
 
@@ -67,7 +67,7 @@ def _nothing(absent: list[str]) -> Section:
 
 
 def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the reliability curve, or the reason why there is none."""
+    """Return the reliability curve, or the reason why it is missing."""
     if not one.are_probabilities:
         return None, "its scores are no probabilities, some lie outside [0, 1]"
     curve = reliability_curve(one.labels, one.scores, **_how(one, wanted))
@@ -75,7 +75,7 @@ def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:
-    """Return how bins and their intervals are made, for the numbers and for the chart."""
+    """Return the options of bins and intervals, shared by the table and the chart."""
     return {
         "n_bins": N_BINS,
         "strategy": "uniform",
@@ -122,14 +122,14 @@ def _block(run: Run, one: Scored) -> Block | None:
 
 
 def _stored(run: Run, one: Scored) -> list[Cell]:
-    """Return the cells of the run that are about probabilities."""
+    """Return the stored cells of metrics of probabilities."""
     block = _block(run, one)
     cells = () if block is None else block.cells.values()
     return [cell for cell in cells if cell.name.startswith(_ABOUT)]
 
 
 def _measured(run: Run, one: Scored, curve: Mapping[str, Any]) -> list[Cell]:
-    """Return calibration errors that the run does not hold; without intervals."""
+    """Return calibration errors that are not stored in the run, without intervals."""
     block = _block(run, one)
     if block is not None and any(name.startswith("ece") for name in block.cells):
         return []

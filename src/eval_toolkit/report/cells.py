@@ -27,7 +27,7 @@ _FIRST = (
     *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
     *("pr_auc", "roc_auc"),
 )
-"""What people ask for first, where a run has it; else its first metric with a value."""
+"""Main metrics by preference; without any of them, the first metric with a value is used."""
 _REFUSALS = ("refused_first", "refusal_rate")
 _BY_TURN = re.compile("failed_by_turn_[0-9]+")
 
@@ -45,7 +45,7 @@ class Cell:
     confidence: float | None = None
     method: str = ""
     n_resamples: int | None = None
-    """Resamples that the interval is made of; 0 for a closed form."""
+    """Number of resamples of the interval; 0 for a closed form."""
     n_units: int | None = None
     n_groups: int | None = None
     n_errors: int = 0
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Stored direction, else that of the name; None if unknown."""
+        """Stored direction, or that implied by the metric's name; None if unknown."""
         return agreed(stated_by({}, {self.name: {"details": self.details}}, self.name), self.name)
 
     @property
@@ -71,7 +71,7 @@ class Cell:
 
     @classmethod
     def of(cls, name: str, cell: MetricResult) -> "Cell":
-        """Return a cell of a run under its name."""
+        """Return a stored result as a cell with the given name."""
         row = ResultCell("", "", "", name, cell).row()
         ends = {"low": row["ci_low"], "high": row["ci_high"]}
         kept = ("value", "status", "reason", "confidence", "n_resamples")
@@ -82,37 +82,37 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The cells of one scorer on one slice, or on a part of it."""
+    """Cells of one scorer on one slice, or on a part of it."""
 
     slice: str
     part: str = WHOLE
     name: str = ""
-    """Of the place, for people: the slice, or the part as an address has it."""
+    """Display name of the slice or part."""
     scorer: str
     n: int | None
     n_positive: int | None
     cells: Mapping[str, Cell]
     skipped: str = ""
-    """Why the scorer has no cells here; empty where it has."""
+    """Reason why the scorer has no cells here; empty otherwise."""
     error: str = ""
-    """What the scorer raised, where it did."""
+    """Error raised by the scorer, if any."""
 
 
 def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
-    """Return every slice and scorer of a run, in the order they were stored.
+    """Return the cells of every slice and scorer of a run, in stored order.
 
     Parameters
     ----------
     run : Run
         Run of any kind.
     parts : bool, default False
-        Also the parts of each slice, after it: subjects, categories, languages, folds.
+        Whether to add the parts of each slice after it: subjects, categories, languages, folds.
     """
     return list(_blocks(run.cells, stated_in(run), parts))
 
 
 def _as_stated(cell: Cell, stated: Mapping[str, bool]) -> Cell:
-    """Return the cell in the direction that the run's manifest states, where it does."""
+    """Return the cell with the direction stated in the run's manifest, if any."""
     told = stated_by(stated, {}, cell.name)
     return replace(cell, details={**cell.details, "higher_is_better": told[0]}) if told else cell
 
@@ -160,12 +160,12 @@ def main_cell(block: Block) -> Cell | None:
     Parameters
     ----------
     block : Block
-        The cells of one scorer on one slice.
+        Cells of one scorer on one slice.
 
     Returns
     -------
     Cell or None
-        One with a value where there is any; None where the scorer has no cell.
+        Cell with a value if there is one; None if the scorer has no cells.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def main_cell(block: Block) -> Cell | None:
     named = [cells[name] for name in _FIRST if name in cells]
     others = list(cells.values())
     if "attack_success" in cells:
-        # Where a budget ended conversations, the last turn that all were seen in says most.
+        # If a budget ended conversations early, the last turn observed for all is most informative.
         by_turn = sorted(filter(_BY_TURN.fullmatch, cells), key=lambda name: -int(name[15:]))
         others = [cells[name] for name in (*by_turn, *_REFUSALS) if name in cells]
     ok = [cell for cell in (*named, *others) if cell.has_value]
@@ -185,17 +185,17 @@ def main_cell(block: Block) -> Cell | None:
 
 
 def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
-    """Return the metric that speaks for a slice, of every scorer that has a value of it.
+    """Return the main metric of a slice for every scorer that has a value of it.
 
     Parameters
     ----------
     blocks : sequence of Block
-        The scorers of one slice.
+        Scorers of one slice.
 
     Returns
     -------
     list of (Block, Cell)
-        The best first; in the order of the results where nothing says what is better.
+        Best first; in stored order if the direction of the metric is unknown.
     """
     main = min((cell for block in blocks if (cell := main_cell(block))), key=_need, default=None)
     found = [
@@ -210,7 +210,7 @@ def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
 
 
 def _need(cell: Cell) -> tuple[bool, int]:
-    """Order cells by importance: those with a value, then the main metrics."""
+    """Return a sort key that puts cells with a value first, then main metrics."""
     place = _FIRST.index(cell.name) if cell.name in _FIRST else len(_FIRST)
     return not cell.has_value, place
 
@@ -229,10 +229,11 @@ def fitted_on(run: Run) -> set[str]:
 
 
 def main_blocks(run: Run) -> list[Block]:
-    """Return the cells that speak for the whole run, of every scorer.
+    """Return the cells of every scorer that represent the whole run.
 
-    That is the slice of all rows, else of test rows, else the first one with the metric that people
-    ask for first; none that thresholds were chosen on. Of a run over folds the means over them.
+    They belong to the slice of all rows, else of test rows, else to the first slice with the
+    preferred main metric. Slices used to select thresholds are avoided. A run over folds has the
+    means over folds.
     """
     by_slice: dict[str, list[Block]] = {}
     for block in blocks_of(run):
@@ -249,7 +250,7 @@ def main_blocks(run: Run) -> list[Block]:
 
 
 def main_block(run: Run) -> Block | None:
-    """Return the cells of one scorer that speak for the whole run: the first with the main metric."""
+    """Return the cells of the first scorer with the main metric on the whole run."""
     blocks = main_blocks(run)
     known = {block.scorer for block, _ in leading(blocks)}
     return next(iter([*(b for b in blocks if b.scorer in known), *blocks]), None)

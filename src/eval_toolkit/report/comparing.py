@@ -16,7 +16,7 @@ __all__ = ["answer", "compared_runs", "comparison_page", "run_comparison_page"]
 
 
 _NAMED = 8
-"""Metrics that the answer names for each side; the table has all."""
+"""Maximum number of metrics per system in the answer; the table lists all."""
 
 
 def compared_runs(
@@ -33,16 +33,17 @@ def compared_runs(
     Parameters
     ----------
     runs : sequence of Run
-        A and B.
+        Runs A and B.
     metrics : sequence of MetricSpec or str, optional
-        By default the main ones of rollouts and every stored one of other runs; empty: every one.
+        Metrics to compare. By default the main ones of rollouts and all stored ones of other
+        runs; an empty sequence compares all.
     by, pairs, match, **options
         As in `compare_runs`.
 
     Returns
     -------
     RunComparison
-        What `run_comparison_page` shows.
+        Comparison shown by `run_comparison_page`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
@@ -61,28 +62,28 @@ def compared_runs(
 
 
 def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) -> Page:
-    """Return the page of two runs, with what their kind adds to it.
+    """Return the comparison page of two runs, with the additions of their kind.
 
     Parameters
     ----------
     runs : sequence of Run
-        A and B.
+        Runs A and B.
     result : RunComparison
         From `compared_runs`.
     drawn : str
-        Description of the method of the intervals.
+        Description of the interval method.
 
     Returns
     -------
     Page
-        What ``eval-toolkit compare`` prints and the viewer shows.
+        Page printed by ``eval-toolkit compare`` and shown by the viewer.
     """
     page = comparison_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], drawn)
     return common_kind(runs).comparison(page, runs, result)
 
 
 def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:
-    """Return the differences as a page: the answer, who A and B are, a table, what to know."""
+    """Return the differences as a page: answer, systems, table and notes."""
     alone = [
         f"{side} alone has {slice_name!r}, scorer {scorer!r}"
         for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
@@ -114,7 +115,7 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
-    """Return in one sentence which system is better, by the first metric and others.
+    """Return a sentence on which system is better, by the first metric and others.
 
     Parameters
     ----------
@@ -126,8 +127,8 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     Returns
     -------
     str
-        The first metric with its difference, then who is better in which other metrics of that
-        slice, and how many of them are undecided or not tested.
+        First metric with its difference, then the better system by other metrics of that slice,
+        and how many of them are undecided or not tested.
 
     Examples
     --------
@@ -161,14 +162,14 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
 
 
 def _words(a: str, b: str) -> dict[str, str]:
-    """Return what decided verdicts say; those that are not here are undecided."""
+    """Return the phrases of decisive verdicts; all other verdicts are undecided."""
     return {"better": f"{b} is better", "worse": f"{a} is better", "different": "they differ"}
 
 
 def _other_metrics(
     first: RunDifference, rest: Sequence[RunDifference], a: str, b: str
 ) -> Iterator[str]:
-    """Yield who is better in which of the other metrics; undecided and untested are counted."""
+    """Yield the better system by the other metrics; undecided and untested ones are counted."""
     words = _words(a, b)
     for verdict in sorted(words, key=lambda verdict: verdict != first.verdict):
         names = [cell.metric for cell in rest if cell.verdict == verdict]
@@ -183,7 +184,7 @@ def _other_metrics(
 
 
 def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
-    """Return in how many metrics each is better, for scorers other than the first."""
+    """Return the number of metrics on which each system is better, for all other scorers."""
     words = _words(a, b)
     counts = {said: sum(cell.verdict == one for cell in cells) for one, said in words.items()}
     decided = [f"{said} in {n} of {len(cells)} metrics" for said, n in counts.items() if n]
@@ -191,7 +192,7 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
 
 
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
-    """Return what one cell says; the difference is stated in the winner's favour."""
+    """Return a sentence on one cell, with the difference in the winner's favour."""
     place = cell.slice if cell.part == WHOLE else cell.part
     where = whose + ("" if place in ("", WHOLE) else f" on {place}")
     signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
@@ -202,7 +203,7 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
         told = f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
         return told + _correction(cell)
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)
-    # The sign says which number is larger, the verdict who is better: a lower loss is a lead too.
+    # The sign tells which value is larger, the verdict which system is better: a lower loss wins.
     low, high = cell.ci_low, cell.ci_high
     if (cell.delta or 0.0) < 0 and low is not None and high is not None:
         low, high = -high, -low
@@ -212,7 +213,7 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
 
 
 def _correction(cell: RunDifference) -> str:
-    """Say that a correction decided, where the interval alone says otherwise."""
+    """Return a note if the correction decided and the interval alone suggests otherwise."""
     if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no clear difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:
@@ -222,7 +223,7 @@ def _correction(cell: RunDifference) -> str:
 
 
 def _table(result: RunComparison) -> Table:
-    """One line per cell; columns that say the same everywhere are left out."""
+    """Return a table with one row per cell; constant columns are omitted."""
     cells = result.cells
     by_slice = len({(cell.slice, cell.part) for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1

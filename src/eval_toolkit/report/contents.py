@@ -11,7 +11,7 @@ from eval_toolkit.runs import Run
 __all__ = ["Builder", "chapters_of", "sections_of"]
 
 Builder: TypeAlias = Callable[[Run, Wanted], Section | None]
-"""Makes a section of a run, or None where the run has nothing to show in it."""
+"""Function that builds a section of a run, or returns None if there is nothing to show."""
 
 BUILDERS = (
     "headline",
@@ -25,20 +25,20 @@ BUILDERS = (
     "leaks",
     "provenance",
 )
-"""Modules of this package, each with a `build`; the answer first, provenance last."""
+"""Modules with a `build` function, in report order: answer first, provenance last."""
 
 
 def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> Iterator[Section]:
-    """Yield the sections of one run; failures of a section are shown and do not affect others.
+    """Yield the sections of one run; an error in one section does not affect the others.
 
     Parameters
     ----------
     run : Run
-        A finished run of any kind.
+        Finished run of any kind.
     wanted : Wanted
-        How much to show.
+        Report options.
     names : sequence of str
-        Which sections, as in `BUILDERS`.
+        Sections to include, as in `BUILDERS`.
     """
     for name in names:
         build: Builder = import_module(f"eval_toolkit.report.{name}").build
@@ -48,7 +48,7 @@ def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> It
             raise
         except (
             Exception
-        ) as error:  # a bug or a damaged part: shown as one, never left out in silence
+        ) as error:  # a bug or damaged data: report it instead of omitting the section
             section = Section(
                 id=name,
                 menu=name,
@@ -61,7 +61,7 @@ def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> It
 
 
 def chapters_of(runs: Sequence[Run], wanted: Wanted) -> list[Chapter]:
-    """Return a chapter per run; of several runs first how they differ from the first one."""
+    """Return one chapter per run; with several runs, first their differences from the first run."""
     if len(runs) == 1:
         return [Chapter(sections=list(sections_of(runs[0], wanted)))]
     from eval_toolkit.report import differences
@@ -74,7 +74,7 @@ def chapters_of(runs: Sequence[Run], wanted: Wanted) -> list[Chapter]:
 
 
 def _renamed(section: Section, prefix: str) -> Section:
-    """Return a section whose anchors are its own on a page of several runs."""
+    """Return a section with unique anchors on a page of several runs."""
     data = {
         key: [replace(fig, id=f"{prefix}-{fig.id}") for fig in value]
         if isinstance(value, list) and value and all(isinstance(one, Figure) for one in value)

@@ -20,12 +20,12 @@ from eval_toolkit.runs import Run
 __all__ = ["build"]
 
 _DRAWS = 10_000_000
-"""Rows times resamples of a band; a larger run gets fewer resamples, and its band says how many."""
+"""Maximum rows times resamples of a band; larger runs use fewer resamples and report how many."""
 _LEAST_DRAWS = 100
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None without labels and scores, or without charts."""
+    """Return the section, or None without labels and scores or with charts disabled."""
     subjects = scored_of(run)
     if not subjects or not wanted.charts:
         return None
@@ -37,7 +37,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             which = "positive" if one.n_positive else "negative"
             absent.append(f"{one.name}: no curves, all {len(one.labels):,} rows are {which}")
             continue
-        # Other rows have other curves: the grey one is of the same slice.
+        # Curves are comparable only on the same rows, so the grey curve belongs to the same slice.
         alike = (other for other in shown if other.slice == one.slice and other.has_both_classes)
         first = next(alike)
         figures += _figures(run, one, None if first is one else first, wanted, at, absent)
@@ -65,7 +65,7 @@ def _lead(shown: list[Scored]) -> str:
 def _figures(
     run: Run, one: Scored, first: Scored | None, wanted: Wanted, at: int, absent: list[str]
 ) -> Iterator[Figure]:
-    """Yield the ROC curve, the precision-recall curve and the scores of one scorer."""
+    """Yield the ROC curve, the precision-recall curve and the score histograms of one scorer."""
     from eval_toolkit.report.figures import drawn
     from eval_toolkit.report.plots import plot_pr_curve, plot_roc_curve, plot_score_histograms
 
@@ -115,7 +115,7 @@ def _band(
 ) -> CurveBand | None:
     """Return a band, or None if there are too few rows."""
     most = max(_LEAST_DRAWS, min(500, _DRAWS // len(one.labels)))
-    draws = max(20, min(wanted.n_resamples, most))  # a band of fewer is refused
+    draws = max(20, min(wanted.n_resamples, most))  # fewer resamples are rejected
     try:
         return make(
             one.labels,

@@ -17,23 +17,23 @@ from eval_toolkit.scorecards.parts import WHOLE
 __all__ = ["sections"]
 
 MAX_ROWS = 30
-"""Differences in one chart; the table has all."""
+"""Maximum number of differences in one chart; the table lists all."""
 
 
 def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
-    """Yield the differences of each later run from the first, and all of them together.
+    """Yield an overview of all runs and the differences between each later run and the first.
 
     Parameters
     ----------
     runs : sequence of Run
-        The first is the baseline.
+        Runs to compare; the first is the baseline.
     wanted : Wanted
-        How many disagreements, and how intervals are made.
+        Report options: number of disagreements, settings of the intervals.
 
     Yields
     ------
     Section
-        A pair that cannot be compared has a section that says why.
+        A pair that cannot be compared yields a section with the reason.
     """
     names = _names(runs)
     results = [_compared(runs[0], run, wanted) for run in runs[1:]]
@@ -58,7 +58,7 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
-    """Return the comparison, or the reason why there is none."""
+    """Return the comparison, or the reason why it is impossible."""
     try:
         return compared_runs(
             [first, other],
@@ -128,7 +128,7 @@ def _section(
 
 
 def _figures(anchor: str, result: RunComparison, pair: tuple[str, str]) -> Iterator[Figure]:
-    """Yield every metric on the first slice, and the first metric on every slice and part."""
+    """Yield charts of all metrics on the first slice, and of the first metric on all places."""
     cells = result.cells
     known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not known:
@@ -178,7 +178,7 @@ def _drawable(cell: RunDifference) -> dict[str, Any]:
 
 
 def _first(found: RunComparison | str) -> RunDifference | None:
-    """Return the cell that speaks for a comparison."""
+    """Return the main cell of a comparison."""
     cells = () if isinstance(found, str) else found.cells
     return next((cell for cell in cells if cell.status == "ok" and cell.delta is not None), None)
 
@@ -186,7 +186,7 @@ def _first(found: RunComparison | str) -> RunDifference | None:
 def _overview(
     names: Sequence[str], results: Sequence[RunComparison | str], wanted: Wanted
 ) -> Section:
-    """Return every later run against the first by one number, corrected for how many they are."""
+    """Return the differences of all later runs by one metric, corrected for the number of runs."""
     firsts = [_first(found) for found in results]
     adjusted = _holm(firsts)
     rows = [
@@ -214,7 +214,7 @@ def _overview(
 
 
 def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
-    """Return p-values corrected for the number of runs; None for untested ones."""
+    """Return Holm-corrected p-values; None for untested comparisons."""
     p = [None if cell is None else cell.p_value for cell in cells]
     known = [one for one in p if one is not None]
     corrected = iter(correct_p_values(known, method="holm").tolist() if known else [])
@@ -234,7 +234,7 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
 
 
 def _verdict(cell: RunDifference, adjusted: float | None) -> str:
-    """Return the verdict on a run, by its corrected p-value."""
+    """Return the verdict of a cell by its corrected p-value."""
     return cell.verdict if adjusted is None else replace(cell, p_adjusted=adjusted).verdict
 
 

@@ -21,7 +21,7 @@ from eval_toolkit.runs.shown import show_unit
 __all__ = ["disagreements"]
 
 _Said = tuple[str | None, str | None]
-"""What a unit says, and what was answered."""
+"""Input and response of a unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,11 @@ class _Sides:
     gap: FloatArray
     labels: IntArray | None
     what: str
-    """What the numbers are."""
+    """Name of the compared value."""
     thresholds: tuple[float, float] | None = None
-    """Where A and B call a score positive."""
+    """Decision thresholds of A and B."""
     directed: bool = True
-    """False where nothing says what is right: the higher value stands for it."""
+    """False if the better direction is unknown; the higher value then counts as right."""
 
 
 def disagreements(
@@ -54,19 +54,19 @@ def disagreements(
     Parameters
     ----------
     runs : pair of Run
-        A and B.
+        Runs A and B.
     names : pair of str
         Display names of the runs.
     cells : sequence of RunDifference
-        Cells of the comparison; the first one with a value is used.
+        Cells of the comparison; the first cell with a value is used.
     wanted : Wanted
-        Number of units to show.
+        Report options with the number of units to show.
 
     Returns
     -------
     list of dict
-        Where nothing says which direction of the metric is better, the units where one value is
-        higher. Empty where values cannot be compared.
+        If the better direction of the metric is unknown, the units where one value is higher.
+        Empty if the values cannot be compared.
     """
     cell = next((one for one in cells if one.status == "ok" and one.delta is not None), None)
     if cell is None or (cell.slice, cell.scorer) not in runs[0].subjects:
@@ -104,7 +104,7 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
     up, directed = cell.higher_is_better is not False, cell.higher_is_better is not None
     if directed and common.right_or_wrong(cell.metric):
         right = [are_right(values_a, up), are_right(values_b, up)]
-    else:  # of graded answers the better one counts as right
+    else:  # graded responses: the better one counts as right
         right = [values_a > values_b, values_b > values_a][:: 1 if up else -1]
     return _Sides(
         units=common.a.ids[common.in_a][both],
@@ -122,7 +122,7 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
 def _decided(runs: tuple[Run, Run], cell: RunDifference, common: CommonUnits) -> _Sides | None:
     """Return the correctness at each run's threshold; 0.5 for probabilities without one.
 
-    A stored threshold against 0.5 would tell thresholds apart, and not scorers.
+    Comparing a stored threshold with 0.5 would compare thresholds instead of scorers.
     """
     label, _, in_a, _ = common.both("label")
     score_a, score_b, has_a, has_b = common.both("score")
@@ -201,7 +201,7 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
 
 
 def _texts(run: Run, cell: RunDifference, scorer: str, units: Sequence[str]) -> dict[str, _Said]:
-    """Return what the units say and what was answered, as the run's kind shows it."""
+    """Return the input and the response of each unit, as displayed for the run's kind."""
     places = [Place(slice=cell.slice, scorer=scorer, unit_id=unit) for unit in units]
     found = {}
     for unit in selected_units(run, places, whole=False):
@@ -212,7 +212,7 @@ def _texts(run: Run, cell: RunDifference, scorer: str, units: Sequence[str]) -> 
 
 
 def _asked(block: Any) -> str | None:
-    """Return what a block says that was asked; None for any other block."""
+    """Return the text of an input block; None for other blocks."""
     if getattr(block, "role", "") not in ("input", "prompt"):
         return None
     if isinstance(block, Messages):
@@ -221,7 +221,7 @@ def _asked(block: Any) -> str | None:
 
 
 def _answered(blocks: Sequence[Any]) -> str | None:
-    """Return the answer, the likeliest choice, or why there is none."""
+    """Return the response or the most likely choice, or the reason why both are missing."""
     for block in blocks:
         if isinstance(block, Choices):
             best = max(block.choices, key=lambda one: one.share, default=None)

@@ -39,10 +39,10 @@ _CONFIG: dict[str, Any] = {
     "title": {"color": "var(--c-ink)"},
     "header": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)"},
 }
-"""Colours are the page's own, by name: a chart follows the theme without being drawn again."""
+"""Colours are CSS variables, so that charts follow the theme without being redrawn."""
 
 STILL_WIDTH = 560
-"""Width of the still picture; the page scales it."""
+"""Width of the static image; the page scales it."""
 
 
 def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,13 +54,13 @@ def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = _coloured(dict(spec), names)
     style = _merged(_coloured(dict(PLOT_STYLE), names), shown.get("config") or {})
     shown["config"] = _merged(style, _CONFIG)
-    shown.pop("$schema", None)  # an address; the script is told that this is Vega-Lite
+    shown.pop("$schema", None)  # a URL; the script is given the format separately
     return shown
 
 
 def _coloured(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        # Data is never searched: a text in it may look like a colour.
+        # Data is not searched: its texts may look like colours.
         return {
             key: inner if key in ("data", "datasets") else _coloured(inner, names)
             for key, inner in value.items()
@@ -71,7 +71,7 @@ def _coloured(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, the second where they differ."""
+    """Merge two mappings recursively; the second takes precedence."""
     merged = dict(one)
     for key, value in other.items():
         inner = merged.get(key)
@@ -84,7 +84,7 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seen(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a specification without layers that are there for the pointer alone."""
+    """Return a specification without the invisible layers of tooltips."""
     shown = dict(spec)
     for parts in ("layer", "hconcat", "vconcat"):
         if parts in shown:
@@ -98,7 +98,7 @@ def _is_invisible(part: Mapping[str, Any]) -> bool:
 
 
 def _own_ids(svg: str) -> str:
-    """Return a picture whose ids no other on the page has: a live one would be cut to its width."""
+    """Return an SVG image with unique ids: shared ids would apply the clip path of a live chart."""
     mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
     return re.sub(r'(?<= id="|url\(#)(?=clip\d)', f"still-{mark}-", svg)
 
@@ -113,30 +113,30 @@ def drawn(
     chart : altair chart
         Chart from `eval_toolkit.report.plots`; its description becomes the alternative text.
     anchor : str
-        Its id on the page, of letters, digits and hyphens.
+        Id of the figure on the page: letters, digits and hyphens.
     title, caption : str
-        Above and below it.
+        Texts above and below the chart.
     table : Table, optional
         Data of the chart.
 
     Returns
     -------
     Figure
-        With a specification that fills the width of its place, and a still picture.
+        Specification that fills the width of its container, and a static image.
     """
     from markupsafe import Markup
 
     from eval_toolkit.report.plots.pictures import picture, shown_spec
 
     optional.require("vl_convert", feature="charts in reports", extra="report")
-    # Our own chart: checking it takes longer than drawing it.
+    # The chart is our own; validation would take longer than drawing.
     given = shown_spec(plain(chart.to_dict(validate=False)))
     spec = themed(given)
-    spec.pop("title", None)  # the page has it
+    spec.pop("title", None)  # shown by the page
     still = {**_seen(spec), "$schema": given.get("$schema", ""), "width": STILL_WIDTH}
     try:
         svg = Markup(_own_ids(picture(still, "svg").decode("utf-8")))  # noqa: S704 - vl-convert escapes
-    except ArtifactError as error:  # one picture less; the numbers below it are there
+    except ArtifactError as error:  # the image is missing, but the table below remains
         svg = Markup("<p>{}</p>").format(str(error))
     wide = "hconcat" in spec or "facet" in spec or "vconcat" in spec
     live = spec if wide else {**spec, "width": "container"}

@@ -16,7 +16,7 @@ __all__ = ["build", "main_cell"]
 _TILES = 4
 _MOST_CONTRADICTIONS = 5
 _INLINE = 60
-"""Characters of a reason that stand in the table; a longer one is a note below it."""
+"""Maximum length of a reason in the table; longer reasons become notes below it."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -68,7 +68,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _against_samples(run: Run) -> list[str]:
-    """Return the numbers of an imported log that its own samples contradict."""
+    """Return the numbers of an imported log that contradict its samples."""
     told = (run.manifest.get("config") or {}).get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     return [
@@ -92,7 +92,7 @@ def _some(names: Sequence[str], limit: int = 6) -> str:
 
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
-    """Return the next few numbers people ask for; with several scorers the table says it better."""
+    """Return tiles of further main values; with several scorers the table shows them instead."""
     counts = list(answering.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
@@ -111,7 +111,7 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
 
 
 class _Reasons:
-    """Collects long or repeated reasons as footnotes."""
+    """Collector of long or repeated reasons as footnotes."""
 
     def __init__(self, blocks: Sequence[Block], groups: Sequence[Group]) -> None:
         found: dict[str, list[str]] = {}
@@ -130,7 +130,7 @@ class _Reasons:
         return self._numbers.get(cell.reason)
 
     def first_in(self, group: Group) -> list[dict[str, Any]]:
-        """Return the notes that belong below a group's table."""
+        """Return the notes below the table of a group."""
         return [
             {"at": self._numbers[why], "reason": why, "names": _some(names, 4)}
             for why, names in self._names.items()
@@ -139,7 +139,7 @@ class _Reasons:
 
 
 def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str, Any]:
-    """Return a group of metrics as rows of a table, errors first."""
+    """Return a group of metrics as table rows, errors first."""
     rows = [_row(name, blocks, reasons) for name in group.names]
     rows.sort(key=lambda row: not row["bug"])
     first: list[Cell] = [row["first"] for row in rows]

@@ -76,15 +76,15 @@ ADVICE: Mapping[str, tuple[str, str]] = {
         ),
     ),
 }
-"""What each built-in check looks for, and what to do; ``docs/leakage`` says more."""
+"""Purpose and remedy of each built-in check; see ``docs/leakage`` for details."""
 
 _EXAMPLES = 3
-"""Examples of a finding that are shown at once; the rest fold away."""
+"""Number of examples of a finding shown at first; the others are folded."""
 _Place: TypeAlias = tuple[str, int]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None if no check was run."""
+    """Return the section, or None if no check was run."""
     report, dropped = _report(run)
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if not isinstance(findings, list):
@@ -111,7 +111,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _report(run: Run) -> tuple[Any, Mapping[str, int]]:
-    """Return the findings; of a run whose rows were dropped those before, and how many went."""
+    """Return the findings, and the number of rows dropped because of them per split."""
     config = run.manifest.get("config")
     config = config if isinstance(config, Mapping) else {}
     before, dropped = config.get("leakage_report_before_drop"), config.get("n_dropped")
@@ -166,10 +166,9 @@ def _shown(run: Run, found: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]
 
 
 def _examples(evidence: Mapping[str, Any]) -> Iterator[tuple[list[_Place], str]]:
-    """Yield the rows of each example that the evidence names, and a word about them.
+    """Yield the rows of each example in the evidence, with a short description.
 
-    Evidence is what a check wrote, also one of somebody else's: what does not read as rows of a
-    split is passed over.
+    Evidence may come from third-party checks; entries that are not rows of a split are skipped.
     """
     for places, said in _named(evidence):
         known = [place for place in places if place is not None]
@@ -204,7 +203,7 @@ def _listed(evidence: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _place(entry: Any) -> _Place | None:
-    """Return the split and the row that an entry names."""
+    """Return the split and the row of an entry; None if it is malformed."""
     if not isinstance(entry, Mapping) or "split" not in entry:
         return None
     row = entry.get("row")
@@ -214,7 +213,7 @@ def _place(entry: Any) -> _Place | None:
 
 
 def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[str, Any]]:
-    """Return examples with what their rows say; each split is looked up once."""
+    """Return examples with the texts of their rows; each split is read once."""
     wanted: dict[str, list[int]] = {}
     for places, _ in examples:
         for split, row in places:
@@ -236,7 +235,7 @@ def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[s
 
 
 def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what else was seen, where it is not a matter of rows."""
+    """Yield evidence that does not concern single rows."""
     groups = evidence.get("violating_groups")
     if isinstance(groups, list) and groups:
         more = f" and {len(groups) - 10} more" if len(groups) > 10 else ""
@@ -260,7 +259,7 @@ def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _dropped_rows(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield row numbers where a finding names no examples."""
+    """Yield row numbers of findings without examples."""
     drop = found.get("drop_indices")
     for split, rows in drop.items() if isinstance(drop, Mapping) else ():
         more = f" and {len(rows) - 10:,} more" if len(rows) > 10 else ""

@@ -11,7 +11,7 @@ from eval_toolkit.runs.shown import kind_named
 __all__ = ["Group", "grouped", "meaning_of"]
 
 SHOWN = 12
-"""Metrics that fit on a page before they are a wall."""
+"""Maximum number of metrics shown expanded."""
 _MEANINGS = {
     "attack_success": "the target failed in some turn",
     "attack_success_any": "the target failed on some branch",
@@ -43,13 +43,13 @@ _PATTERNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Metrics shown together."""
+    """Group of metrics shown together."""
 
     title: str
     names: Sequence[str]
     lead: str = ""
     open: bool = False
-    """Whether it is shown at once; others open when asked to."""
+    """Whether the group is initially expanded."""
 
 
 def meaning_of(name: str) -> str:
@@ -70,7 +70,7 @@ def meaning_of(name: str) -> str:
 
 
 def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
-    """Return the metrics of a run's scorers in groups, the main ones first and open.
+    """Return the metrics of a run's scorers in groups, with the main group first and expanded.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
     Returns
     -------
     list of Group
-        Every metric is in one of them.
+        Groups that contain every metric once.
     """
     names = list(dict.fromkeys(name for block in blocks for name in block.cells))
     own = kind_named(run.kind).metric_groups(run.manifest.get("config") or {}, names)

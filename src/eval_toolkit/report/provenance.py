@@ -13,14 +13,14 @@ from eval_toolkit.runs.shown import kind_named
 __all__ = ["build", "imported_from"]
 
 Fact = tuple[str, str, bool]
-"""What it is, what it says, and whether that is a hash or a name to copy."""
+"""Label, value, and whether the value is a hash or a name to copy."""
 _MOST_FILES, _MOST_CHECKED = 3, 200
 _NO_COMMAND = (
     "No command line is stored: the run was made by Python code, or before command lines were "
     "stored. What is known is how it was set up:"
 )
 _DESCRIBED = ("kind", "name", "revision", "weights_sha256", "dtype", "quantization", "base_url")
-"""What says which model it was, in the order of use; the rest is in the configuration."""
+"""Fields that identify a model, in display order; the configuration contains the rest."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -60,7 +60,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the settings that are plain values; what has parts is in the whole configuration."""
+    """Yield the settings with plain values; nested ones appear in the full configuration."""
     for name, value in config.items():
         plain = isinstance(value, str | int | float)
         listed = isinstance(value, list) and all(
@@ -71,7 +71,7 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
-    """Yield what running the command again needs beside the command."""
+    """Yield notes on what reproducing the run requires besides the command."""
     if REDACTED in command:
         yield f"{REDACTED} stands for a secret, which is never stored: put your own in its place"
     if command and "--overwrite" not in command:
@@ -136,7 +136,7 @@ def _machine(manifest: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _duration(seconds: float) -> str:
-    """Return a time as people say it.
+    """Format a duration for display.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def _speakers(system: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _described(told: Any) -> str:
-    """Return which model it was, in one line."""
+    """Return a one-line description of a model."""
     if not isinstance(told, Mapping):
         return "it says nothing about itself" if told is None else str(told)
     shown = [f"{key} {told[key]}" for key in _DESCRIBED if told.get(key) not in (None, "")]
@@ -284,7 +284,7 @@ def _files(manifest: Mapping[str, Any]) -> Table:
 
 
 def imported_from(manifest: Mapping[str, Any]) -> str:
-    """Return the tool, its version and the files that a run was made of, "" where it was not.
+    """Return the tool, version and source files of an imported run; "" for other runs.
 
     Examples
     --------
@@ -301,14 +301,14 @@ def imported_from(manifest: Mapping[str, Any]) -> str:
 
 
 def _stated(value: Any) -> CellLike:
-    """Return what a log states, with the digits that it has."""
+    """Return a value stated in a log, with its original digits."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(value, "r")
     return None if value is None else _plain(value)
 
 
 def _checked(config: Mapping[str, Any]) -> Table:
-    """Return what a log states about itself against what its own samples make."""
+    """Return a table of the values stated in a log and those recomputed from its samples."""
     told = config.get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     names = ("task", "column", "name", "stated", "recomputed", "verdict")
@@ -322,7 +322,7 @@ def _checked(config: Mapping[str, Any]) -> Table:
 
 
 def _versions(manifest: Mapping[str, Any]) -> Table:
-    """Return what was used in which version: objects of the run first, then the environment."""
+    """Return a table of versions: objects of the run first, then the environment."""
     parts: Sequence[tuple[str, Any]] = (
         ("of the run", manifest.get("versioned_objects")),
         ("code", manifest.get("code_versions")),

@@ -1,4 +1,4 @@
-"""Templates and assets; all text is escaped, and scripts are identified by hash."""
+"""Templates and assets; all text is escaped, and scripts are allowed by hash."""
 
 import base64
 import functools
@@ -24,13 +24,13 @@ __all__ = ["asset", "chart_library", "content_policy", "environment", "json_scri
 
 
 def asset(name: str) -> str:
-    """Return the text of a file of ``report/assets``."""
+    """Return the contents of a file in ``report/assets``."""
     found = resources.files("eval_toolkit.report").joinpath("assets").joinpath(name)
     return found.read_text(encoding="utf-8")
 
 
 def stylesheet() -> str:
-    """Return the CSS that the report, the viewer and ``--html`` share.
+    """Return the CSS shared by the report, the viewer and ``--html``.
 
     Examples
     --------
@@ -42,10 +42,10 @@ def stylesheet() -> str:
 
 @functools.cache
 def chart_library() -> str:
-    """Return the JavaScript of Vega, Vega-Lite and their embedder, from vl-convert.
+    """Return the JavaScript of Vega, Vega-Lite and Vega-Embed, from vl-convert.
 
-    Empty where the process that reads it dies, as under a limit of the address space: the page has
-    still pictures.
+    Empty if the process that reads it dies, for example under a memory limit; the page then shows
+    static images.
     """
     from eval_toolkit._internal import optional
     from eval_toolkit.report.plots.pictures import picture
@@ -55,14 +55,14 @@ def chart_library() -> str:
         bundle = picture({}, "script").decode("utf-8")
     except ArtifactError:
         return ""
-    # In a function of its own, so that its names are not the page's. What would end the element
-    # does not occur in it; if it ever should, it would be inside of a string.
+    # Wrapped in a function to keep its names out of the page's scope. The bundle contains no
+    # closing script tag; if it ever does, the tag is inside a string.
     bundle = re.sub("</(?=script)", r"<\\/", bundle, flags=re.IGNORECASE)
     return "(function () {\n" + bundle.replace("<!--", r"\x3C!--") + "\n})();"
 
 
 def content_policy(scripts: Sequence[str]) -> str:
-    """Return a policy under which these scripts run, and nothing else runs or is loaded.
+    """Return a Content-Security-Policy that allows only these scripts and loads nothing else.
 
     Examples
     --------
@@ -78,24 +78,24 @@ def content_policy(scripts: Sequence[str]) -> str:
 
 
 def json_script(payload: Any) -> "Markup":
-    """Return JSON that may stand inside a script element: no text in it can end that element."""
+    """Return JSON that is safe inside a script element: no text in it can end that element."""
     from markupsafe import Markup
 
     text = json.dumps(sanitize_for_json(payload), allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)  # noqa: S704 - ASCII, and the three signs that HTML knows are escaped
+    return Markup(text)  # noqa: S704 - ASCII, with HTML's three special characters escaped
 
 
 def _table(table: Table, sortable: bool) -> "Markup":
-    """Return a table of a page."""
+    """Return a table as HTML."""
     from markupsafe import Markup
 
-    return Markup(html_table(table, sortable=sortable))  # noqa: S704 - it escapes every text
+    return Markup(html_table(table, sortable=sortable))  # noqa: S704 - all text is escaped
 
 
 def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
-    """Return the blocks of groups without their titles; answer and reference are one line."""
+    """Return the blocks of groups without their titles; answer and reference share a row."""
     lines: list[Block | list[Block]] = []
     beside: list[Block] = []
     for block in _ungrouped(blocks):
@@ -110,7 +110,7 @@ def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
 
 
 def _ungrouped(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks; those of a group that is open stand for it."""
+    """Yield blocks; an expanded group is replaced by its blocks."""
     for block in blocks:
         if isinstance(block, Group) and not block.folded:
             yield from block.blocks
@@ -120,7 +120,7 @@ def _ungrouped(blocks: Sequence[Block]) -> Iterator[Block]:
 
 @functools.cache
 def environment() -> "Environment":
-    """Return the templates of the report: undefined names raise, every text is escaped."""
+    """Return the Jinja environment: undefined names raise, and all text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -28,7 +28,7 @@ _ABSENT = "the run holds no references: what the right answer was stands in the 
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None for a run whose kind shows its units elsewhere."""
+    """Return the section, or None for a run whose kind shows its units elsewhere."""
     kind = kind_named(run.kind)
     words = kind.words
     block = main_block(run)
@@ -64,7 +64,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _notes(lists: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what bars are, and where the right answers are where the run has none."""
+    """Return notes on the bars of choices and on missing right answers."""
     cards = [card for one in lists for card in one["cards"]]
     shown = [block for card in cards for block in flattened(card["blocks"])]
     choices = [block for block in shown if isinstance(block, Choices)]
@@ -74,16 +74,16 @@ def _notes(lists: Sequence[Mapping[str, Any]]) -> list[str]:
     return [] if referenced else [_ABSENT]
 
 
-# --- which ones -----------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 def _column(block: Block | None, records: Records) -> tuple[str, bool | None]:
-    """Return the column that answers are judged by, and whether more is better; None: not known."""
+    """Return the column that judges answers, and whether higher is better (None if unknown)."""
     cells: Mapping[str, Cell] = {} if block is None else block.cells
     main = None if block is None else main_cell(block)
     names = [] if main is None else [main.name]
     names += list(cells)
-    # pass@k and the like are named after the column they are of.
+    # Metrics such as pass@k are named after their column.
     numbers = records.numbers
     found = [name for name in names if name in numbers]
     found += [name for name in numbers if any(cell.startswith(name) for cell in names)]
@@ -95,7 +95,7 @@ def _column(block: Block | None, records: Records) -> tuple[str, bool | None]:
 def _by_column(records: Records, column: str, direction: bool | None, words: Words) -> Outcomes:
     """Return right and wrong answers by one column.
 
-    Where nothing says which direction is better, the lowest come in the place of the wrong ones.
+    If the better direction is unknown, the lowest values take the place of wrong answers.
     """
     status, values = records.status[column], records.columns[column]
     known = status == "ok"
@@ -125,7 +125,7 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
             "the closest first" if margins else "",
         ),
     }
-    # The worst grades first, among equal ones the surest; of right answers the closest.
+    # Worst grades first, ties by confidence; among right answers the closest first.
     order = np.lexsort((np.where(bad, -sure, sure), np.where(bad, values if up else -values, 0.0)))
     rank = np.empty(len(records))
     rank[order] = np.arange(len(records))
@@ -139,7 +139,7 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
 
 
 def _sureness(records: Records) -> FloatArray:
-    """Return by how much the choice led; 0 where it is unknown."""
+    """Return the margin of the chosen answer; 0 if unknown."""
     if "margin" not in records.columns:
         return np.zeros(len(records))
     known = records.status["margin"] == "ok"
@@ -147,10 +147,10 @@ def _sureness(records: Records) -> FloatArray:
 
 
 def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[dict[str, Any]]:
-    """Return places of records by what came of them, the same whatever order they were written in."""
+    """Return the positions of records by outcome, independent of the order of the records."""
     places = {name: np.flatnonzero(found.of == name) for name in found.titles}
     shares = _shares({name: len(some) for name, some in places.items()}, limit)
-    # One attempt at each unit comes before a second at any: they are often the same.
+    # The first attempt at each unit precedes second attempts, which are often identical.
     takes_turns = records.slices.get(found.spread, records.unit_id)
     lists = []
     for name, (title, order) in found.titles.items():
@@ -158,7 +158,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
         if not len(some):
             continue
         verdict = name if name in ("error", "skipped", words.right, words.wrong) else ""
-        # Records are sorted by unit and attempt, and a sort is stable.
+        # Records are sorted by unit and attempt, and the sort is stable.
         ranked = sorted(some.tolist(), key=lambda at: (found.rank[at], records.attempt[at]))
         chosen = _in_turn(ranked, takes_turns)[: shares[name]]
         n = len(some)
@@ -176,7 +176,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return how many of each are shown: all have a few places, the first have what is left."""
+    """Return the number shown per outcome: a few of each, then more of the first ones."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
     for name in counts:
@@ -186,7 +186,7 @@ def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def _in_turn(places: Sequence[int], names: Any) -> list[int]:
-    """Return places so that every name has its first before one has its second."""
+    """Return positions in round-robin order of their names."""
     seen: dict[str, int] = {}
     turns = []
     for at in places:
@@ -197,7 +197,7 @@ def _in_turn(places: Sequence[int], names: Any) -> list[int]:
 
 
 def _by_part(records: Records, found: Outcomes, words: Words) -> Table | None:
-    """Count what came of the attempts of each part that takes turns."""
+    """Return a table of the outcomes of attempts by part."""
     parts = records.slices.get(found.spread)
     if parts is None or len(set(parts.tolist())) < 2:
         return None
@@ -228,7 +228,7 @@ def _add_cards(
     lists: Sequence[dict[str, Any]],
     column: str,
 ) -> None:
-    """Put the units in their lists, each with what its kind shows of it."""
+    """Add the units to their lists, each with its display data."""
     words = kind_named(run.kind).words
     several = bool((records.attempt > 1).any())
     chosen = [at for one in lists for at in one["places"]]
@@ -276,7 +276,7 @@ def _is_reference(block: Any) -> bool:
 
 
 def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
-    """Yield the grades; columns without one for the same reason share a line."""
+    """Yield the grades; columns missing for the same reason share an entry."""
     absent: dict[tuple[str, str], list[str]] = {}
     for name, values in records.columns.items():
         status = str(records.status[name][at])
@@ -291,5 +291,5 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
 
 
 def _why(grades: Sequence[Mapping[str, Any]], verdict: str) -> str:
-    """Return why an attempt has no outcome."""
+    """Return the reason why an attempt has no outcome."""
     return next((str(one["reason"]) for one in grades if one["status"] == verdict), "")

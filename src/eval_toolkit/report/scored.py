@@ -26,30 +26,30 @@ __all__ = [
 ]
 
 MAX_SUBJECTS = 6
-"""Scorers (and slices) that have charts of their own; more would be a wall."""
+"""Maximum number of scorers (and slices) with their own charts."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """Rows of a scorer on a slice with label and score."""
+    """Rows of a scorer on a slice, with labels and scores."""
 
     slice: str
     scorer: str
     records: Records
     rows: IntArray
-    """Places in the records; those without a score are left out."""
+    """Positions in the records of rows with a score."""
     name: str
-    """The scorer, with its slice where there are several."""
+    """Name of the scorer, with its slice if there are several."""
 
     @cached_property
     def labels(self) -> IntArray:
-        """0 or 1 for each row."""
+        """Label of each row, 0 or 1."""
         labels: IntArray = self.records.columns["label"][self.rows].astype(np.int64)
         return labels
 
     @cached_property
     def scores(self) -> FloatArray:
-        """Higher means more positive."""
+        """Score of each row; higher means more positive."""
         scores: FloatArray = self.records.columns["score"][self.rows]
         return scores
 
@@ -67,12 +67,12 @@ class Scored:
 
     @property
     def n_absent(self) -> int:
-        """Rows without a score."""
+        """Number of rows without a score."""
         return len(self.records) - len(self.rows)
 
     @property
     def n_positive(self) -> int:
-        """Rows of the positive class."""
+        """Number of rows of the positive class."""
         return int(self.labels.sum())
 
     @property
@@ -86,7 +86,7 @@ class Scored:
         return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def parts(self, row: int) -> list[tuple[str, str]]:
-        """Return which part of each named slice a row belongs to."""
+        """Return the part of each named slice that a row belongs to."""
         at = self.rows[row]
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 
@@ -101,12 +101,11 @@ def scored_of(run: Run) -> list[Scored]:
 
     Returns
     -------
-    list of Scored
-        In the order of the results, slices that thresholds were chosen on last; empty for runs
-        without labels and scores.
+    In stored order, with slices used to select thresholds last; empty for runs without labels
+    and scores.
     """
     fitted = fitted_on(run)
-    # Rows that thresholds were chosen on come last: of many charts theirs can be spared.
+    # Slices used to select thresholds come last: their charts are the first to be omitted.
     order = sorted(run.cells.slices, key=lambda name: name in fitted)
     subjects = [one for one in run.subjects if {"label", "score"} <= set(_columns(run))]
     if any(slice_name == "all" for slice_name, _ in subjects):
@@ -135,7 +134,7 @@ def _scored(run: Run, subjects: Sequence[tuple[str, str]], several: bool) -> Ite
             continue
         known = (records.status["label"] == "ok") & (records.status["score"] == "ok")
         labels = records.columns["label"]
-        # A label that is neither 0 nor 1 is of another kind of run.
+        # Labels other than 0 and 1 belong to another kind of run.
         known &= (labels == 0) | (labels == 1)
         if known.any():
             yield Scored(
@@ -148,13 +147,13 @@ def _scored(run: Run, subjects: Sequence[tuple[str, str]], several: bool) -> Ite
 
 
 def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
-    """Say which scorers have no charts because there are too many."""
+    """Return a note on the scorers without charts, if any."""
     more = [one.name for one in subjects if one not in shown]
     return [f"not shown, to keep the page short: {', '.join(more)}"] if more else []
 
 
 def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
-    """Say whose scores these are in a run over folds, and how often a row counts."""
+    """Return notes on the origin of scores in a run over folds, and on repeated rows."""
     if not run.cells.folds:
         return []
     said = "rows of all folds together, each scored by the fold it was left out of"
@@ -167,7 +166,7 @@ def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
 
 
 def once_each(places: IntArray, units: Strings) -> IntArray:
-    """Return the places without those whose unit has stood before.
+    """Return the positions of the first occurrence of each unit.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def once_each(places: IntArray, units: Strings) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A threshold of the run with its origin."""
+    """Threshold of a run with its origin."""
 
     threshold: float
     criterion: str
@@ -189,17 +188,17 @@ class Point:
 
     @property
     def said(self) -> str:
-        """Rule of the threshold, and the slice on which it was selected."""
+        """Rule of the threshold, and the slice it was selected on."""
         return f"{self.criterion}, chosen on {self.fitted_on}" if self.fitted_on else self.criterion
 
 
 def stored_points(run: Run, scorer: str) -> list[Point]:
-    """Return the thresholds that a run holds for a scorer, each once.
+    """Return the distinct thresholds stored in a run for a scorer.
 
     Parameters
     ----------
     run : Run
-        Its configuration and the provenance of its thresholds are looked at.
+        Run with its configuration and the provenance of its thresholds.
     scorer : str
         Name of the scorer.
     """
@@ -221,7 +220,7 @@ def stored_points(run: Run, scorer: str) -> list[Point]:
             or not isinstance(value, int | float)
             or not math.isfinite(value)
         ):
-            continue  # not found, or above every score: its cells say so
+            continue  # no threshold found, or above every score; its cells report this
         found.setdefault(
             float(value),
             Point(

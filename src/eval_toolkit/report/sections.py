@@ -11,37 +11,37 @@ __all__ = ["Chapter", "Figure", "Section", "Wanted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A chart as a page holds it; `figures.drawn` makes one."""
+    """Chart of a page, as returned by `figures.drawn`."""
 
     id: str
     title: str
     spec: Mapping[str, Any]
-    """Vega-Lite, with colours as CSS variables."""
+    """Vega-Lite specification with colours as CSS variables."""
     svg: Any
-    """The still picture, safe to put on a page as it is."""
+    """Static image, safe to embed without escaping."""
     caption: str = ""
     table: Table | None = None
-    """The numbers, for those who cannot see the picture."""
+    """Data of the chart, as an accessible alternative to the image."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One part of a report.
+    """Part of a report.
 
     Parameters
     ----------
     id : str
-        Anchor of letters and hyphens; made unique for several runs.
+        Anchor of letters and hyphens; made unique on pages of several runs.
     menu : str
-        A word or two for the navigation.
+        Short label for the navigation.
     title : str
         Title of the section.
     template : str
-        A file of ``report/templates``; it sees the section as ``section``.
+        File in ``report/templates``; it receives the section as ``section``.
     data : mapping
         Data of the template.
     lead : str
-        One sentence below the title.
+        Sentence below the title.
     notes : sequence of str
         Notes on the values.
     """
@@ -57,7 +57,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Chapter:
-    """The sections of one run, or of a comparison."""
+    """Sections of one run, or of a comparison."""
 
     sections: Sequence[Section]
     title: str = ""
@@ -66,15 +66,15 @@ class Chapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """How much of a run to show in a report."""
+    """Options for the level of detail of a report."""
 
     n_samples: int = 20
-    """Samples of a kind, conversations of an outcome, rows that scorers disagree on, and slices in a
-    chart; of false alarms, misses and rows that one run alone has right half as many."""
+    """Maximum number of samples per kind, conversations per outcome, disagreements of scorers and
+    slices per chart; half as many false alarms, misses and rows that only one run has right."""
     confidence: float = 0.95
-    """Of intervals that the report makes itself: bands, reliability, differences."""
+    """Confidence level of intervals computed by the report: bands, reliability, differences."""
     n_resamples: int = 1000
-    """Of differences between runs."""
+    """Number of resamples of bands and of differences between runs."""
     seed: int = 42
     charts: bool = True
-    """False leaves charts out; tables stay."""
+    """Whether to include charts; tables are always included."""

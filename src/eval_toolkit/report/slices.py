@@ -22,13 +22,13 @@ from eval_toolkit.scorecards.parts import WHOLE
 __all__ = ["build", "parts_of"]
 
 MAX_TABLE = 200
-"""Slices in the table; more are counted."""
+"""Maximum number of slices in the table; further ones are counted."""
 MAX_SCORERS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A slice of one scorer: its cell of the main metric, and all its cells."""
+    """Slice of one scorer, with its cell of the main metric and all its cells."""
 
     name: str
     n: int | None
@@ -38,7 +38,7 @@ class _Row:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None for a run with a single slice without parts."""
+    """Return the section, or None for a run with a single slice without parts."""
     blocks = parts_of(run)
     if len({block.name for block in blocks}) < 2:
         return None
@@ -53,7 +53,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     for scorer in scorers[:MAX_SCORERS]:
         rows = _rows([block for block in blocks if block.scorer == scorer], main)
         if not any(row.cells for row in rows):
-            continue  # it raised or declined everywhere, which is told below
+            continue  # the scorer failed or was skipped everywhere, which is reported below
         shown, how = _most_useful(rows, whole, wanted.n_samples)
         if len(shown) < len(rows):
             notes.append(f"{scorer}: {len(rows)} slices, {how} are drawn")
@@ -79,7 +79,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _whole(run: Run) -> str:
-    """Return the slice that holds the others: all rows, the only one, the mean; else nothing."""
+    """Return the name of the overall slice or the mean over folds; "" if there is none."""
     names = run.cells.slices
     if run.cells.folds:
         return next((block.name for block in main_blocks(run)), "")
@@ -89,10 +89,10 @@ def _whole(run: Run) -> str:
 
 
 def parts_of(run: Run) -> list[Block]:
-    """Return every slice and scorer, then the named parts of each slice.
+    """Return the cells of every slice and scorer, then those of the named parts of each slice.
 
-    Subjects of a task and categories of rollouts are parts, too, and so is every fold; the parts of
-    a fold are left to the run's cells.
+    Subjects of a task, categories of rollouts and folds are parts, too; parts of a fold are
+    omitted.
     """
     folds = run.cells.folds
     found = blocks_of(run, parts=True)
@@ -102,7 +102,7 @@ def parts_of(run: Run) -> list[Block]:
 
 
 def _main_name(blocks: Sequence[Block]) -> str:
-    """Return the metric that speaks for the scorers of a slice."""
+    """Return the name of the main metric of a slice's scorers."""
     cells = [cell for _, cell in leading(blocks)] or list(filter(None, map(main_cell, blocks)))
     return cells[0].name if cells else ""
 
@@ -124,16 +124,16 @@ def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
 
 
 def _without(block: Block, main: str) -> Cell:
-    """Return a cell that says why a scorer has none here."""
+    """Return a cell with the reason why a scorer has no value here."""
     why = block.error or block.skipped or f"there is no {main} here"
     status = "error" if block.error else "skipped"
     return Cell(name=main, value=None, status=status, reason=why, details={})
 
 
 def _most_useful(rows: Sequence[_Row], whole: str, limit: int) -> tuple[list[_Row], str]:
-    """Return the whole, errors, and the slices that do worst, in the order of the results.
+    """Return the overall row, errors and the worst slices in stored order, with a description.
 
-    Where nothing says what is better, the first ones. Also returns in words which they are.
+    If the better direction is unknown, the first slices are returned.
     """
     if len(rows) <= limit:
         return list(rows), ""
@@ -191,7 +191,7 @@ def _drawable(row: _Row) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[_Row], title: str) -> Table:
-    """Every metric of every slice; a cell without a value says its state."""
+    """Return a table of every metric of every slice; a cell without a value shows its status."""
     names = list(dict.fromkeys(name for row in rows for name in row.cells))
     body = [[row.name, row.n, *(_shown(row, name) for name in names)] for row in rows]
     return Table(["slice", "n", *names], body, title)
@@ -204,7 +204,7 @@ def _shown(row: _Row, name: str) -> CellLike:
 
 
 def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
-    """Yield the main cells without a value, and why, once for each reason."""
+    """Yield the main cells without a value, once for each reason."""
     several = len({block.scorer for block in blocks}) > 1
     found: dict[tuple[str, str], list[str]] = {}
     for block in blocks:
@@ -220,7 +220,7 @@ def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
 
 
 def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
-    """Name the slices at both ends of one scorer; intervals say how far that can be trusted."""
+    """Return a sentence on the lowest and the highest slice of one scorer."""
     parts = [block for block in blocks if block.name != whole]
     n = len(parts)
     told = f"{f'{whole} and ' if whole else ''}{n} {what}{'s' if n != 1 else ''}"

@@ -31,7 +31,7 @@ _SHARES = ("survival", "ci_low", "ci_high")
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None for a run without turns to fail in."""
+    """Return the section, or None for a run without turns."""
     stored = (run.results_full or {}).get("rollouts")
     if not isinstance(stored, Mapping) or "survival" not in stored:
         return None
@@ -70,11 +70,11 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
-    """Return a stored curve with an entry for every turn up to the depth; None where there is none.
+    """Return a stored curve with an entry for every turn up to the depth; None if it is undefined.
 
-    A curve is stored at the turns where something ended. The intervals are those of
-    `SurvivalCurve.failure_by`, which cells of failures by turn have. A scorer that looks at the end
-    of a conversation says nothing of the turns before.
+    A curve is stored at the turns where a conversation ended. The intervals are those of
+    `SurvivalCurve.failure_by`, as in the cells of failures by turn. For a scorer that only sees
+    complete conversations, earlier turns are omitted.
     """
     if not isinstance(stored, Mapping) or stored.get("status") != "ok" or not stored.get("times"):
         return None
@@ -91,10 +91,10 @@ def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
         next_ = int(np.searchsorted(times, turn))
         left = float(survival[last]) if last >= 0 else 1.0
         if next_ == len(times) and left > 0.0:
-            break  # nobody was seen for so long
+            break  # no conversation observed for so long
         failed = float(events[times <= turn].sum())
         risk = float(at_risk[next_]) if next_ < len(times) else 0.0
-        if alone and risk == n - float(events[times < turn].sum()):  # nobody was cut short before
+        if alone and risk == n - float(events[times < turn].sum()):  # no earlier censoring
             wilson = wilson_interval(round(failed), n, confidence=level)
             ends = 1.0 - float(wilson.high), 1.0 - float(wilson.low)  # type: ignore[arg-type]
             methods.add("wilson")
@@ -112,7 +112,7 @@ def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
 
 
 def _looks_at_the_end(run: Run) -> bool:
-    """Return whether nothing is known of the turns before the last: the scorer sees all at once."""
+    """Return whether the scorer only sees complete conversations and earlier turns are unknown."""
     config = run.manifest.get("config") or {}
     told = (config.get("scorers") or {}).get(config.get("scored_by"))
     return isinstance(told, Mapping) and told.get("mode") == "final"
@@ -133,7 +133,7 @@ def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figu
 
 
 def _estimated(curve: Mapping[str, Any], level: str) -> str:
-    """Say what the shares and their intervals are."""
+    """Return a description of the shares and their intervals."""
     if curve["methods"] == {"wilson"}:
         return f"Plain shares, {level} Wilson intervals"
     more = ", Wilson's up to where no rollout was cut short" if "wilson" in curve["methods"] else ""
@@ -158,7 +158,7 @@ def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
 
 
 def _lead(curve: Mapping[str, Any]) -> str:
-    """Say how many had failed after the first turn and after the last one that was seen."""
+    """Return a sentence on the failures after the first and after the last observed turn."""
     times, held = list(curve["times"]), list(curve["survival"])
     first = f"By turn {Count(times[0])} the target had failed in {number(1.0 - held[0])}"
     if len(times) == 1:
@@ -184,7 +184,7 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
 
 
 def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
-    """Return what happened in each turn, whatever happened before."""
+    """Return the outcomes of each turn, regardless of earlier turns."""
     turns = stored.get("turns")
     if not isinstance(turns, list) or not turns:
         return []
@@ -209,12 +209,12 @@ def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
 
 
 def _known(value: Any) -> int | float | None:
-    """Return a stored number, None for anything else."""
+    """Return a stored number; None for other values."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _by_attack(run: Run, confidence: float) -> list[Table]:
-    """Return how often each attack got through, where there were several."""
+    """Return the success rate of each attack, if there are several."""
     attacks, units, events = _probes(run)
     names = np.unique(attacks)
     if len(names) < 2:

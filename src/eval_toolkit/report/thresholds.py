@@ -38,7 +38,7 @@ class Grid:
     n_negative: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, as the page embeds them."""
+        """Return JSON types, as embedded in the page."""
         return {
             "thresholds": self.thresholds.tolist(),
             "tp": self.tp.tolist(),
@@ -49,7 +49,7 @@ class Grid:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None if no scorer has both classes."""
+    """Return the section, or None if no scorer has both classes."""
     subjects = [one for one in scored_of(run) if one.has_both_classes]
     if not subjects:
         return None
@@ -96,21 +96,21 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) -> Grid:
-    """Return thresholds taken from the scores, and the exact counts at each.
+    """Return thresholds taken from the scores, with the exact counts at each.
 
     Parameters
     ----------
     labels, scores : array of shape (n,)
-        Both classes, or one.
+        Labels and scores; one class may be absent.
     also : sequence of float
-        Thresholds that must be among them.
+        Thresholds to include.
 
     Returns
     -------
     Grid
-        Every distinct score, or of more than 1 000 about as many: every one that is the cheapest at
-        some cost, and others by rank; those asked for; and one above all scores, at which nothing
-        is positive.
+        All distinct scores, or about 1 000 if there are more: every threshold that minimises the
+        cost for some cost ratio, and others by rank. In addition the requested thresholds, and
+        one above all scores, at which no row is positive.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
 
 
 def _by_rank(ordered: FloatArray) -> FloatArray:
-    """Return scores at even ranks, and more of them towards the top, where detectors work."""
+    """Return scores at even ranks, denser towards the top, where detectors operate."""
     n = len(ordered)
     if n == 0:
         return ordered
@@ -146,7 +146,7 @@ def _by_rank(ordered: FloatArray) -> FloatArray:
 
 
 def _cheapest(distinct: FloatArray, positives: FloatArray, negatives: FloatArray) -> FloatArray:
-    """Return the corners of the ROC curve's convex hull: one of them is cheapest at any cost."""
+    """Return the vertices of the ROC curve's convex hull, one of which minimises any given cost."""
     falling = distinct[::-1]
     tp = len(positives) - np.searchsorted(positives, falling, side="left")
     fp = len(negatives) - np.searchsorted(negatives, falling, side="left")
@@ -155,14 +155,14 @@ def _cheapest(distinct: FloatArray, positives: FloatArray, negatives: FloatArray
         while len(hull) > 1:
             (x0, y0, _), (x1, y1, _) = hull[-2:]
             if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
-                break  # the last one lies above the line to this one
+                break  # the previous vertex lies above the line to this point
             hull.pop()
         hull.append((x, y, threshold))
     return np.array([threshold for _, _, threshold in hull[1:]])
 
 
 def _above(low: float, high: float) -> float:
-    """Return a number above all scores: 1 where they are probabilities below it."""
+    """Return a number above all scores; 1 for probabilities below 1."""
     if low >= 0.0 and high < 1.0:
         return 1.0
     beyond = high + 0.01 * (high - low)
@@ -170,7 +170,7 @@ def _above(low: float, high: float) -> float:
 
 
 def _round_thresholds(one: Scored) -> list[float]:
-    """Return eleven thresholds for the table: tenths, or where a tenth of the rows more lie."""
+    """Return up to eleven thresholds for the table: tenths, or deciles of the scores."""
     if one.are_probabilities:
         return [round(0.1 * step, 1) for step in range(11)]
     spread = np.quantile(one.scores, np.linspace(0, 1, 11), method="inverted_cdf")
@@ -178,7 +178,7 @@ def _round_thresholds(one: Scored) -> list[float]:
 
 
 def _start(grid: Grid, points: Sequence[Point], one: Scored) -> int:
-    """Return where the slider stands first: a stored threshold, 0.5, or the middle."""
+    """Return the initial position of the slider: a stored threshold, 0.5, or the median."""
     if points:
         wanted = points[0].threshold
     else:

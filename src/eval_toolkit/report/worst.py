@@ -1,4 +1,4 @@
-"""The worst errors of each scorer, and where two scorers disagree most."""
+"""Worst errors of each scorer, and the largest disagreements between scorers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -23,7 +23,7 @@ __all__ = ["build", "threshold_of"]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None without labels and scores."""
+    """Return the section, or None without labels and scores."""
     subjects = scored_of(run)
     if not subjects:
         return None
@@ -47,7 +47,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def threshold_of(run: Run, one: Scored) -> float | None:
-    """Return where a scorer decides: a stored threshold, or 0.5 of probabilities."""
+    """Return the decision threshold of a scorer: a stored one, or 0.5 for probabilities."""
     points = stored_points(run, one.scorer)
     if points:
         return points[0].threshold
@@ -55,7 +55,7 @@ def threshold_of(run: Run, one: Scored) -> float | None:
 
 
 def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
-    """Yield false alarms and misses, the surest first."""
+    """Yield false alarms and misses, most confident first."""
     threshold = threshold_of(run, one)
     kinds = (
         ("False alarms", "negative rows with the highest scores", one.labels == 0, -one.scores),
@@ -66,7 +66,7 @@ def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
         if threshold is not None:
             wrong = one.scores >= threshold if title == "False alarms" else one.scores < threshold
             at = np.flatnonzero(side & wrong)
-        # By the score, then by the unit: the same rows whatever the order they were written in.
+        # By score, then by unit, so that the selection does not depend on the row order.
         ranked = at[np.lexsort((one.unit_ids[at].astype(str), order[at]))]
         ranked = once_each(ranked, one.unit_ids)
         told = meaning if threshold is None else f"{meaning}, at a threshold of {threshold:.6g}"
@@ -88,7 +88,7 @@ def _said(n: int, limit: int, told: str, what: str) -> str:
 def _rows(
     run: Run, one: Scored, places: IntArray, scores: Sequence[FloatArray]
 ) -> list[dict[str, Any]]:
-    """Return rows as the page shows them, with what they say where that is known."""
+    """Return display data of rows, with their texts if known."""
     units = [str(one.unit_ids[place]) for place in places]
     texts = {} if run.inputs is None else run.inputs.texts_of(one.slice, units)
     return [
@@ -104,21 +104,21 @@ def _rows(
 
 
 def _shown(scores: Sequence[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return rows with texts as they are, and a table where there are none."""
+    """Return rows with texts, and a table for runs without texts."""
     cells = [[row["unit"], row["label"], *row["scores"], ", ".join(row["parts"])] for row in rows]
     table = Table(["row", "label", *scores, "parts"], cells).without_empty(2 + len(scores))
     return {"scores": scores, "rows": rows, "table": table}
 
 
 def _pairs(shown: Sequence[Scored]) -> Iterator[tuple[Scored, Scored]]:
-    """Yield scorers of one slice, each with the next."""
+    """Yield consecutive pairs of scorers of a slice."""
     for one, other in pairwise(shown):
         if one.slice == other.slice:
             yield one, other
 
 
 def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str, Any]:
-    """Return the rows on which two scorers differ most."""
+    """Return the rows with the largest disagreement between two scorers."""
     places, theirs = _common(one, other)
     mine, yours = one.scores[places], other.scores[theirs]
     alike = one.are_probabilities and other.are_probabilities
@@ -143,7 +143,7 @@ def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str
 
 
 def _common(one: Scored, other: Scored) -> tuple[IntArray, IntArray]:
-    """Return the places of rows that both have, known by unit and attempt."""
+    """Return the positions of rows common to both scorers, matched by unit and attempt."""
 
     def keys(side: Scored) -> dict[tuple[str, int], int]:
         attempts = side.records.attempt[side.rows].tolist()
@@ -158,7 +158,7 @@ def _common(one: Scored, other: Scored) -> tuple[IntArray, IntArray]:
 
 
 def _percentile(values: FloatArray) -> FloatArray:
-    """Return the share of rows below each, ties at their middle."""
+    """Return the percentile rank of each row; ties share their midrank."""
     ordered = np.sort(values)
     low = np.searchsorted(ordered, values, side="left")
     high = np.searchsorted(ordered, values, side="right")

@@ -1,4 +1,4 @@
-"""Reports as files: one HTML file that holds all it needs and loads nothing."""
+"""Reports as self-contained HTML files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,34 +23,34 @@ def write_report(
     title: str | None = None,
     wanted: Wanted | None = None,
 ) -> Path:
-    """Write one self-contained HTML report of one or several runs.
+    """Write a self-contained HTML report of one or several runs.
 
-    What a run holds decides what its report shows: the headline with intervals, slices, curves,
-    calibration, thresholds, worst errors, samples, conversations, leakage and provenance. Of several
-    runs the first is the baseline, and how the others differ from it comes first.
+    The sections depend on the contents of a run: the headline with intervals, slices, curves,
+    calibration, thresholds, worst errors, samples, conversations, leakage and provenance. With
+    several runs, the first is the baseline, and the differences from it come first.
 
     Parameters
     ----------
     runs : Run, path, or sequence of them
         Finished runs of any kind.
     path : path
-        The file to write; it takes its place whole or not at all.
+        Output file, written atomically.
     title : str, optional
-        By default the names of the runs.
+        Title of the page; by default the names of the runs.
     wanted : Wanted, optional
-        How much of a run to show.
+        Report options.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
     InvalidInputError
-        If there is no run, the name is not that of an HTML file, or it cannot be written.
+        If there are no runs, the suffix is not that of an HTML file, or the file cannot be written.
     ArtifactError
-        If a run is incomplete or was altered.
+        If a run is incomplete or altered.
     MissingExtraError
         If the extra ``report`` is not installed.
 
@@ -75,7 +75,7 @@ def write_report(
     try:
         with replace_atomic(target) as temporary:
             temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-            if (target.parent / "manifest.json").is_file():  # a part of the run
+            if (target.parent / "manifest.json").is_file():  # inside the folder of a run
                 make_private(temporary)
     except OSError as error:
         raise InvalidInputError(f"{target}: cannot write: {error.strerror or error}") from error
@@ -88,7 +88,7 @@ def report_html(
     title: str | None = None,
     wanted: Wanted | None = None,
 ) -> str:
-    """Return the page that `write_report` writes.
+    """Return the HTML page written by `write_report`.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Red-team conversations: a tester talks to a target, and scorers rate the replies.
 
-`System` says who takes part, `TreeSampler` and `ASTSampler` roll out seed prompts, `run_rollouts`
-measures and stores, `Evaluator` takes metrics of one's own. Attacks are in `rollouts.attacks`, scorers
-in `rollouts.scorers`.
+`System` defines the participants, `TreeSampler` and `ASTSampler` roll out seed prompts,
+`run_rollouts` measures and stores the rollouts, and `Evaluator` computes custom metrics. Attacks
+are in `rollouts.attacks`, scorers in `rollouts.scorers`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Conversations as texts with structured messages."""
+"""Conversations: texts with structured messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,14 +23,14 @@ class Turn:
     probe: str
     response: str
     score: float | None = None
-    """What the first scorer said of the response, where it did: attacks that refine may use it."""
+    """Score of the response by the first scorer, if any; refining attacks may use it."""
 
 
 class Conversation(str):
     r"""State of a conversation: a text with its messages.
 
-    As a text it is the seed prompt, then one paragraph per message; so whatever takes a text takes
-    a conversation. Chat models get `messages`.
+    As text, it is the seed prompt followed by one paragraph per message, so anything that takes a
+    text also takes a conversation. Chat models get `messages`.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class Conversation(str):
     turns : iterable of Turn
         Exchanges so far, in order.
     probe : str, optional
-        Last probe, if it is unanswered.
+        Last probe, if unanswered.
     opening : bool, default False
-        Whether the seed prompt is the first message, visible to the target; otherwise it is the
-        tester's goal, and the target only sees the probes.
+        Whether the seed prompt is the first message and visible to the target. Otherwise it is the
+        tester's goal, and the target sees only the probes.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Conversation(str):
 
     @property
     def n_turns(self) -> int:
-        """Exchanges that are complete."""
+        """Number of completed exchanges."""
         return len(self.turns)
 
     @property
@@ -116,7 +116,7 @@ class Conversation(str):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Messages as seen by the target: probes are the user's, responses the assistant's."""
+        """Messages as seen by the target: probes as user, responses as assistant messages."""
         said = [
             message
             for turn in self.turns
@@ -134,22 +134,22 @@ class Conversation(str):
 
     @property
     def exchanged(self) -> tuple[Message, ...]:
-        """Messages as seen by a tester model: its probes are the assistant's."""
+        """Messages as seen by a tester model: its probes as assistant messages."""
         other = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
         plain = Conversation(self.goal, self.turns, self.probe)
         return tuple(Message(other[m.role], m.content) for m in plain.messages)
 
     def with_probe(self, probe: str) -> "Conversation":
-        """Return the conversation with a further probe."""
+        """Return the conversation with another probe."""
         return Conversation(self.goal, self.turns, probe, opening=self.opening)
 
     def with_response(self, response: str) -> "Conversation":
-        """Return the conversation after the target answered."""
+        """Return the conversation with the target's response to the last probe."""
         turn = Turn(self.probe or "", response)
         return Conversation(self.goal, (*self.turns, turn), opening=self.opening)
 
     def with_score(self, score: float | None) -> "Conversation":
-        """Return the conversation with a score of the last response."""
+        """Return the conversation with the score of its last response."""
         if not self.turns:
             return self
         turns = (*self.turns[:-1], replace(self.turns[-1], score=score))

@@ -1,4 +1,4 @@
-"""Display names of rollouts, and the order of their metrics."""
+"""Display names of rollout participants, and display order of metrics."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     for who in ("tester", "target"):
         speaker = system.get(who)
         if isinstance(speaker, Mapping):
-            # The name of a function has a hash behind it.
+            # Function names are followed by a hash.
             named = str(speaker.get("name"))
             yield f"{who} {named.partition(':')[0] if speaker.get('kind') == 'function' else named}"
     depth = config.get("depth")
@@ -66,13 +66,13 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
 def grouped_metrics(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield metrics in groups with a title, the main ones first and without one."""
+    """Yield titled groups of metrics; the main metrics come first, without a title."""
     scorer = str(config.get("scored_by") or "")
     told = (config.get("scorers") or {}).get(scorer) or {}
     worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
     asked = [name for name in names if name.startswith("asr@")]
     order = [*_SUCCESSES, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
-    if max(config.get("width") or [1]) == 1:  # one branch: the same number by another name
+    if max(config.get("width") or [1]) == 1:  # with one branch it equals attack_success
         order.remove("attack_success_any")
     main = [name for name in order if name in names] or list(names[:_SHOWN])
     yield "", main

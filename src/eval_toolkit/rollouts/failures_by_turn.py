@@ -26,8 +26,8 @@ _NOT_AS_FAILED = (
 def headline_metrics(runs: Sequence[Run]) -> list[str]:
     """Return the metrics compared by default.
 
-    A run of rollouts has some thirty, most of them the same successes told in another way, and each
-    with a p-value of its own.
+    A rollout run has about thirty metrics. Most of them express the same successes in different
+    ways, each with its own p-value.
     """
     config = runs[0].manifest["config"]
     scorer = config.get("scored_by")
@@ -42,7 +42,7 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
-    """Return the metrics that some run has a value of, or would have if it were not cut short."""
+    """Return the metrics with a value in some run, or missing there only due to censoring."""
     return {
         found.metric: None
         for run in runs
@@ -53,24 +53,24 @@ def _with_values(runs: Sequence[Run]) -> dict[str, None]:
 
 
 def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-    """Return the page with how many conversations of each run failed by each turn.
+    """Return the page with the failures by turn of both runs.
 
     Parameters
     ----------
     page : Page
         Page with the table of ``result``.
     runs : sequence of Run
-        A and B.
+        Runs A and B.
     result : RunComparison
         Comparison of the two runs.
 
     Returns
     -------
     Page
-        Each turn has the difference and the interval that `compare_runs` gives its share of
-        failures, so that a number has one interval on the page. Where `compare_runs` has none, as
-        conversations in several paths were cut short, it is that of `compare_survival`, which reads
-        the conversations: both sides by the policy of A, and up to where they were seen.
+        For each turn, the page shows the difference in failure rates and its interval from
+        `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has
+        none, because conversations in several paths were cut short, `compare_survival` computes it
+        from the conversations: both runs under the policy of A, up to the last observed turn.
     """
     found = _failures_by_turn(runs, result)
     tables, notes = _shown(found)
@@ -115,7 +115,7 @@ def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, A
 def _cells_by_turn(
     runs: Sequence[Run], result: RunComparison, depth: int
 ) -> dict[int, RunDifference]:
-    """Return the cell of each turn, if both runs were measured equally and it has a value."""
+    """Return the cell of each turn, if both runs were measured alike and the cell has a value."""
     configs = [run.manifest["config"] for run in runs]
     if not result.cells or any(
         configs[0].get(name) != configs[1].get(name) for name in ("policy", "on_error")
@@ -144,7 +144,7 @@ def _cells_by_turn(
             confidence=result.confidence,
             seed=result.seed,
         ).cells
-    except EvalToolkitError:  # the runs have no such columns, or another name for the slice
+    except EvalToolkitError:  # the runs have no such columns, or name the slice differently
         more = ()
     known = {turns[cell.metric]: cell for cell in more} | known
     return {turn: cell for turn, cell in known.items() if cell.status == "ok"}
@@ -156,7 +156,7 @@ def _told(at: int, read_from: str, found: Any) -> dict[str, Any]:
 
 
 def _common(runs: Sequence[Run]) -> tuple[list[list[Graph[str, str]]], list[SeedPrompt]]:
-    """Return the rollouts of the seed prompts that are the same in both runs, and these."""
+    """Return the rollouts of the seed prompts shared by both runs, and these seed prompts."""
     by_id = [{seed.id: seed for seed in seeds_of(run)} for run in runs]
     same = {
         id_: seed
@@ -205,7 +205,7 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
 
 
 def _reasons(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each reason once, with the turns it is of."""
+    """Yield each reason once, with the turns it applies to."""
     by_reason: dict[str, list[str]] = {}
     for one in turns:
         if one["reason"]:

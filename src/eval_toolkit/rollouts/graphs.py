@@ -11,7 +11,7 @@ from eval_toolkit.rollouts.conversations import Conversation
 __all__ = ["ENDED", "Graph", "Node", "as_graph"]
 
 ENDED = "ended"
-"""Status of what stands for a branch whose attack had nothing more to say, beside others."""
+"""Status of the placeholder for a branch whose attack ended while its siblings continued."""
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -30,9 +30,9 @@ class Node(Generic[StateT, ActionT]):
     response : object
         Response of the target; None if there is none.
     reward : float or None, default None
-        Where the system has one.
+        Reward of the turn, if the system has one.
     children : sequence of Node
-        Following turns; several at a branching point.
+        Next turns; several at a branching point.
     scores : dict of str to float
         Scores of the response by scorer; ``name:probe`` is the score of the probe, and
         ``name/category`` that of one category.
@@ -41,16 +41,16 @@ class Node(Generic[StateT, ActionT]):
     event : bool or None
         Whether the first scorer's threshold is crossed, i.e. the target failed. None if unknown.
     echo : bool or None
-        Whether the threshold is no longer crossed without the parts that repeat the probes.
+        Whether the threshold is no longer crossed once text that repeats the probes is removed.
     status : {"ok", "error", "skipped", "ended"}
-        Status of the turn; a conversation ends with a turn that is not "ok". "ended" is a
-        placeholder for a branch whose attack had stopped.
+        Status of the turn; any status other than "ok" ends the conversation. "ended" marks the
+        placeholder for a branch whose attack stopped.
     reason : str
-        Why not.
+        Reason for a status other than "ok".
     attack : str
-        Name of the attack that made the probe.
+        Name of the attack that generated the probe.
     usage : dict
-        Tokens, tries and seconds of ``probe`` and ``response``.
+        Tokens, number of tries and seconds of ``probe`` and ``response``.
 
     Examples
     --------
@@ -73,22 +73,22 @@ class Node(Generic[StateT, ActionT]):
     attack: str = ""
     usage: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     id: str = field(default="", compare=False)
-    """Positions from the root on, as in "0.1.0"; set by the graph, like all that follow."""
+    """Branch indices from the root, e.g. "0.1.0"; set by the graph, like the fields below."""
     depth: int = field(default=0, compare=False)
-    """The number of the turn, from 1."""
+    """Turn number, from 1."""
     weight: float = field(default=1.0, compare=False)
-    """The chance of getting here when every branch is as likely as its siblings."""
+    """Probability of reaching this turn if sibling branches are equally likely."""
     parent: "Node[StateT, ActionT] | None" = field(default=None, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two turns and all that follow are equal."""
+        """Return whether two turns and their subtrees are equal."""
         if not isinstance(other, Node):
             return NotImplemented
         return _equal([self], [other])
 
     @property
     def is_leaf(self) -> bool:
-        """Whether there is no following turn."""
+        """Whether the turn has no next turn."""
         return not self.children
 
     @property
@@ -99,7 +99,7 @@ class Node(Generic[StateT, ActionT]):
     audit = utterance = challenge
 
     def path(self) -> "list[Node[StateT, ActionT]]":
-        """Return the turns from the first to this one."""
+        """Return the path from the first turn to this one."""
         node: Node[StateT, ActionT] | None = self
         turns = []
         while node is not None:
@@ -110,30 +110,30 @@ class Node(Generic[StateT, ActionT]):
 
 @dataclass(eq=False)
 class Graph(Generic[StateT, ActionT]):
-    """One rollout: a seed prompt and the turns that follow from it.
+    """One rollout: a seed prompt and the tree of turns that follow.
 
-    Ids, parents, depths and path weights of the nodes are set when the graph is made; `relink` sets
-    them again after nodes were added.
+    Ids, parents, depths and path weights of the nodes are set on construction; `relink` updates
+    them after nodes are added.
 
     Parameters
     ----------
     context : object
-        The seed prompt.
+        Seed prompt.
     children : sequence of Node
-        The first turns.
+        First turns.
     unit_id : str
         Identifier of the seed prompt.
     attempt : int
-        Number of the rollout of this seed prompt.
+        Number of the rollout among those of the seed prompt.
     seed : object
-        Seed of the rollout.
+        Random seed of the rollout.
     selected : bool
-        Whether only selected branches were continued; path weights are then no probabilities.
+        Whether only selected branches were continued; path weights are then not probabilities.
 
     Raises
     ------
     InvalidInputError
-        If a node is its own descendant, or is in two places.
+        If a node is its own descendant, or occurs twice.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class Graph(Generic[StateT, ActionT]):
                 waiting.append((f"{name}.", node, node))
 
     def nodes(self) -> Iterator[Node[StateT, ActionT]]:
-        """Yield all turns, each before those that follow from it."""
+        """Yield all turns, parents before their children."""
         waiting = list(self.children)[::-1]
         while waiting:
             node = waiting.pop()
@@ -197,15 +197,15 @@ class Graph(Generic[StateT, ActionT]):
             waiting.extend(list(node.children)[::-1])
 
     def leaves(self) -> list[Node[StateT, ActionT]]:
-        """Return the turns that nothing follows."""
+        """Return the turns without a next turn."""
         return [node for node in self.nodes() if node.is_leaf]
 
     def paths(self) -> list[list[Node[StateT, ActionT]]]:
-        """Return every conversation, from its first turn to its last."""
+        """Return all conversations, each as the list of its turns."""
         return [leaf.path() for leaf in self.leaves()]
 
     def at_depth(self, depth: int) -> list[Node[StateT, ActionT]]:
-        """Return the turns with this number, from 1."""
+        """Return the turns at a depth, from 1."""
         return [node for node in self.nodes() if node.depth == depth]
 
     def first_path(self) -> list[Node[StateT, ActionT]]:
@@ -219,29 +219,29 @@ class Graph(Generic[StateT, ActionT]):
 
     @property
     def is_chain(self) -> bool:
-        """Whether there are no branches."""
+        """Whether the rollout has no branches."""
         return len(self.children) <= 1 and all(len(node.children) <= 1 for node in self.nodes())
 
     def conversation(self, node: Node[StateT, ActionT] | None = None) -> tuple[Message, ...]:
-        """Return what the target saw and said up to a turn; along the first branches by default.
+        """Return the messages of target and tester up to a turn, by default along first branches.
 
         Parameters
         ----------
         node : Node, optional
-            The last turn.
+            Last turn of the conversation.
 
         Returns
         -------
         tuple of Message
-            Probes are the user's, responses the assistant's; the seed prompt is in the first
-            message where it is the beginning of the conversation.
+            Probes are user messages, responses assistant messages. The seed prompt is included in
+            the first message if it opens the conversation.
         """
         turns = self.first_path() if node is None else node.path()
         if turns and isinstance(turns[-1].context, Conversation):
-            turns = turns[-1:]  # its context holds all before it
+            turns = turns[-1:]  # its context contains all earlier turns
         said: list[Message] = []
         for turn in turns:
-            # A tester that failed said nothing.
+            # A failed tester has no probe.
             probe = None if turn.status != "ok" and not turn.probe else str(turn.probe)
             if isinstance(turn.context, Conversation):
                 state = turn.context if probe is None else turn.context.with_probe(probe)
@@ -254,7 +254,7 @@ class Graph(Generic[StateT, ActionT]):
 
 
 def _equal(first: Sequence[Node[Any, Any]], second: Sequence[Node[Any, Any]]) -> bool:
-    """Return whether turns and all that follow are equal, however deep."""
+    """Return whether turns and their subtrees are equal, at any depth."""
     waiting = [(first, second)]
     while waiting:
         these, those = waiting.pop()
@@ -278,20 +278,20 @@ _OF_A_TURN = ("context", "probe", "response", "children")
 
 
 def as_graph(rollout: Any) -> "Graph[Any, Any]":
-    """Return a rollout as a `Graph`: itself, or a copy of one that another package has made.
+    """Return a rollout as a `Graph`; rollouts of other packages are copied.
 
     Parameters
     ----------
     rollout : object
         A `Graph`, or an object with ``context`` and ``children`` whose nodes have ``context``,
-        ``probe``, ``response``, ``children`` and perhaps ``reward``, as astra-rl's have.
+        ``probe``, ``response``, ``children`` and optionally ``reward``, such as those of astra-rl.
 
     Raises
     ------
     InvalidTypeError
-        If it is neither, or a node lacks one of those.
+        If it is neither, or a node lacks a required attribute.
     InvalidInputError
-        If a node is its own descendant, or is in two places.
+        If a node is its own descendant, or occurs twice.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def as_graph(rollout: Any) -> "Graph[Any, Any]":
     if not (hasattr(rollout, "context") and hasattr(rollout, "children")):
         raise InvalidTypeError(f"the sampler returned {type(rollout).__name__}, not a Graph")
     made: Graph[Any, Any] = Graph(rollout.context)
-    copies: dict[int, Node[Any, Any]] = {}  # a turn in two places stays one, which `relink` refuses
+    copies: dict[int, Node[Any, Any]] = {}  # a repeated turn stays one, which `relink` rejects
     waiting: list[tuple[Any, Any]] = [(rollout, made)]
     while waiting:
         theirs, ours = waiting.pop()
@@ -321,7 +321,7 @@ def as_graph(rollout: Any) -> "Graph[Any, Any]":
 
 
 def _copied(turn: Any) -> Node[Any, Any]:
-    """Return a turn without those that follow."""
+    """Return a copy of a turn without its children."""
     if isinstance(turn, Node):
         return replace(turn, children=[])
     lacking = [name for name in _OF_A_TURN if not hasattr(turn, name)]

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
 
 _SHAPE = ("stop_on_success", "keep")
-"""What decides which turns are taken, by scores: it may change once a run is finished."""
+"""Settings that select turns by their scores; they may change once a run is finished."""
 
 Graphs = Sequence[Graph[Any, Any]]
 
 
 @dataclass(frozen=True)
 class MeasuredRollouts(Kind[Graphs]):
-    """Rollouts of seed prompts, and how they are measured."""
+    """Rollouts of seed prompts, with their measurement settings."""
 
     measuring: Measuring
     prompts: Sequence[SeedPrompt]
     settings: Mapping[str, Any]
-    """The configuration besides scorers and summary."""
+    """Configuration other than scorers and summary."""
 
     name = "rollout"
     by = CATEGORY
@@ -70,7 +70,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes:
-        """Return where the target failed and where it held."""
+        """Return the outcome of each rollout."""
         from eval_toolkit.rollouts.showing import outcomes_of_rollouts
 
         return outcomes_of_rollouts(records, config)
@@ -89,28 +89,28 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
-        """Return what estimates shares of failures by survival curves, as a run of rollouts does."""
+        """Return the estimator of failure rates from survival curves, as used by a rollout run."""
         from eval_toolkit.rollouts.stored_estimates import stored_estimator
 
         return stored_estimator(run, summary) if cls._describes([run]) else None
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return the main metrics, as a run has about thirty similar ones."""
+        """Return only the main metrics, since a run has about thirty similar ones."""
         from eval_toolkit.rollouts.failures_by_turn import headline_metrics
 
         return headline_metrics(runs) if cls._describes(runs) else None
 
     @classmethod
     def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-        """Return the page with how many failed by each turn."""
+        """Return the page with the failures by turn."""
         from eval_toolkit.rollouts.failures_by_turn import with_failures_by_turn
 
         return with_failures_by_turn(page, runs, result) if cls._describes(runs) else page
 
     @classmethod
     def _describes(cls, runs: Sequence[Run]) -> bool:
-        """Return whether the configurations of all runs are those of rollouts."""
+        """Return whether all runs are rollout runs."""
         return all((run.manifest.get("config") or {}).get("kind") == cls.name for run in runs)
 
     @property
@@ -136,7 +136,7 @@ class MeasuredRollouts(Kind[Graphs]):
         return {name: settings for one in asking for name, settings in one.describe().items()}
 
     def tables(self, attempts: Graphs) -> Mapping[str, Any]:
-        """Return the turns."""
+        """Return the table of turns."""
         return {TURNS: turns_table(attempts)}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
 @dataclass(frozen=True)
 class RolloutKind(MeasuredRollouts):
-    """Rollouts with requests."""
+    """Rollouts that send requests."""
 
     sampler: TreeSampler[Any, Any]
     attempts: int
@@ -183,7 +183,7 @@ class RolloutKind(MeasuredRollouts):
         return n_requests if calls is None else min(n_requests, calls)
 
     def produce(self, context: Context) -> Graphs:
-        """Make all rollouts; existing answers are reused."""
+        """Run all rollouts; stored answers are reused."""
         with asked_through(self.sampler.system.scorers, context):
             graphs = self.sampler.eval_rollouts(
                 self.prompts, attempts=self.attempts, asking=context
@@ -192,7 +192,7 @@ class RolloutKind(MeasuredRollouts):
         return graphs
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of other seeds, rollouts, turns and branches; verdicts are kept."""
+        """Return the keys of answers no longer requested; verdicts are never among them."""
         units = {prompt.id for prompt in self.prompts}
         return [key for key in answered if not self._asks_for(key, units)]
 
@@ -219,7 +219,7 @@ class RolloutKind(MeasuredRollouts):
                 f"{begun['rescored'].get('run_id')}; choose another folder"
             )
         there = (begun.get("config") or {}).get("system") or {}
-        for who in ("tester", "target"):  # digests would not say so
+        for who in ("tester", "target"):  # the digest does not name the participant
             old, new = there.get(who), config["system"][who]
             if old == new or not isinstance(old, Mapping):
                 continue
@@ -251,7 +251,7 @@ def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[str]:
-    """Say which parts of a system cannot tell whether answers that were there are their own."""
+    """Return a note on the parts without a digest, if stored answers were reused."""
     parts = {
         **{who: str(system[who]["name"]) for who in ("tester", "target")},
         **{name: canonical_json(part) for name, part in system.get("attributes", {}).items()},

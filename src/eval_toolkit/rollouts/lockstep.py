@@ -1,4 +1,4 @@
-"""One turn of all conversations together: probe, respond, reward, score."""
+"""One turn of all conversations in lockstep: probe, respond, reward, score."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from eval_toolkit.seeds import derive_seed
 __all__ = ["Branch", "Live", "Lockstep", "scored"]
 
 _SEED_LIMIT = 2**31
-"""Servers take seeds of 32 bits with a sign."""
+"""Exclusive upper bound of seeds, since servers accept signed 32-bit integers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,11 +30,11 @@ class Live:
     graph: Graph[Any, Any]
     state: Any
     node: Node[Any, Any] | None = None
-    """Its last turn."""
+    """Last turn; None before the first."""
 
     @property
     def children(self) -> Any:
-        """Following turns."""
+        """Children of the last turn."""
         return self.graph.children if self.node is None else self.node.children
 
 
@@ -49,7 +49,7 @@ class Branch:
 
 
 class Lockstep:
-    """One turn of all conversations that are going on."""
+    """One turn of all ongoing conversations."""
 
     def __init__(self, system: Any, branches: Sequence[Branch], asking: Context, seed: int) -> None:
         self.system = system
@@ -58,7 +58,7 @@ class Lockstep:
         self.seed = seed
 
     def take(self) -> None:
-        """Probe, respond, score."""
+        """Probe, respond and score."""
         self._probe()
         answering = [one for one in self.branches if one.node.status == "ok"]
         self._respond(answering)
@@ -74,7 +74,7 @@ class Lockstep:
         )
 
     def ended(self) -> list[Live]:
-        """Return the conversations after the turn; failed ones end."""
+        """Return the conversations that continue after the turn; failed ones end."""
         scorer = self.system.scorer
         live = []
         for one in self.branches:
@@ -83,7 +83,7 @@ class Lockstep:
                 continue
             try:
                 state = self.system.advance(node.context, node.probe, node.response)
-            except Exception as error:  # a system's own code; the turn itself took place
+            except Exception as error:  # arbitrary code of the system; the turn itself took place
                 reason = f"advance: {one_line(error)}"
                 node.children.append(Node(node.context, "", None, status="error", reason=reason))
                 continue
@@ -109,7 +109,7 @@ class Lockstep:
                 one.node = self._node(one, said, ask)
                 one.live.children.append(one.node)
                 going.append(one)
-            elif id(one.live) in going_on:  # its place and its weight stay its own
+            elif id(one.live) in going_on:  # a placeholder keeps the index and weight of the branch
                 ended: Node[Any, Any] = Node(one.live.state, "", None, status=ENDED)
                 ended.reason = "the attack ended"
                 one.live.children.append(ended)
@@ -146,7 +146,7 @@ class Lockstep:
             _take_usage(one.node, "response", said)
 
     def _heard(self, said: Probed, who: str) -> tuple[str, Any]:
-        """Return a status, and the text or the reason why there is none."""
+        """Return a status with the text, or with the reason for its absence."""
         if isinstance(said, str):
             return "ok", said
         if said is None:
@@ -161,7 +161,7 @@ class Lockstep:
         return "ok", spoken(said.response, self.system).answer
 
     def _silence(self, value: Any, said: Probed) -> str:
-        """Return why a reply says nothing, where its reasoning tells."""
+        """Return the reason for an empty reply, if its reasoning was cut off."""
         if value != "" or not isinstance(said, JobResult):
             return ""
         return CUT_OFF if spoken(said.response, self.system).cut_off else ""
@@ -191,9 +191,9 @@ def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:
     parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
     try:
         found = list(reward(*map(list, parts)))
-    except (ArtifactError, MissingExtraError):  # no turn would fare better
+    except (ArtifactError, MissingExtraError):  # no turn would succeed
         raise
-    except Exception as error:  # a system's own code
+    except Exception as error:  # arbitrary code of the system
         if len(nodes) == 1:
             return [error]
         return [value for node in nodes for value in _rewards(reward, [node])]
@@ -215,7 +215,7 @@ def scored(
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     if final:
-        # Those that see every turn were asked about it; what failed then is not tried again.
+        # Other scorers were already called on every turn; their failures are not retried.
         decides = decides and bool(scorers) and mode_of(scorers[0]) == "final"
         scorers = [scorer for scorer in scorers if mode_of(scorer) == "final"]
 
@@ -228,7 +228,7 @@ def scored(
 def _attack_name(tester: Any, branch: int) -> str:
     try:
         return str(getattr(of_branch(tester, branch), "name", ""))
-    except Exception:  # said already, as the reason why there is no probe
+    except Exception:  # already reported as the reason for the missing probe
         return str(getattr(tester, "name", ""))
 
 

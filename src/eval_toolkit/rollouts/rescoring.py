@@ -36,7 +36,7 @@ _NEEDED = (
     *("seed", "depth", "width", "rollouts_per_seed", "asr_at", "policy"),
     *("seeds.name", "system.tester.name", "system.target.name"),
 )
-"""Settings of a run that are relied on here."""
+"""Settings that the stored run must have."""
 
 
 @gathers(SummaryOptions, **SUMMARY_DEFAULTS)
@@ -57,39 +57,40 @@ def rescore_rollouts(
     Parameters
     ----------
     run : Run or path
-        Run of rollouts; it stays as it is.
+        Rollout run; it is not modified.
     scorer : TextScorer, callable or sequence of them, optional
-        As in `System`. A judge among them is asked what the run does not hold already; tester and
-        target are not. By default the scores of the run stay, and only the other options differ.
+        As in `System`. Judges receive only requests whose answers the run does not store; tester
+        and target are not queried. By default the scores of the run are kept, and only the other
+        options change.
     out : path, optional
-        Folder of the new run; without one nothing is written.
+        Folder of the new run; by default nothing is written.
     refusal : bool or TextScorer, default True
-        As in `System`, beside ``scorer``.
+        As in `System`, in addition to ``scorer``.
     asr_at, policy
-        As in `run_rollouts`; by default what the run had.
+        As in `run_rollouts`; by default as in the run.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     run_id
         As in `run_rollouts`.
     reasoning_tags : sequence of (str, str), optional
-        Tags around the reasoning of replies, which scorers do not see; by default as in the run,
-        and `REASONING_TAGS` for runs stored with reasoning.
+        Tags around the reasoning in replies, which is hidden from scorers; by default as in the
+        run, and `REASONING_TAGS` for runs stored with reasoning.
 
     Returns
     -------
     Outcome
-        Its answers are those of the run, with the verdicts of these judges in the place of the
-        run's; requests and usage are of judges alone. Where the run ended conversations or chose
-        branches by its own scorer, that stays as it was, and a note says so.
+        Contains the answers of the run, with the verdicts of these judges in place of the stored
+        ones; requests and usage count judges only. If the scorer of the run ended conversations or
+        selected branches, these decisions remain, and a note says so.
 
     Raises
     ------
     ArtifactError
-        If it is no run of rollouts, or the folder is taken.
+        If it is not a rollout run, or the folder is already in use.
     InvalidInputError, InvalidTypeError
-        If an option does not fit.
+        If an option is invalid.
     ModelError
-        If a judge fails for good.
+        If a judge fails permanently.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def rescore_rollouts(
 
 
 def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
-    """Raise if a run does not record how its conversations were made."""
+    """Raise if a run does not record how its conversations were generated."""
     if place := missing_setting(config, _NEEDED):
         raise ArtifactError(
             f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure its "
@@ -149,7 +150,7 @@ class StoredRollouts(MeasuredRollouts):
         confidence: float = DEFAULT_CONFIDENCE,
         reasoning_tags: Tags | None = None,
     ) -> "StoredRollouts":
-        """Return the conversations of a run of rollouts; see `rescore_rollouts`."""
+        """Return the conversations of a rollout run; see `rescore_rollouts`."""
         config = run.manifest.get("config") or {}
         if config.get("kind") != "rollout":
             raise ArtifactError(f"{run.path}: is no run of rollouts")
@@ -188,11 +189,11 @@ class StoredRollouts(MeasuredRollouts):
 
     @property
     def keeps(self) -> bool:
-        """Whether the stored scores stay, and nothing is scored again."""
+        """Whether the stored scores are kept and nothing is rescored."""
         return any(isinstance(one, KeptScorer) for one in self.measuring.scorers)
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what decides the verdicts of each judge, and of those whose verdicts stay."""
+        """Return the settings of each judge, including judges whose verdicts are kept."""
         kept = [one for one in self.measuring.scorers if isinstance(one, KeptScorer)]
         stayed = {name: settings for one in kept for name, settings in one.judges.items()}
         return {**super().judges(), **stayed}
@@ -213,7 +214,7 @@ class StoredRollouts(MeasuredRollouts):
             )
             return graphs
         scorers = self.measuring.scorers
-        # A judge of the run is not asked again where its threshold alone is another.
+        # Judges of the run that differ only in the threshold are not queried again.
         with asked_through(scorers, context):
             _score_again(graphs, scorers, decides=self.decides)
         n = sum(not verdict.reused for verdict in context.verdicts)
@@ -223,7 +224,7 @@ class StoredRollouts(MeasuredRollouts):
 
 
 def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
-    """Return whether there is a scorer of harm, and all scorers: those given, or the run's own."""
+    """Return whether there is a harm scorer, and all scorers: those given, or those of the run."""
     if scorer is not None:
         return made_scorers(scorer, refusal)
     if refusal is not True:
@@ -237,7 +238,7 @@ def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScore
 def _score_again(
     graphs: Sequence[Graph[Any, Any]], scorers: Sequence[Any], *, decides: bool
 ) -> None:
-    """Drop existing scores, and score all turns again."""
+    """Drop existing scores and rescore all turns."""
     pairs = [(graph, node) for graph in graphs for node in graph.nodes()]
     for _, node in pairs:
         reward = node.unscored.get("reward")
@@ -258,7 +259,7 @@ def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(config: Mapping[str, Any]) -> list[str]:
-    """Return notes on decisions of the run's scorer, which rescoring cannot change."""
+    """Return notes on decisions of the run's scorer that rescoring cannot change."""
     by = _stopped_by(config).get("stopped_by")
     notes = []
     if config.get("stop_on_success"):

@@ -70,49 +70,49 @@ def run_rollouts(
     system : System
         Tester, target and scorers.
     seeds : sequence of str, SeedPrompt or mapping
-        Seed prompts, one unit each. Those of one topic are resampled together.
+        Seed prompts, one unit each. Prompts of one topic are resampled together.
     out : path, optional
-        Folder of the run. An interrupted run is resumed; in a finished one failed requests are
-        retried, and more seeds, rollouts or turns are added. By default nothing is written. States,
-        probes and responses are stored as texts or plain JSON.
+        Folder of the run. An interrupted run is resumed; in a finished one, failed requests are
+        retried, and additional seeds, rollouts or turns are run. By default nothing is written.
+        States, probes and responses are stored as text or plain JSON.
     name : str, default "seeds"
         Name of the set of seed prompts.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`.
     rollouts_per_seed : int, default 1
-        Number of rollouts per seed prompt; they differ if tester or target are random.
+        Number of rollouts per seed prompt; they differ only if tester or target are random.
     seed : int, default 42
-        Seed of the run: everything drawn is derived from it.
+        Random seed of the run, from which all other seeds are derived.
     asr_at : sequence of int
-        Report the chance that at least one of k rollouts of a seed succeeds, for these k.
+        Values of k for which to report the probability that at least one of k rollouts succeeds.
     policy : str, optional
-        What a rollout that branches comes to, as in `measure_rollouts`; "expectation" by default,
-        and "best" where ``keep`` leaves branches behind, of which there is no expectation.
+        How the branches of a rollout are combined, as in `measure_rollouts`; by default
+        "expectation", or "best" if ``keep`` drops branches, for which there is no expectation.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     budget, concurrency, cache, give_up_after, on_progress
-        As in `AskSpec`; the budget is that of testers and targets.
+        As in `AskSpec`; the budget covers testers and targets.
     run_id : str, optional
-        Name of the run; the folder's by default.
+        Name of the run; by default that of the folder.
 
     Returns
     -------
     Outcome
-        Equal answers give equal bytes of ``records.parquet``, ``turns.parquet`` and
-        ``results.json``, whatever the concurrency and however often the run was interrupted.
+        Equal answers give byte-identical ``records.parquet``, ``turns.parquet`` and
+        ``results.json``, regardless of concurrency and interruptions.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option does not fit.
+        If an option is invalid.
     ArtifactError
-        If the folder holds a run of another system or seed, or an unfinished one that ended or
-        chose its conversations otherwise; or another process writes it.
+        If the folder holds a run with another system or seed, or an unfinished run that ended or
+        selected its conversations by other rules; or if another process is writing to it.
     ModelError
-        If a model or a function fails for good; what was answered is kept. Before anything is
-        asked, if a scorer lacks its weights.
+        If a model or a function fails permanently; answers received so far are kept. Raised before
+        any request if a scorer lacks its weights.
     MissingExtraError
-        Before anything is asked, if a scorer needs something that is not installed.
+        If a scorer needs a package that is not installed; raised before any request.
 
     Examples
     --------

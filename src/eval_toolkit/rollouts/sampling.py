@@ -25,7 +25,7 @@ ActionT = TypeVar("ActionT")
 
 
 class Sampler(ABC, Generic[StateT, ActionT]):
-    """Makes rollouts of a system; nothing of one rollout is left for the next.
+    """Base class of samplers of rollouts; rollouts share no state.
 
     Parameters
     ----------
@@ -47,15 +47,15 @@ class Sampler(ABC, Generic[StateT, ActionT]):
 
     @abstractmethod
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
-        """Return a rollout: the same for the same seed, any one for None."""
+        """Return a rollout: deterministic for a seed, random for None."""
 
     def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
-        """Return a rollout to be evaluated; here a seed is a number.
+        """Return a rollout for evaluation; here the seed is a number.
 
         Raises
         ------
         NotImplementedError
-            If the seed is none; a sampler that rolls out given prompts overrides this.
+            If the seed is not a number; samplers that roll out given prompts override this method.
         """
         if seed is None or _is_number(seed):
             return self.rollout(None if seed is None else int(seed))
@@ -66,11 +66,10 @@ class Sampler(ABC, Generic[StateT, ActionT]):
 
 
 class TreeSampler(Sampler[StateT, ActionT]):
-    """Rolls out many conversations in lockstep: one call of tester, target and scorers per depth.
+    """Lockstep sampler: one call of tester, target and scorers per depth for all conversations.
 
-    The seed of every draw is derived from the run's seed, the seed prompt, the number of the
-    rollout and the place in the tree, so that no result depends on what else is rolled out, on
-    batches or on the order.
+    Each random seed is derived from the run's seed, the seed prompt, the rollout number and the
+    position in the tree, so that no result depends on other rollouts, on batches or on order.
 
     Parameters
     ----------
@@ -79,22 +78,22 @@ class TreeSampler(Sampler[StateT, ActionT]):
     prompts : sequence of str
         Prompts selected by numeric seeds.
     depth : int, default 3
-        Turns.
+        Number of turns.
     width : int or sequence of int, optional
-        Branches per turn, for all turns or for each; as many as suit the attack by default, which
-        is 1 for most.
+        Branches per turn, as one number or one per turn; by default the number recommended by the
+        attack, which is 1 for most.
     keep : int, optional
-        Number of branches of each rollout to continue with, the worst for the target. By default
-        all; 1 if the attack sets the width.
+        Number of branches of each rollout to continue, worst for the target first. By default all;
+        1 if the attack sets the width.
     stop_on_success : bool, default False
-        Whether a conversation ends once the target failed.
+        Whether a conversation ends once the target has failed.
     seed : int, default 42
-        Seed of the run.
+        Random seed of the run.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of them is not of its kind.
+        If a parameter is invalid.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         self._check_scorer(system.scorer)
 
     def _check_scorer(self, scorer: Any) -> None:
-        """Raise if scores are needed to end or select conversations, but unavailable."""
+        """Raise if ending or selecting conversations requires scores that are unavailable."""
         from eval_toolkit.rollouts.scorers.base import mode_of
 
         if not self.stop_on_success and self.keep is None:
@@ -152,7 +151,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
-        """Return a rollout of one of the prompts: the same for the same number, 0 too."""
+        """Return a rollout of one of the prompts: deterministic for a number, including 0."""
         if seed is not None:
             return self.eval_rollouts([validation.integer(seed, "seed", low=0)])[0]
         drawn = secrets.randbits(63)
@@ -163,35 +162,35 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return graph
 
     def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
-        """Return a rollout of a prompt, or of the prompt that a number chooses."""
+        """Return a rollout of a prompt, or of the prompt selected by a number."""
         return self.rollout() if seed is None else self.eval_rollouts([seed])[0]
 
     def eval_rollouts(
         self, seeds: Sequence[Any], *, attempts: int = 1, asking: Context | None = None
     ) -> list[Graph[StateT, ActionT]]:
-        """Return rollouts of several seeds, made together.
+        """Return rollouts of several seeds, run in lockstep.
 
         Parameters
         ----------
         seeds : sequence of str, SeedPrompt or int
-            Prompts, or numbers that choose prompts.
+            Prompts, or numbers that select prompts.
         attempts : int, default 1
-            Rollouts of each.
+            Number of rollouts per seed.
         asking : Context, optional
             Context of the requests: journal, budget, cache.
 
         Returns
         -------
         list of Graph
-            All rollouts of the first seed, then those of the second, and so on. What failed is in
-            the nodes.
+            All rollouts of the first seed, then those of the second, and so on. Failures are
+            recorded in the nodes.
 
         Raises
         ------
         ModelError
-            If a model cannot be asked at all.
+            If a model cannot be queried at all.
         InvalidInputError, InvalidTypeError
-            If there are no seeds, or one is none.
+            If there are no seeds, or a seed is invalid.
         """
         n = validation.integer(attempts, "attempts", low=1)
         chosen = self._chosen(seeds)
@@ -205,7 +204,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return graphs
 
     def settings(self) -> dict[str, Any]:
-        """Return how it rolls out, in JSON types."""
+        """Return the sampling settings, in JSON types."""
         return {
             "depth": self.depth,
             "width": list(self.widths),
@@ -215,7 +214,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         }
 
     def _widths_for(self, seed: Any) -> tuple[int, ...]:
-        """Return how many branches a turn of this seed has, turn by turn."""
+        """Return the number of branches of each turn for a seed."""
         return self.widths
 
     def _prompts(self) -> list[Any]:
@@ -255,7 +254,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         broken: list[Any] = []
         try:
             state = self.system.start(prompt.prompt)
-        except Exception as error:  # a system's own code; the other prompts begin
+        except Exception as error:  # arbitrary code of the system; the other prompts start
             state, reason = prompt.prompt, f"start: {one_line(error)}"
             broken.append(Node(state, "", None, status="error", reason=reason))
         return Graph(state, broken, unit_id=prompt.id, attempt=attempt, seed=seed)
@@ -267,7 +266,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         asking: Context,
         seed: int,
     ) -> None:
-        """Take every turn of every conversation."""
+        """Run all turns of all conversations."""
         width_of = {id(graph): width for graph, width in zip(graphs, widths, strict=True)}
         asking.expect(sum(self.n_requests(width) for width in widths))
         for graph, width in zip(graphs, widths, strict=True):
@@ -299,7 +298,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return _n_nodes(widths or self.widths, self.keep) * (1 if asks_nobody else 2)
 
     def _going_on(self, ended: list[Live]) -> list[Live]:
-        """Return the conversations that have another turn."""
+        """Return the conversations that continue with another turn."""
         live = [one for one in ended if not (self.stop_on_success and _event(one))]
         if self.keep is None:
             return live
@@ -331,7 +330,7 @@ def _asks(tester: Any) -> bool:
     if callable(getattr(tester, "for_branch", None)):
         try:
             branches = [of_branch(tester, n) for n in range(getattr(tester, "branches", 1))]
-        except Exception:  # its turn will say why
+        except Exception:  # reported when the turn is taken
             return True
         return any(_asks(one) for one in branches if one is not tester)
     return getattr(tester, "model", None) is not None
@@ -369,7 +368,7 @@ def _check_state(one: Live) -> None:
 
 
 def chooses(widths: Sequence[int], keep: int | None) -> bool:
-    """Return whether more branches may exist than are kept, before the last turn.
+    """Return whether branches may be dropped before the last turn.
 
     Examples
     --------

@@ -29,13 +29,13 @@ __all__ = ["Scoring", "outcomes_of_rollouts", "rollout_blocks", "turn_messages",
 _PROBE = ":probe"
 _REFUSAL = "refusal"
 MAX_SCORES = 5
-"""Scores beside a message."""
+"""Maximum number of scores shown next to a message."""
 _TURNS_AT_MOST = 500
-"""That a page shows."""
+"""Maximum number of turns shown on a page."""
 _NODES_AT_MOST = 1_000_000
-"""Of a tree that a card chooses its path from."""
+"""Maximum number of nodes of a tree from which a card selects a path."""
 _LEVELS = 6
-"""Branches within branches that a page sets in; deeper ones stand below each other."""
+"""Maximum indentation level of nested branches; deeper ones are not indented further."""
 _ANY, _SUCCESS, _WHEN = "attack_success_any", "attack_success", "first_event_turn"
 _TITLES = {
     "failed": ("The target failed", "the earliest failure first"),
@@ -48,22 +48,22 @@ _ECHO = (
     "crosses the threshold"
 )
 _LONG = ("probe", "response", "reason")
-"""Columns of turns that may be very long."""
+"""Turn columns that may contain very long texts."""
 _SHAPE = ("unit_id", "attempt", "node_id", "parent_id", "depth", "event")
 
 
 def rollout_blocks(unit: StoredUnit) -> list[Block]:
-    """Return a conversation: on a card the path that matters most, else every branch.
+    """Return the blocks of a rollout: the most relevant path on a card, else all branches.
 
     Parameters
     ----------
     unit : StoredUnit
-        Unit of a run of rollouts.
+        Unit of a rollout run.
 
     Returns
     -------
     list of Block
-        Without turns, what any kind shows.
+        The default blocks if the unit has no turns.
     """
     try:
         at_most = _TURNS_AT_MOST + 1 if unit.whole else _NODES_AT_MOST
@@ -76,7 +76,7 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
     scoring = Scoring.of(unit.config)
     if not unit.whole:
         return _card(graphs[0], scoring)
-    # Not of the rows that were read, which may be the first of many.
+    # Count all rows, since those read before may be truncated.
     every, _ = unit.rows(TURNS, _SHAPE, (), n_rows)
     groups: list[Block] = [_page(graphs[0], scoring, [row for row in every if row["node_id"]])]
     asked = [request_group(one) for one in asked_of(unit)]
@@ -85,7 +85,7 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    missing = {"weight", "reward"}  # numbers that are NaN where there is none
+    missing = {"weight", "reward"}  # numeric columns with NaN for missing values
     return {
         name: [
             math.nan if value is None and name in missing else value
@@ -104,7 +104,7 @@ class Scoring:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Scoring":
-        """Return what a run's configuration says.
+        """Return the scoring recorded in a run's configuration.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class Scoring:
 
     @property
     def higher_is_worse(self) -> bool:
-        """Of the scorer that decides."""
+        """Whether higher scores of the deciding scorer are worse."""
         return bool(self._told(self.decides).get("higher_is_worse", True))
 
     @property
@@ -147,14 +147,14 @@ def worst_path(graph: Graph[Any, Any], scoring: Scoring) -> list[Node[Any, Any]]
     Parameters
     ----------
     graph : Graph
-        A rollout; a chain has one conversation.
+        Rollout; a chain has a single conversation.
     scoring : Scoring
-        Says which scores are bad.
+        Scoring that defines which scores are bad.
 
     Returns
     -------
     list of Node
-        From the first turn to the last; empty where nothing was said.
+        From the first to the last turn; empty if there are none.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _goal(graph: Graph[Any, Any]) -> str:
 
 
 def _card(graph: Graph[Any, Any], scoring: Scoring) -> list[Block]:
-    """Return the path that failed first, or came nearest to it."""
+    """Return the path with the first failure, or the one closest to a failure."""
     path = worst_path(graph, scoring)
     first = next((node for node in path if node.event), None)
     opens = isinstance(graph.context, Conversation) and graph.context.opening
@@ -203,7 +203,7 @@ def _card(graph: Graph[Any, Any], scoring: Scoring) -> list[Block]:
 
 
 def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, Any]]) -> Group:
-    """Return every branch to its end, then the next."""
+    """Return all branches, each in full before the next."""
     failed = min((row["depth"] for row in rows if row["event"] == 1), default=None)
     followed = {row["parent_id"] for row in rows} - {None}
     n_turns, n_paths = len(rows), len(rows) - len(followed)
@@ -225,7 +225,7 @@ def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, 
 def _in_reading_order(
     graph: Graph[Any, Any],
 ) -> Iterator[tuple[Node[Any, Any], int, str]]:
-    """Yield each turn with how deep it is set in, and which branch begins with it."""
+    """Yield each turn with its indentation level and the label of the branch it starts."""
     waiting = _placed(graph.children, 0)
     while waiting:
         node, level, branch = waiting.pop()
@@ -234,7 +234,7 @@ def _in_reading_order(
 
 
 def _placed(nodes: Sequence[Node[Any, Any]], level: int) -> list[tuple[Node[Any, Any], int, str]]:
-    """Return nodes that follow one another, the first last; several are branches."""
+    """Return sibling nodes in reverse order; several siblings start branches."""
     if len(nodes) < 2:
         return [(node, level, "") for node in nodes]
     deeper = min(level + 1, _LEVELS)
@@ -250,23 +250,23 @@ def turn_messages(
     level: int = 0,
     branch: str = "",
 ) -> list[Message]:
-    """Return the probe of a turn and the reply to it, with scores, labels and what broke.
+    """Return the probe and reply of a turn as messages with scores, labels and errors.
 
     Parameters
     ----------
     node : Node
-        A turn.
+        Turn to show.
     scoring : Scoring
         Scoring of the run.
     first : bool
-        Whether it is the first failure.
+        Whether the turn is the first failure.
     level, branch
-        As a `Message` has them.
+        As in `Message`.
 
     Returns
     -------
     list of Message
-        The last one has the notes.
+        The last message contains the notes.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def turn_messages(
     >>> [(one.name, one.value) for one in (*probe.marks, *reply.marks)]
     [('s', '0.500'), ('s', '0.200')]
     """
-    # That a tester refuses is nothing that anybody asks for.
+    # Refusal scores of probes are not of interest.
     of_probe = {
         name.removesuffix(_PROBE): value
         for name, value in node.scores.items()
@@ -336,7 +336,7 @@ def _notes(node: Node[Any, Any]) -> Iterator[Note]:
 
 
 def _scores(scores: Mapping[str, float], scoring: Scoring) -> tuple[Mark, ...]:
-    """Return scores to show: the one that decides first; of kinds of harm the worst alone."""
+    """Return the scores to show: the deciding scorer first, and only the worst harm category."""
     names = sorted((name for name in scores if "/" not in name), key=lambda n: n != scoring.decides)
     kinds = [name for name in scores if name.startswith(f"{scoring.decides}/")]
     if len(kinds) > 1:
@@ -345,7 +345,7 @@ def _scores(scores: Mapping[str, float], scoring: Scoring) -> tuple[Mark, ...]:
 
 
 def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
-    """Say what of a tree is not shown."""
+    """Return a note on the parts of a tree that are not shown."""
     leaves = [node for node in graph.leaves() if node.status != ENDED or node.parent is not None]
     if len(leaves) < 2:
         return ""
@@ -362,7 +362,7 @@ def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
     )
 
 
-# --- what came of them ----------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------
 
 
 def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcomes:
@@ -371,14 +371,14 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
     Parameters
     ----------
     records : Records
-        Records of a run of rollouts.
+        Records of a rollout run.
     config : mapping
-        Config of the run.
+        Configuration of the run.
 
     Returns
     -------
     Outcomes
-        On a tree the target failed where it did on some branch.
+        In a tree, the target failed if it failed on any branch.
     """
     column = _ANY if _ANY in records.columns else _SUCCESS
     if column not in records.columns:

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 UNKNOWN = "unknown"
-"""Stands for the digest of what does not say what it is made of."""
+"""Placeholder for the digest of an object that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,9 @@ class Decoding:
     """
 
     system_prompt: str = ""
-    """Said to the target before everything else: a defence, for instance."""
+    """System prompt of the target, e.g. a defence."""
     formatter: Formatter | None = None
-    """How messages become a prompt; by default messages, or text for a model that does not chat."""
+    """Conversion of messages to a prompt; by default messages, or text for models without chat."""
     temperature: float = 0.0
     top_p: float | None = None
     max_tokens: int | None = None
@@ -59,12 +59,12 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.formatter is not None:
             check_formatter(self.formatter)
-        self.request((Message(Role.USER, "?"),), None, 0)  # says what is wrong before a run begins
+        self.request((Message(Role.USER, "?"),), None, 0)  # validates before a run starts
 
     def request(
         self, messages: Sequence[Message], model: Model | None, seed: int
     ) -> GenerateRequest:
-        """Return the request to a model after these messages."""
+        """Return the request to a model for these messages."""
         said = list(messages)
         if self.system_prompt:
             said.insert(0, Message(Role.SYSTEM, self.system_prompt))
@@ -93,14 +93,14 @@ class Decoding:
 
 
 Heard = Said | NothingToSay
-"""What came of asking; `NothingToSay` where a function has nothing more to say."""
+"""Outcome of a request; `NothingToSay` if a function ends the conversation."""
 Probed = Said | str | Exception
-"""What came of asking for a probe; a text is an attack's own, an exception its failure."""
+"""Outcome of a request for a probe: also a text from an attack itself, or its exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which turn of which conversation a request is for."""
+    """Turn and conversation of a request."""
 
     unit_id: str
     attempt: int
@@ -110,11 +110,11 @@ class Asked:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Unit and attempt."""
+        """Unit and attempt of the conversation."""
         return (self.unit_id, self.attempt)
 
     def job(self, prompt: Any) -> Job:
-        """Return the journal key of a function's answer."""
+        """Return the job under which a function's answer is stored."""
         return Job(*self.key, GenerateRequest(prompt, seed=self.seed), self.step)
 
 
@@ -137,7 +137,7 @@ def ask_responses(
     asking: Context,
     identity: str,
 ) -> list[Heard]:
-    """Ask a target; the states end with a probe."""
+    """Query a target; the states end with a probe."""
     pairs = list(zip(asked, probed, strict=True))
     if isinstance(target, Model):
         jobs = [
@@ -151,7 +151,7 @@ def ask_responses(
 
 
 def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
-    """Return the states after the probes."""
+    """Return the states with the probes appended."""
     return [
         state.with_probe(str(probe)) if isinstance(state, Conversation) else f"{state}{probe}"
         for state, probe in zip(states, probes, strict=True)
@@ -161,7 +161,7 @@ def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
 def _attacked(
     tester: Attack, states: Sequence[Any], asked: Sequence[Asked], asking: Context
 ) -> list[Probed]:
-    """Query an attack; branches that need a model are batched."""
+    """Query an attack; requests of several branches to a model are batched."""
     found: list[Probed] = []
     waiting: dict[int, tuple[Any, list[int], list[Job]]] = {}
     attacks: list[Any] = []
@@ -170,7 +170,7 @@ def _attacked(
         try:
             attack = of_branch(tester, one.branch)
             said = attack.ask(state, one.seed)
-        except Exception as error:  # an attack may fail in any way; the others go on
+        except Exception as error:  # an attack may fail in any way; the others continue
             found.append(error)
             continue
         finally:
@@ -200,7 +200,7 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
         return outcome
     try:
         text = read(spoken(outcome.response).answer, state)
-    except Exception as error:  # a reply in which there is no probe
+    except Exception as error:  # a reply without a probe
         return error
     if isinstance(text, str):
         return str(text)
@@ -208,25 +208,25 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
 
 
 def of_branch(tester: Any, branch: int) -> Any:
-    """Return the attack of a branch, which is the same in all where the tester does not say."""
+    """Return the attack of a branch; testers without branches are returned unchanged."""
     choose = getattr(tester, "for_branch", None)
     return choose(branch) if callable(choose) else tester
 
 
 def spoken(response: Any, system: Any = None) -> ReplyParts:
-    """Return the visible part of a reply without reasoning.
+    """Return a reply split into visible answer and reasoning.
 
     Parameters
     ----------
     response : RawCompletion
-        A reply.
+        Reply of the model.
     system : System, optional
-        Its ``reasoning_tags`` say what reasoning stands between.
+        System whose ``reasoning_tags`` delimit the reasoning.
 
     Returns
     -------
     ReplyParts
-        The answer is empty where the reply ends inside its reasoning.
+        The answer is empty if the reply ends within its reasoning.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def spoken(response: Any, system: Any = None) -> ReplyParts:
 
 
 def text_of(said: Probed, system: Any = None) -> str:
-    """Return the text, or raise the reason why there is none."""
+    """Return the text, or raise the error that explains its absence."""
     if isinstance(said, str):
         return said
     if isinstance(said, Exception):
@@ -254,9 +254,9 @@ def text_of(said: Probed, system: Any = None) -> str:
 def _with_seeds(
     function: Any, arguments: list[Sequence[Any]], seeds: Sequence[int]
 ) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
-    """Return a function and what it takes: the seeds too where it has a place for them.
+    """Return a function and its arguments, including the seeds if it accepts them.
 
-    That is one more parameter which must be given, or which is called seed or seeds.
+    It does if it has one more parameter that is required or named seed or seeds.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -276,16 +276,16 @@ def _messages(state: Any) -> tuple[Message, ...]:
 
 
 def prompt_of(state: Any) -> Any:
-    """Return a state as a request holds it."""
+    """Return a state in the form used in a request."""
     if isinstance(state, Conversation) and state.probe is not None:
         return state.messages
     return str(state)
 
 
 def identity_of(speaker: Any, method: str = "") -> str:
-    """Return what tells a function, or the method of a system, from others.
+    """Return an identifier of a function, or of a method of a system: its name and digest.
 
-    What else a system is made of, `System.describe` says.
+    `System.describe` covers the other parts of a system.
     """
     described = speaker if method == "" else getattr(type(speaker), method)
     name = getattr(described, "__qualname__", type(described).__qualname__)
@@ -293,7 +293,7 @@ def identity_of(speaker: Any, method: str = "") -> str:
 
 
 def told_apart(identity: str, states: Sequence[Any]) -> list[str]:
-    """Return what the answers of a tester depend on, besides what was said: scores that it sees."""
+    """Return identities of a tester for each state, extended by the scores that it sees."""
     seen = (
         [turn.score for turn in state.turns] if isinstance(state, Conversation) else []
         for state in states

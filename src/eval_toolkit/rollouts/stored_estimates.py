@@ -1,4 +1,4 @@
-"""Cells of stored rollouts whose values are no means of columns: shares of failures, from the turns."""
+"""Cells of stored rollouts that are not column means: failure rates, computed from the turns."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,21 +20,21 @@ __all__ = ["stored_estimator"]
 
 
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
-    """Return what computes the cells of stored rollouts as the run itself does.
+    """Return the function that computes cells of stored rollouts as the run itself does.
 
     Parameters
     ----------
     run : Run
-        Run of rollouts.
+        Rollout run.
     summary : SummarySpec
-        How records become cells.
+        Settings for summarising records as cells.
 
     Returns
     -------
     callable or None
-        From records of the run and metrics, the cells of means of columns. None where the run does
-        not store its turns or how it was measured, and where a method of intervals was chosen: means
-        have it, curves do not.
+        Maps records of the run and metrics to the cells of column metrics. None if the run does not
+        store its turns or its measurement settings, or if an interval method was chosen, which
+        applies to means but not to curves.
     """
     config = run.manifest.get("config") or {}
     if summary.method is not None or "imported" in config or missing_setting(config, _NEEDED):

@@ -38,7 +38,7 @@ _ALIASES = {
     "moderator": "scorer",
 }
 _TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "reasoning_tags", "scored", "scorers")
-"""Attributes that say nothing of what is said, or that a description has under their own names."""
+"""Attributes that do not affect the conversation, or are described under other names."""
 _DIGITS = 16
 _REFUSAL = "refusal"
 _MODEL = ("name", "describe", "generate", "loglikelihood")
@@ -46,7 +46,7 @@ _ATTACK = ("name", "version", "ask")
 
 
 class _SystemOptions(TypedDict, total=False):
-    """How a target that is a model answers, and other names of what a system is made of."""
+    """Decoding settings of a target model, and alternative names of the participants."""
 
     temperature: float
     top_p: float | None
@@ -61,44 +61,45 @@ class _SystemOptions(TypedDict, total=False):
 class System(Generic[StateT, ActionT]):
     """Tester, target and scorers of conversations.
 
-    Everything is asked for many conversations at once. A subclass may do without a tester and a
-    target and say itself what happens: `probe`, `respond`, `advance`, `start`, and ``reward(states,
-    probes, responses)``, which there is none of by default. Its states may be of any kind; in a
-    run with a folder, of any that is text or plain JSON. What its attributes hold when a run begins
-    is part of what it is: answers of a system in which one of them differs are not its own.
+    All calls are batched over conversations. A subclass may omit tester and target and define the
+    conversation itself with `probe`, `respond`, `advance`, `start`, and optionally ``reward(states,
+    probes, responses)``. Its states may be of any type; in a run with a folder, they must be text
+    or plain JSON. The attribute values at the start of a run are part of the system's identity:
+    answers of a system with other values are not reused.
 
     Parameters
     ----------
     tester : Attack, Model, callable, sequence of str or None
-        Source of probes: an attack, a model (which refines its probes), a function from
-        conversations to probes, or a list of probes, one per turn; None if a subclass defines
+        Source of probes: an attack; a model, which refines its probes; a function from
+        conversations to probes; or a list of probes, one per turn. None if a subclass defines
         `probe`. A function takes a list of `Conversation` (texts with ``messages``), and a list of
-        seeds if it has a second parameter without a default, or one named seed or seeds; a
-        coroutine function takes one of each. It may raise `StopAttack` to end a conversation.
+        seeds if it has a second parameter that is required or named seed or seeds; a coroutine
+        function takes a single conversation and seed. It may raise `StopAttack` to end a
+        conversation.
     target : Model, callable, sequence of str or None
         System under test: a model, a function from conversations that end with a probe to
         responses, or a list of responses, one per turn.
     scorer : TextScorer, callable or sequence of them, optional
         Scorers of the replies; the first defines failures.
     refusal : bool or TextScorer, default True
-        Whether refusals are also detected, or the scorer to use: scores at or above its threshold
-        are refusals, and it is named "refusal".
+        Whether to detect refusals as well, or the scorer to use, which is renamed to "refusal":
+        scores at or above its threshold are refusals.
     opening : bool, default False
-        Whether seed prompts are the beginning of the conversation, which the target sees, or the
-        tester's goal, which it does not.
+        Whether seed prompts open the conversation, visible to the target, or are the tester's goal,
+        hidden from the target.
     system_prompt, formatter, temperature, top_p, max_tokens, stop
-        Settings of a target that is a model: its system message, how messages become its prompt,
-        and how it answers.
+        Settings of a target model: system message, conversion of messages to a prompt, and decoding
+        parameters.
     reasoning_tags : sequence of (str, str)
-        What the reasoning of a reply stands between, as in `split_reasoning`. It is no part of what
-        was said: scorers, judges and the other side do not see it. () to keep it.
+        Tags that delimit the reasoning of a reply, as in `split_reasoning`. Reasoning is hidden
+        from scorers, judges and the other participant. Pass () to keep it.
     attacker, auditor, defender, moderator
-        Other names: the first two of ``tester``, the others of ``target`` and ``scorer``.
+        Aliases: the first two of ``tester``, the others of ``target`` and ``scorer``.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of them is not of its kind.
+        If a parameter is invalid.
 
     Examples
     --------
@@ -144,7 +145,7 @@ class System(Generic[StateT, ActionT]):
         )
         self.tester = _tester(given["tester"])
         self.target = _target(given["target"])
-        # Now: a function that counts its calls is not the same a moment later.
+        # Computed now, since calls may change the state of a function.
         self._identities = {
             "probe": _identity(self.tester, self, "probe"),
             "respond": _identity(self.target, self, "respond"),
@@ -176,13 +177,13 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", Conversation(prompt, opening=self.opening))
 
     def probe(self, states: Sequence[StateT], seeds: Sequence[int]) -> Sequence[ActionT]:
-        """Return the probe of the tester in each conversation; each seed determines one probe.
+        """Return the tester's probe for each conversation; each seed determines one probe.
 
         Raises
         ------
         ModelError
-            If the tester fails in one of them. A sampler asks in a way that leaves the others
-            alone.
+            If the tester fails for one of them. Samplers use a call that does not affect the other
+            conversations.
         """
         asked = [Asked(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
@@ -192,12 +193,12 @@ class System(Generic[StateT, ActionT]):
     def respond(
         self, states: Sequence[StateT], probes: Sequence[ActionT], seeds: Sequence[int]
     ) -> Sequence[StateT]:
-        """Return the response of the target to the probe of each conversation.
+        """Return the target's response to the probe of each conversation.
 
         Raises
         ------
         ModelError
-            If the target fails in one of them.
+            If the target fails for one of them.
         """
         asked = [Asked(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
@@ -231,7 +232,7 @@ class System(Generic[StateT, ActionT]):
         }
 
     def _made_of(self) -> dict[str, Any]:
-        """Return the attributes of a system that speaks itself: they may decide what it says."""
+        """Return the attributes of a system that speaks itself, as they may affect its texts."""
         if all(getattr(type(self), m) is getattr(System, m) for m in ("probe", "respond")):
             return {}
         parts = {
@@ -244,7 +245,7 @@ class System(Generic[StateT, ActionT]):
     def ask_probes(
         self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Context
     ) -> "list[Probed]":
-        """Ask for probes as a sampler does: an outcome, a text, an exception, or None each."""
+        """Request probes as samplers do; return an outcome, text, exception or None for each."""
         if type(self).probe is System.probe:
             return ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
@@ -259,7 +260,7 @@ class System(Generic[StateT, ActionT]):
         asked: "Sequence[Asked]",
         asking: Context,
     ) -> list[Heard]:
-        """Ask for responses as a sampler does: an outcome each, None beyond the budget."""
+        """Request responses as samplers do; return an outcome for each, None beyond the budget."""
         probed = after_probes(states, probes)
         if type(self).respond is System.respond:
             return ask_responses(
@@ -272,7 +273,7 @@ class System(Generic[StateT, ActionT]):
 
 
 def _with_aliases(given: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments under their own names."""
+    """Return the arguments with aliases resolved."""
     for alias, name in _ALIASES.items():
         if options[alias] is None:
             continue
@@ -317,7 +318,7 @@ def _function(given: Any, name: str, wanted: str) -> Any:
 
 
 class _Replies:
-    """A target whose responses are written down, one per turn; the last one again and again."""
+    """Target with scripted responses, one per turn; the last one is repeated."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = tuple(texts)
@@ -333,7 +334,7 @@ class _Replies:
 
 
 def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
-    """Return whether there is a scorer of harm, and all scorers, each remembering its numbers."""
+    """Return whether there is a harm scorer, and all scorers, each with a cache."""
     from eval_toolkit.rollouts.scorers import (
         CachedScorer,
         RefusalScorer,
@@ -364,7 +365,7 @@ def _name(speaker: Any, system: Any, fallback: str) -> str:
 
 
 def _identity(speaker: Any, system: Any, method: str) -> str:
-    """Return what tells a function, or the method of a system, from others; "" of the rest."""
+    """Return the identity of a function or an overridden method; "" for models and attacks."""
     if getattr(type(system), method) is not getattr(System, method):
         return identity_of(system, method)
     return "" if isinstance(speaker, (Model, Attack)) else identity_of(speaker)
@@ -381,7 +382,7 @@ def _described(speaker: Any, identity: str) -> dict[str, Any]:
 
 
 def _part(value: Any) -> Any:
-    """Return what tells an attribute from others: what it says about itself, or its digest."""
+    """Return an attribute's own description, or its digest."""
     if _speaks(value):
         return _described(value, "")
     if isinstance(value, (list, tuple)) and any(map(_speaks, value)):
@@ -397,7 +398,7 @@ def _speaks(value: Any) -> bool:
 
 
 def _told_direction(attack: Any, scorer: TextScorer | None) -> Any:
-    """Return the tester, an attack that shows scores with what they mean."""
+    """Return the tester; an attack that shows scores is told their direction."""
     from eval_toolkit.rollouts.attacks.base import told_direction
 
     if scorer is None:

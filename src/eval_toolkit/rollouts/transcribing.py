@@ -1,4 +1,4 @@
-"""Rollouts to read and to hand on: conversations as JSON lines or Markdown, turns as CSV."""
+"""Export of rollouts: conversations as JSON lines or Markdown, turns as CSV."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ __all__ = ["TRANSCRIPT_FORMATS", "transcripts", "write_transcripts"]
 TRANSCRIPT_FORMATS = ("jsonl", "md", "csv")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".md": "md", ".markdown": "md", ".csv": "csv"}
 _JOINERS = "\u200c\u200d"
-"""Without a width, but part of how words of some languages and some emoji are written."""
+"""Zero-width characters that are part of words in some languages and of some emoji."""
 _NO_TURN = "there is no turn"
 _CSV = (
     *("unit_id", "attempt", "node_id", "parent_id", "turn", "weight", "attack", "seed_prompt"),
@@ -33,7 +33,7 @@ _CSV = (
 _Graph = Graph[Any, Any]
 _Node = Node[Any, Any]
 _Told = tuple[_Graph, list[list[_Node]]]
-"""A rollout and those of its conversations that are wanted."""
+"""Rollout with its selected conversations."""
 
 
 def transcripts(
@@ -50,20 +50,20 @@ def transcripts(
     graphs : iterable of Graph
         Rollouts.
     format : {"jsonl", "md", "csv"}, default "jsonl"
-        JSONL: an object per conversation, that is per path from the seed prompt to a last turn.
-        Markdown: the same to read. What was said stands in fences that it cannot close, and is
-        neither markup nor link there; characters that do not print are escapes. CSV: a row per
-        turn, each once, with a column ``score:NAME`` per scorer; a text that a
-        spreadsheet would take for a formula has an apostrophe before it. Reasons are without secrets.
+        JSONL: one object per conversation, i.e. per path from the seed prompt to a last turn.
+        Markdown: the same in readable form; messages are fenced so that they can neither close the
+        fence nor act as markup or links, and non-printing characters are escaped. CSV: one row per
+        turn, with a column ``score:NAME`` per scorer; texts that a spreadsheet would take for a
+        formula are prefixed with an apostrophe. Secrets are removed from reasons.
     failed_only : bool, default False
-        Only conversations in which the target failed.
+        Whether to include only conversations in which the target failed.
     unit : str, optional
-        Only the rollouts of this seed prompt.
+        Include only the rollouts of this seed prompt.
 
     Yields
     ------
     str
-        Whole lines.
+        Complete lines.
 
     Raises
     ------
@@ -95,16 +95,16 @@ def write_transcripts(
     failed_only: bool = False,
     unit: str | None = None,
 ) -> Path:
-    """Write rollouts as a text file, whole or not at all.
+    """Write rollouts to a text file atomically.
 
     Parameters
     ----------
     graphs : iterable of Graph
         Rollouts.
     path : path
-        The file; replaced if it exists.
+        Output file; replaced if it exists.
     format : {"jsonl", "md", "csv"}, optional
-        Media type; by default inferred from the file name.
+        File format; by default inferred from the file name.
     failed_only, unit
         As in `transcripts`.
 
@@ -116,7 +116,7 @@ def write_transcripts(
     Raises
     ------
     InvalidInputError
-        As `transcripts`, or if the name says nothing.
+        As in `transcripts`, or if the format cannot be inferred from the file name.
     ArtifactError
         If the file cannot be written.
 
@@ -146,12 +146,12 @@ def write_transcripts(
     return target
 
 
-# --- what is told ---------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 def _wanted(graphs: Sequence[_Graph], failed_only: bool, unit: str | None) -> list[_Told]:
     for graph in graphs:
-        graph.relink()  # ids may be of a time before nodes were added, and a cycle would not end
+        graph.relink()  # ids may be outdated if nodes were added, and a cycle would not terminate
     if unit is not None:
         names = dict.fromkeys(graph.unit_id for graph in graphs)
         if unit not in names:
@@ -169,17 +169,17 @@ def _first_event(path: Sequence[_Node]) -> int | None:
 
 
 def _ended(path: Sequence[_Node]) -> tuple[str, str]:
-    """Return how a conversation ended, and why."""
+    """Return the final status of a conversation and its reason."""
     return (path[-1].status, _why(path[-1])) if path else ("skipped", _NO_TURN)
 
 
 def _why(node: _Node) -> str:
-    """Return the reason of a turn without secrets: what others raised may hold some."""
+    """Return the reason of a turn without secrets, which exception messages may contain."""
     return str(redact_secrets(node.reason))
 
 
 def _unscored(node: _Node) -> dict[str, str]:
-    """Return why scores are missing, without secrets."""
+    """Return the reasons for missing scores, without secrets."""
     return dict(redact_secrets(node.unscored, keys=False))
 
 
@@ -189,7 +189,7 @@ def _seed_prompt(graph: _Graph) -> str:
 
 
 def _messages(graph: _Graph, path: Sequence[_Node]) -> list[Message]:
-    """Return what the target was shown and answered, the seed prompt too where it was shown."""
+    """Return the messages seen by the target, including the seed prompt if it was shown."""
     if path:
         return list(graph.conversation(path[-1]))
     return list(graph.context.messages) if isinstance(graph.context, Conversation) else []
@@ -237,7 +237,7 @@ def _turn(node: _Node) -> dict[str, Any]:
 def _json(payload: dict[str, Any]) -> str:
     clean = plain(payload)
     text = json.dumps(clean, ensure_ascii=False, allow_nan=False)
-    # escapes alone can carry half of a surrogate pair
+    # only escapes can represent lone surrogates
     return text if whole_text(text) == text else json.dumps(clean, allow_nan=False)
 
 
@@ -253,14 +253,14 @@ def _csv_lines(told: Sequence[_Told]) -> Iterator[str]:
 
 
 def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
-    """Return the turns of several conversations that share their beginnings."""
+    """Return the turns of conversations with shared beginnings, each turn once."""
     found = {node.id: node for path in paths for node in path}
     return list(found.values()) or [None]
 
 
 def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[Any]:
     rollout = [graph.unit_id, graph.attempt]
-    if node is None:  # a rollout that never began is a row all the same
+    if node is None:  # a rollout that never started has a row, too
         blanks = [None] * 2
         seed = [0, 1.0, "", _seed_prompt(graph)]
         ended = ["skipped", _NO_TURN, *[None] * 3, *(None for _ in scorers)]
@@ -275,7 +275,7 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
 def _csv_line(cells: Iterable[Any]) -> str:
     stream = io.StringIO(newline="")
     written = [csv_text(str(c)) if isinstance(c, str) else c for c in cells]
-    # only what ends a line is quoted: with "\n" alone, a "\r" in a text would break its row
+    # the writer quotes only line terminators: with "\n", a "\r" in a text would break its row
     csv.writer(stream, lineterminator="\r\n").writerow(written)
     return stream.getvalue().removesuffix("\r\n") + "\n"
 
@@ -350,14 +350,14 @@ def _longest_run(text: str) -> int:
 
 
 def _fenced(text: str) -> str:
-    """Return a text in a fence that nothing in it can close."""
+    """Return a text in a fence that its content cannot close."""
     shown = _printable(text.replace("\r\n", "\n"), keep="\n\t")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}\n"
 
 
 def _code(text: str) -> str:
-    """Return a text on one line as code, which is neither markup nor link."""
+    """Return a text as inline code on one line, so that markup and links have no effect."""
     shown = _printable(" ".join(str(text).split()), keep="")
     if not shown:
         return ""
@@ -367,7 +367,7 @@ def _code(text: str) -> str:
 
 
 def _printable(text: str, *, keep: str) -> str:
-    """Return a text with escapes for what does not print: no terminal or reader obeys it."""
+    """Return a text with non-printing characters escaped, so that no terminal interprets them."""
     return "".join(
         c
         if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"

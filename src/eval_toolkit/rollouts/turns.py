@@ -1,4 +1,4 @@
-"""Rollouts as the columns of ``turns.parquet``, and back: a row per rollout and one per turn."""
+"""Conversion of rollouts to and from ``turns.parquet``: one row per rollout and per turn."""
 
 import json
 import math
@@ -31,7 +31,7 @@ _REAL = ("weight", "reward")
 TURN_COLUMNS = (*_TEXTS, *_WHOLE, *_REAL)
 _SEED, _TEXT = "seed", "text"
 _CONVERSATION, _OPENING, _TOLD = "conversation", "opening", "told"
-"""States: the seed prompt itself, any text, what the turns so far make, another conversation."""
+"""Kinds of states: the seed prompt, any text, the conversation implied by the turns, or another."""
 _FLAGS = {None: -1, False: 0, True: 1}
 
 Rollout = Graph[Any, Any]
@@ -40,29 +40,29 @@ _Row = dict[str, Any]
 
 
 def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
-    """Return rollouts as columns: of each a row with its seed prompt, then one row per turn.
+    """Return rollouts as columns: one row per rollout with its seed prompt, then one per turn.
 
     Parameters
     ----------
     graphs : iterable of Graph
-        States, probes and responses are texts or plain JSON values.
+        Rollouts whose states, probes and responses are texts or plain JSON values.
 
     Returns
     -------
     dict of str to ndarray
-        `TURN_COLUMNS`. The row of a rollout has no "node_id" and the "depth" 0, and its "context"
-        is the seed prompt; rows of turns have a context only where it is not simply what was said
+        `TURN_COLUMNS`. The row of a rollout has an empty "node_id", the "depth" 0 and the seed
+        prompt as "context"; rows of turns have a context only if it differs from the conversation
         so far. "scores", "unscored" and "asked" are JSON; "encoded" lists the cells of the row
-        that are JSON because they are no text, or one that cannot be written down. "event" and
-        "echo" are 1, 0, or -1 where not known; "reward" is NaN where there is none. Times and
-        tokens are left out: equal rollouts give equal columns.
+        stored as JSON because they are not text, or not text that can be stored. "event" and "echo"
+        are 1, 0, or -1 if unknown; a missing "reward" is NaN. Times and tokens are omitted, so that
+        equal rollouts give equal columns.
 
     Raises
     ------
     InvalidTypeError
         If a state, probe or response is neither text nor plain JSON.
     InvalidInputError
-        If a score or a reward is no finite number, or a graph has a cycle.
+        If a score or a reward is not finite, or a graph has a cycle.
 
     Examples
     --------
@@ -74,25 +74,25 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
     rows: list[_Row] = []
     for at, graph in enumerate(graphs):
         where = f"graph {at} (unit {graph.unit_id!r})"
-        graph.relink()  # ids may be of a time before nodes were added, and a cycle would not end
+        graph.relink()  # ids may be outdated if nodes were added, and a cycle would not terminate
         rows.append(_root_row(graph, where))
         rows += [_row(graph, node, f"{where}, node {node.id}") for node in graph.nodes()]
     return {name: _column(name, [row[name] for row in rows]) for name in TURN_COLUMNS}
 
 
 def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
-    """Return the rollouts in stored columns.
+    """Return rollouts from stored columns.
 
     Parameters
     ----------
     columns : mapping of str to sequence
-        What `turns_table` returned, or ``Run.table("turns.parquet")``.
+        Result of `turns_table`, or ``Run.table("turns.parquet")``.
 
     Returns
     -------
     list of Graph
-        Equal to what was stored, in its order, without ``usage``. What an earlier turn was scored
-        is in that turn's ``scores`` alone.
+        Equal to the stored rollouts, in the same order, without ``usage``. The score of an earlier
+        turn is only in the ``scores`` of that turn.
 
     Raises
     ------
@@ -132,22 +132,22 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     Parameters
     ----------
     run : Run
-        A run of rollouts.
+        Rollout run.
     reasoning_tags : sequence of (str, str), optional
-        Leave out what stands between these tags in responses, as in `split_reasoning`; for runs
-        that were stored with the reasoning in them. By default nothing is left out.
+        Remove text between these tags from responses, as in `split_reasoning`; for runs stored with
+        reasoning. By default nothing is removed.
 
     Returns
     -------
     list of Graph
-        As they were stored.
+        Rollouts as stored.
 
     Raises
     ------
     ArtifactError
-        If the run is of another kind, or was altered.
+        If the run is of another kind, or was modified.
     InvalidInputError, InvalidTypeError
-        If the tags are no pairs of texts.
+        If the tags are not pairs of texts.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
 
 
 def _spoken(response: Any, encoded: Any, tags: Tags) -> Any:
-    """Return a stored response without its reasoning; what is no plain text stays as it is."""
+    """Return a stored response without its reasoning; JSON cells are returned unchanged."""
     if not isinstance(response, str) or "response" in str(encoded or ""):
         return response
     return split_reasoning(response, tags).answer
@@ -221,7 +221,7 @@ def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
         "probe": node.probe,
         "response": node.response,
         "status": node.status,
-        # an error message may quote the key that a server refused
+        # an error message may quote the key that a server rejected
         "reason": redact_secrets(node.reason),
         "attack": node.attack,
         "scores": _scores(node.scores, where),
@@ -237,7 +237,7 @@ def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
 
 
 def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
-    """Add what is the rollout's, and turn what is no plain text into JSON."""
+    """Add the columns of the rollout, and encode values other than plain text as JSON."""
     row |= {"unit_id": graph.unit_id, "attempt": graph.attempt, "selected": int(graph.selected)}
     encoded = []
     for name in _TEXTS[:-1]:
@@ -255,7 +255,7 @@ def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
 
 
 def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
-    """Return what kind of state a turn began in, and the state where it is not implied."""
+    """Return the kind of the state before a turn, and the state itself unless it is implied."""
     context = node.context
     if not isinstance(context, Conversation):
         same = type(context) is str and context == graph.context
@@ -267,7 +267,7 @@ def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
 
 
 def _implied(graph: Rollout, last: _Turn | None, *, opening: bool) -> Conversation | None:
-    """Return the conversation that the turns so far make, None where they make none."""
+    """Return the conversation implied by the turns so far, or None."""
     begun = graph.context
     if not isinstance(begun, Conversation):
         begun = Conversation(begun) if isinstance(begun, str) else None
@@ -317,7 +317,7 @@ def _flag(value: Any, where: str) -> int:
 
 
 def _json(value: Any, where: str) -> str:
-    """Return a value as JSON, if reading it gives the value back."""
+    """Return a value as JSON; raise unless it survives the round trip."""
     try:
         text = to_json(value)
         if json.loads(text) == value:
@@ -353,7 +353,7 @@ def _loaded(row: _Row, name: str) -> Any:
 
 
 def _named(row: _Row, name: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
-    """Return a cell that holds something of one type by name."""
+    """Return a cell with a mapping of names to values of one type."""
     found = _loaded(row, name)
     if not isinstance(found, dict) or not all(isinstance(one, kind) for one in found.values()):
         raise ValueError(f"{name} is {found!r:.60}")
@@ -382,7 +382,7 @@ def _untold(told: Mapping[str, Any]) -> Conversation:
 
 
 def _add(graph: Rollout, nodes: dict[str, _Turn], row: _Row) -> None:
-    """Put a turn in its place; its parent stands above it."""
+    """Insert a turn below its parent, whose row must come first."""
     name, parent_id = row["node_id"], row["parent_id"]
     if parent_id is not None and parent_id not in nodes:
         raise ValueError(f"its parent {parent_id!r} is not above it")

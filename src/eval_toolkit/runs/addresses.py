@@ -1,9 +1,9 @@
 """Addresses of cells: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
 
-Part and system may be left out where only one can be meant; a part that is left out is the whole.
-The sign ``@`` and the slash may stand without blanks. An ``@`` that no part follows belongs to the
+Part and system may be omitted if there is no ambiguity; the part then defaults to the whole. Spaces
+around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to the
 metric (``exact_match_pass@4``), and everything after the slash to the system (``org/model``). A
-metric with a slash in it, and any other name that would be misread, is written as a JSON string.
+metric that contains a slash, and any other ambiguous name, is written as a JSON string.
 """
 
 import json
@@ -34,9 +34,9 @@ class Address:
 
     metric: str
     part: Mapping[str, str] | None = None
-    """What the units of the part have in common; empty for the whole, None where it is not said."""
+    """Values that define the part; empty for the whole, None if not specified."""
     system: str | None = None
-    """The scorer, model or target; None where it is not said."""
+    """The scorer, model or target; None if not specified."""
 
     @classmethod
     def parse(cls, text: str) -> "Address":
@@ -50,12 +50,12 @@ class Address:
         Returns
         -------
         Address
-            ``str`` of it is the address again, in its usual form.
+            Parsed address, whose ``str`` is the canonical form.
 
         Raises
         ------
         InvalidInputError
-            If the text is no address; the message says what is wrong with it.
+            If the text is not an address; the message says why.
 
         Examples
         --------
@@ -87,9 +87,9 @@ def written(metric: str, part: str | None = None, system: str | None = None) -> 
     metric : str
         Name of the metric.
     part : str, optional
-        As `format_part` writes it.
-    system : str, optional
         Name of the part, as written by `format_part`.
+    system : str, optional
+        Name of the system.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Driver of kinds that query models, with locking, a journal and resuming."""
+"""Driver of evaluations that query models, with locking, a journal and resuming."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 __all__ = ["AskingDriver", "outcomes_of", "stored_digest"]
 
 _NOT_ASKED = "(not asked for in the run that was finished here)"
-"""Stands for the request to an answer in a journal, which does not hold requests."""
+"""Placeholder for the request of a journalled answer, since journals do not contain requests."""
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
 @dataclass(frozen=True, slots=True)
 class AskingDriver(Driver):
-    """An evaluation of a kind that queries models, judges or functions."""
+    """Driver of an evaluation that queries models, judges or functions."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
@@ -69,7 +69,7 @@ class AskingDriver(Driver):
             return self._stored(opened, head, found, attempts, context, config)
 
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
-        """Return the attempts and the context that made them, or the stored attempts of a run."""
+        """Return the attempts, either new or restored from the source run, and their context."""
         if self.source is None:
             with Context(self.ask, journal=journal, finished=finished) as context:
                 return self.kind.produce(context), context
@@ -110,10 +110,10 @@ class AskingDriver(Driver):
     def _refuse_other(
         self, folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]
     ) -> None:
-        """Raise if the folder holds a run whose answers do not belong to this one."""
+        """Raise if the folder contains a run whose answers do not belong to this one."""
         if begun is None:
             return
-        if self.source is not None:  # what was asked is what the source says
+        if self.source is not None:  # the requests are those of the source
             config = self.source.manifest["config"]
         there = begun.get("config") or {}
         if there.get("kind") != self.kind.name:
@@ -231,7 +231,7 @@ def _model_name(settings: Mapping[str, Any]) -> str:
 
 
 def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return existing answers that are not requested now; they are kept."""
+    """Return existing answers that this run does not request; they are kept."""
     asked = {outcome.job.key for outcome in outcomes}
     kept = {one.job.key: one for one in _previous(opened.previous, asked)}
     for key, entry in Journal(opened.journal_path).read().items():
@@ -243,7 +243,7 @@ def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
 
 
 def _previous(run: Run | None, asked: set[Key]) -> Iterable[JobResult]:
-    """Return the answers of a finished run under other keys."""
+    """Return the answers of a finished run whose keys are not requested."""
     if run is None:
         return []
     table = run.table(RESPONSES)

@@ -1,7 +1,7 @@
 """Display blocks of a unit, as plain data.
 
-A kind returns blocks, and the report and the viewer render them: neither knows the kind. Texts are
-as they are stored; whoever renders a block escapes them.
+A kind returns blocks; the report and the viewer render them without knowledge of the kind. Texts
+are as stored; the renderer must escape them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
-"""What a block is to the unit: pages of two runs show once what both have been given."""
+"""Role of a block in its unit; comparison pages show inputs common to both runs once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text: the question, the answer or the reference.
+    """Text: the question, the answer or the reference.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark, or the reason why something is missing."""
+    """Remark, or the reason why something is missing."""
 
     text: str
     status: Literal["", "skipped", "error"] = ""
@@ -66,7 +66,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An annotation of a message: a score with its value, or a label."""
+    """Annotation of a message: a score with its value, or a label."""
 
     name: str
     value: str = ""
@@ -75,29 +75,29 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a conversation."""
+    """Message of a conversation."""
 
     role: str
-    """Who said it, such as "user" or "target"."""
+    """Speaker, such as "user" or "target"."""
     text: str
     title: str = ""
-    """By default the role."""
+    """Title; by default the role."""
     marks: tuple[Mark, ...] = ()
     notes: tuple[Note, ...] = ()
     failed: bool = False
     replies: bool = False
-    """Whether the system under evaluation said it."""
+    """Whether the message is from the system under evaluation."""
     silent: bool = False
-    """Whether nothing was said: the notes alone are shown."""
+    """Whether the message is empty, so that only its notes are shown."""
     level: int = 0
-    """How many times the conversation has branched above it."""
+    """Number of branching points above the message."""
     branch: str = ""
-    """Which of several branches begins here."""
+    """Label of the branch that starts here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """A conversation, or a prompt in messages."""
+    """Conversation, or prompt made of messages."""
 
     messages: tuple[Message, ...]
     role: Role = ""
@@ -105,27 +105,27 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A text with its log-likelihood."""
+    """Text with its log-likelihood."""
 
     text: str
     loglikelihood: float | None
-    """None where it is not finite."""
+    """Log-likelihood; None if it is not finite."""
     share: float
-    """Of the likelihood of all choices, from 0 to 1."""
+    """Share of the total likelihood of all choices, from 0 to 1."""
     chosen: bool = False
     right: bool = False
-    """Whether it is known to be right."""
+    """Whether the choice is known to be correct."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Texts among which a model chose."""
+    """Choices of a multiple-choice question."""
 
     choices: tuple[Choice, ...]
     n_hidden: int = 0
-    """Less likely ones that are left out."""
+    """Number of less likely choices left out."""
     referenced: bool = False
-    """Whether the run stores which are right."""
+    """Whether the run stores which choices are correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Group:
     title: str
     blocks: tuple["Block", ...]
     folded: bool = False
-    """Whether it is opened by the reader."""
+    """Whether the group is initially collapsed."""
 
 
 Block: TypeAlias = Text | Note | Facts | Messages | Choices | Table | Group
@@ -151,7 +151,7 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def brief(blocks: Sequence[Block]) -> str:
-    """Return a short text for a unit: the choice or answer, else the error or the question.
+    """Return the main text of a unit: the choice or answer, else the error or the question.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def brief(blocks: Sequence[Block]) -> str:
     Returns
     -------
     str
-        One text, to be cut.
+        Text, not truncated.
 
     Examples
     --------
@@ -189,17 +189,17 @@ def _chosen(block: Choices) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """What came of each attempt, where a kind knows better than its main metric."""
+    """Outcome of each attempt, for kinds in which the main metric does not determine it."""
 
     of: Strings
-    """For each record a name of ``titles``."""
+    """Name in ``titles`` for each record."""
     titles: Mapping[str, tuple[str, str]]
-    """Name → heading, and the order in words; the order of reading."""
+    """Heading and description of the order by name, in display order."""
     rank: FloatArray
-    """For each record: lower comes first."""
+    """Rank of each record; lower ranks come first."""
     said: Sequence[str] | None = None
-    """For each record what came of it, in a few words; by default the name."""
+    """Short description of each record's outcome; by default the name."""
     spread: str = ""
-    """A part whose values take turns."""
+    """Name of a part; examples alternate between its values."""
     lead: str = ""
     notes: Sequence[str] = ()

@@ -12,9 +12,9 @@ __all__ = ["Budget", "tokens_of"]
 class Budget:
     """Limits on the requests to testers and targets.
 
-    The first requests of a depth are asked, in the order of the seeds; what the budget does not
-    allow is skipped and counted. Answers that were there already count like new ones, so that a
-    run that was interrupted ends where it would have ended.
+    Requests of a depth are sent in the order of the seeds; requests beyond the budget are skipped
+    and counted. Existing answers count like new ones, so that a resumed run ends at the same point
+    as an uninterrupted one.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Budget:
     Raises
     ------
     InvalidInputError
-        If one is below 1.
+        If a limit is below 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Concurrent calls of functions that answer; each call fails separately."""
+"""Concurrent calls of user functions; each call fails independently."""
 
 import asyncio
 import inspect
@@ -18,11 +18,11 @@ from eval_toolkit.models.runner.engine import CONCURRENCY
 __all__ = ["Calling", "NothingToSay"]
 
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
-"""Failures that say nothing about the others, as in the runner."""
+"""Kinds of failures caused by the prompt, as in the runner."""
 
 
-class NothingToSay(Exception):  # noqa: N818 - it ends a conversation as StopIteration ends a loop
-    """A function ends the attempt without an error."""
+class NothingToSay(Exception):  # noqa: N818 - a signal, like StopIteration
+    """Signal of a function that ends the attempt without an error."""
 
 
 class Calling:
@@ -69,9 +69,9 @@ class Calling:
         Raises
         ------
         ModelError
-            If it failed in a way that every call would, or too often in a row.
+            If a failure affects all calls, or there are too many consecutive failures.
         InvalidInputError, InvalidTypeError
-            If it does not return one value per conversation.
+            If the function does not return one value per conversation.
         """
         places = range(len(self.lists[0]))
         if _is_coroutine_function(self.function):
@@ -86,7 +86,7 @@ class Calling:
             said = self.function(*([column[at] for at in places] for column in self.lists))
             if inspect.isawaitable(said):
                 said = self.run(_awaited, said)
-        except Exception as error:  # one bad conversation must not take the others with it
+        except Exception as error:  # a failed conversation must not affect the others
             if len(places) == 1 or _is_final(error):
                 self._came(places[0], error)
                 return
@@ -145,7 +145,7 @@ class Calling:
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
     def _checked(self, said: Any, n: int) -> list[Any]:
-        """Return one value per conversation; raise if there are others."""
+        """Return one value per conversation; raise if the number differs."""
         if isinstance(said, str) or not isinstance(said, Sequence):
             try:
                 said = [] if isinstance(said, str) else list(said)
@@ -163,7 +163,7 @@ class Calling:
 
 
 def _is_coroutine_function(function: Any) -> bool:
-    own = getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    own = getattr(function, "__call__", None)  # noqa: B004 - tests the type, not the presence
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(own)
 
 

@@ -1,4 +1,4 @@
-"""Cells as stored in runs, and their tables."""
+"""Cells in stored runs, and tables of cells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NOT_METRICS = frozenset(
     | {"error_state"}
 )
 _INLINE = 40
-"""Characters of a reason that stand in the table; a longer one is a note below it."""
+"""Maximum length of a reason in a table; longer ones become footnotes."""
 _PLACE = ("slice", "part", "system", "metric")
 
 
@@ -37,7 +37,7 @@ def read_cell(name: str, stored: Any) -> MetricResult | None:
     Returns
     -------
     MetricResult or None
-        A cell that says it is ok and has no finite value is an error.
+        Cell; status "ok" without a finite value becomes an error.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
 
 
 def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
-    """Return why a system has no cells, if it was skipped or failed."""
+    """Return a cell with the reason if a system was skipped or failed, else None."""
     for state in ("skipped", "error"):
         if isinstance(block.get(state), str):
             return MetricResult(None, state, block[state])

@@ -1,7 +1,7 @@
-"""Context of a kind: queries models and functions, with a journal and resuming.
+"""Context of an evaluation: queries to models and functions, with a journal and resuming.
 
-Models are asked through the runner, each request failing alone. Functions are called once for all
-jobs; where that raises, once per job.
+Models are queried through the runner, where requests fail independently. Functions are called once
+for all jobs; if that raises, once per job.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 __all__ = ["Asker", "Attempt", "Context", "Said"]
 
 Said = JobResult | None
-"""What came of a request; None where the budget did not allow it."""
+"""Outcome of a request; None if the budget did not allow it."""
 
 _SLICE = 64
-"""Requests that may be begun before their tokens are counted, where there is a budget of tokens."""
+"""Maximum number of requests between checks of a token budget."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -69,7 +69,7 @@ class Attempt:
 
 
 class Context:
-    """Queries models, judges and functions for one run; used in a ``with`` block.
+    """Context manager that queries models, judges and functions for one run.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ class Context:
         self.journal = journal
         self.finished: dict[Key, Entry] = dict(finished or {})
         self.outcomes: list[JobResult] = []
-        """The answers of models and functions, now or before, in order."""
+        """Answers of models and functions, new or reused, in order."""
         self.verdicts: list[JobResult] = []
-        """The answers of judges."""
+        """Answers of judges."""
         self.values: dict[Key, Any] = {}
-        """What functions returned that is no text; it lasts as long as this does."""
+        """Values returned by functions that are not text; they live as long as the context."""
         self.notes: list[str] = []
         self.n_calls = 0
-        """Calls of a function or a model; a batch counts once."""
+        """Number of calls of a function or a model; a batch counts once."""
         self._models: dict[int, tuple[Model, Model]] = {}
         self._recorded: Mapping[Key, Entry] | None = None
         self._before = Progress()
@@ -131,7 +131,7 @@ class Context:
                     f"{written.n_garbled} unreadable lines of the journal were left out"
                 )
         self._runner = asyncio.Runner()
-        with suppress(RuntimeError):  # where no loop is running
+        with suppress(RuntimeError):  # if no loop is running
             asyncio.get_running_loop()
             self._thread = ThreadPoolExecutor(1, "eval-toolkit")
         return self
@@ -232,12 +232,12 @@ class Context:
         Returns
         -------
         list of JobResult, NothingToSay or None
-            As in `ask`; a function that has nothing more to say raised `NothingToSay`.
+            As in `ask`; `NothingToSay` if the function raised it to end the attempt.
 
         Raises
         ------
         ModelError
-            If the function fails in a way that every call would, or too often in a row.
+            If a failure affects all calls, or there are too many consecutive failures.
         """
         from eval_toolkit.runs.calling import Calling
 
@@ -272,7 +272,7 @@ class Context:
     def answers(
         self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
     ) -> list[Attempt]:
-        """Return a function's answer to each unit, in JSON types; answers are journalled.
+        """Return a function's answer to each unit, as JSON types; answers are journalled.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class Context:
         self.expect(len(jobs))
         size = self.spec.concurrency or CONCURRENCY
         found: list[Attempt] = []
-        for start in range(0, len(jobs), size):  # what a call returned is in the journal at once
+        for start in range(0, len(jobs), size):  # results are journalled after each call
             some, of = jobs[start : start + size], pairs[start : start + size]
             inputs = [[unit.input for unit, _ in of]]
             said = self.call(_in_json(function), some, inputs, [identity] * len(some))
@@ -310,14 +310,14 @@ class Context:
         return [_attempt(one.job, one) for one in stored]
 
     def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
-        """Keep what a function said, in the journal where there is one."""
+        """Store the result of a function, in the journal if there is one."""
         from eval_toolkit.runs.calling import NothingToSay
 
         if isinstance(said, NothingToSay):
             return said
         if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
             self.values[job.key] = said
-            said = str(said)  # stands for it in the outcomes
+            said = str(said)  # placeholder in the outcomes
         outcome = _outcome(job, said, key)
         if self.journal is not None:
             self.journal.append(Entry.of(outcome))
@@ -348,7 +348,7 @@ class Context:
         left = self._left(n)
         if self.spec.budget.tokens is None:
             return left
-        # One to begin with; never by the concurrency, which must not change what is asked.
+        # Start with one; independent of the concurrency, which must not change the requests.
         fit = 1
         if self.outcomes:
             each = max(1, self._tokens // len(self.outcomes))
@@ -375,7 +375,7 @@ class Context:
         """Return a judge's model; in a replay it reads stored verdicts and sends no requests."""
         if self.spec.replay is None:
             return self._kept(model)
-        from eval_toolkit.runs.replay import SilentModel, recorded_entries  # few runs are replayed
+        from eval_toolkit.runs.replay import SilentModel, recorded_entries  # rarely needed
 
         place = Path(self.spec.replay)
         silent = SilentModel(model, place)
@@ -414,7 +414,7 @@ class Context:
         before = self._before
         sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
         elapsed = time.monotonic() - self._started
-        # Since the beginning: at the start of a batch its own rate says nothing.
+        # Overall rate, since the rate of a batch is meaningless at its start.
         rate = (sums["done"] - sums["reused"]) / elapsed if elapsed > 0 else 0.0
         total = max(self._total, sums["done"])
         return replace(told, **sums, total=total, elapsed_s=elapsed, rate=rate)
@@ -453,28 +453,28 @@ class Context:
             self._run(closed)
         except ArtifactError:
             raise
-        except Exception as failure:  # the answers are there
+        except Exception as failure:  # the answers are complete
             self.notes.append(f"closing {model.name} failed: {one_line(failure)}")
 
 
 class _ReadAlready(Journal):
-    """A journal with known answers, which is not read again for every batch."""
+    """Journal with known answers, which is not read again for every batch."""
 
     def read(self) -> Entries:
-        """Return nothing."""
+        """Return no entries."""
         return Entries()
 
 
 class _Verdicts(_ReadAlready):
-    """A run's journal for judges, whose models are not described in its first line."""
+    """Journal of a run for judges, whose models are not described in its first line."""
 
     def describe(self, **head: Any) -> None:
-        """Say nothing: a replay of the journal must not take a judge for the model."""
+        """Do nothing: a replay of the journal must not mistake a judge for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Queries judges outside of a run.
+    """Queries to judges outside of a run.
 
     Examples
     --------
@@ -485,7 +485,7 @@ class Asker:
     spec: AskSpec = field(default_factory=AskSpec)
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Ask the jobs of each model, as `Context.ask_jobs` does."""
+        """Query the jobs of each model, as in `Context.ask_jobs`."""
         with Context(self.spec) as context:
             return context.ask_jobs(jobs)
 

@@ -1,8 +1,8 @@
 """Driver of evaluations of any kind.
 
-`drive` opens the folder under its lock, refuses to mix runs or to lose answers, lets the kind
-produce what is missing, grades, and writes the run in one step. With the stored attempts of another
-run it does the same for `rescore`. Without a folder nothing is written, and the numbers are the same.
+`drive` opens and locks the folder, refuses to mix runs or to lose answers, lets the kind produce
+missing attempts, grades them, and writes the run atomically. `rescore` does the same with the
+stored attempts of another run. Without a folder nothing is written, and the results are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs")
-"""Entries of a manifest that a rescored run has of its own; "inputs" is of a table of before."""
+"""Manifest entries that are not copied to a rescored run; "inputs" describes an old table."""
 _OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 
 
@@ -76,18 +76,18 @@ def drive(
     Returns
     -------
     Outcome
-        Equal answers give equal bytes of records and results, however often the run was resumed.
+        Outcome; equal answers give byte-identical records and results, even for resumed runs.
 
     Raises
     ------
     ArtifactError
-        If the folder holds another run, or another process writes it.
+        If the folder contains another run, or another process is writing it.
     ModelError
-        If a model fails for good; what was answered is kept.
+        If a model fails permanently; existing answers are kept.
 
     Examples
     --------
-    A kind that only says how an answer is had and scored; see `Kind`:
+    A kind that only defines how to answer and score a unit; see `Kind`:
 
     >>> import tempfile
     >>> from eval_toolkit import metric_specs as ms
@@ -114,7 +114,7 @@ def drive(
 
 
 def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
-    """Return what runs a kind: what asks models is loaded for kinds that ask."""
+    """Return the driver of a kind; the one that queries models is imported only if needed."""
     if not kind.asks:
         return Driver(kind, *settings)
     from eval_toolkit.runs.asking import AskingDriver
@@ -131,7 +131,7 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """An evaluation of a kind without requests; `AskingDriver` is for the others."""
+    """Driver of an evaluation without requests; see `AskingDriver` for the others."""
 
     kind: Kind[Any]
     ask: AskSpec
@@ -141,12 +141,12 @@ class Driver:
     engine: Mapping[str, Any]
     notes: tuple[str, ...]
     source: Run | None = None
-    """The run whose attempts are graded again; None where attempts are produced."""
+    """Run whose attempts are regraded; None if attempts are produced."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
         started = time.monotonic()
-        attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it asks nobody
+        attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it sends no requests
         name = self.run_id or (self.name if folder is None else folder.resolve().name)
         found = self.outcome(attempts, config_of(self.kind), name, started)
         return found if folder is None else self.store(found, folder, attempts)
@@ -166,7 +166,7 @@ class Driver:
         rate = 0.0
         if graded.n_errors:
             n = sum(len(records) for records in graded.subjects.values())
-            rate = graded.n_errors / max(n, graded.n_errors)  # what failed may leave no record
+            rate = graded.n_errors / max(n, graded.n_errors)  # failed attempts may have no record
         return Outcome(
             subjects=graded.subjects,
             cards=graded.cards,
@@ -203,7 +203,7 @@ class Driver:
         }
 
     def head(self, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-        """Return what the manifest says before anything is asked."""
+        """Return the manifest entries known before the first request."""
         from eval_toolkit.manifest import build_manifest
 
         own = dict(self.kind.manifest(config))
@@ -224,20 +224,20 @@ class Driver:
         engine = {"engine": dict(self.engine)} if self.engine else {}
         notes = [*self.notes, *self.kind.notes]
         told = made.to_dict()
-        # A kind that is made of a stored run does not see the data again.
+        # A kind restored from a stored run has no access to the data.
         told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}
         return {**before, **told, "kind": self.kind.name, **own, **engine, "notes": notes}
 
     def store(
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
     ) -> Outcome:
-        """Write the outcome of a kind that asks no model: all of it is there, nothing is resumed."""
+        """Write the outcome of a kind without requests; nothing is resumed."""
         from eval_toolkit.runs.units import UNITS, units_table
         from eval_toolkit.runs.writing import write_run
 
         units, tables = self.kind.units(), dict(self.kind.tables(attempts))
         about = None
-        # A kind that makes the table of units itself describes it in its manifest.
+        # A kind with its own table of units describes it in its manifest.
         if found.subjects and UNITS not in tables:
             tables[UNITS], about = units_table(found.subjects, units)
         run = write_run(
@@ -266,7 +266,7 @@ class Driver:
 def store(
     kind: Kind[Any], found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
 ) -> Outcome:
-    """Write what `drive` returned for a kind that asks no model."""
+    """Write the outcome that `drive` returned for a kind without requests."""
     driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, ())
     return driver.store(found, folder, attempts, overwrite=overwrite)
 
@@ -287,8 +287,8 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
     source : Run
         Source run.
     in_place : bool, default False
-        Whether the source folder, an unfinished one, and one of an earlier rescoring may be
-        written, as answers and verdicts are kept.
+        Whether the source folder, an unfinished run or an earlier rescoring may be overwritten;
+        answers and verdicts are kept.
     """
     from eval_toolkit.runs.folder import run_state
 
@@ -303,7 +303,7 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
 
 
 def _rescored_from(folder: Path) -> str | None:
-    """Return the run whose attempts a run has graded again; None where it has its own."""
+    """Return the id of the run whose attempts were regraded; None for other runs."""
     from eval_toolkit.runs.folder import Run
 
     told = Run.open(folder).manifest.get("rescored")

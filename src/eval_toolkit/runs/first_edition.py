@@ -1,19 +1,19 @@
-"""Results of the first edition, converted to the present format.
+"""Conversion of first-edition results to the current format.
 
-Nothing outside this module knows these spellings:
+Only this module knows these formats:
 
-- ``by_slice["language=de"]`` beside ``by_slice["all"]``: rows scored by a file's column, and rows
-  imported with parts; ``config["by"]`` has the columns. ``score RUN --by`` printed
+- ``by_slice["language=de"]`` next to ``by_slice["all"]``: rows scored by a column of a file, and
+  rows imported with parts; ``config["by"]`` has the columns. ``score RUN --by`` printed
   ``by_slice["quiz/subject=Africa"]``.
-- ``by_slice["test"]["strata"]["de"]``: slices with a column of strata, whose name only the records
-  have.
+- ``by_slice["test"]["strata"]["de"]``: slices with a column of strata, whose name is only in the
+  records.
 - ``by_slice["quiz"]["strata"]["subject=Africa"]``: tasks, rollouts and imported logs.
 - ``by_fold["seed=42/fold=0"]["by_slice"]["test"]`` and ``fold_summary["test"][scorer][metric]``:
-  runs over folds, and the means over them; their records have the part ``fold`` with the values
+  runs over folds and their means; the records have the part ``fold`` with the values
   ``seed=42/fold=0``.
 
-All become ``by_slice[slice]["parts"][part]`` with the parts of `scorecards.parts`, the mean over folds
-being the whole of its slice.
+All are converted to ``by_slice[slice]["parts"][part]`` with the parts of `scorecards.parts`; the
+mean over folds becomes the whole of its slice.
 """
 
 import re
@@ -30,7 +30,7 @@ __all__ = ["in_one_shape", "mean_over_folds", "parts_of_records"]
 
 _FOLD_KEY = re.compile(r"(?:seed=(-?\d+)/)?fold=(\d+)")
 _UNNAMED = "stratum"
-"""The key of parts whose column is stored nowhere."""
+"""Key of parts whose column is not stored."""
 _MEAN = ("mean", "ci_low", "ci_high", "confidence", "sd", "method", "reason", "skipped")
 _Slices = dict[str, Any]
 
@@ -38,7 +38,7 @@ _Slices = dict[str, Any]
 def in_one_shape(
     payload: Mapping[str, Any], part_columns: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[_Slices, dict[str, Any]]:
-    """Return the slices of results in the present format, and information on the folds.
+    """Return the slices of results in the current format, and information on the folds.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def in_one_shape(
     Returns
     -------
     tuple of dict
-        ``by_slice``, and by the name of its part each fold's seed, number and training rows.
+        ``by_slice``, and seed, number and training rows of each fold by the name of its part.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _named_part(name: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]
 
 
 def _with_parts(entry: Any, columns: Sequence[str], named: bool) -> Any:
-    """Return a slice's entry with its parts under their present names."""
+    """Return a slice's entry with its parts under their current names."""
     if not isinstance(entry, Mapping) or not ("strata" in entry or "parts" in entry):
         return entry
     parts = {_usual(name): part for name, part in _mapping(entry.get("parts")).items()}
@@ -128,7 +128,7 @@ def _usual(name: str) -> str:
 def _stratum_parts(
     names: Sequence[str], columns: Sequence[str], named: bool
 ) -> dict[str, dict[str, str]]:
-    """Return the part of each stratum: the name says its column, or the records do."""
+    """Return the part of each stratum; its column comes from the name or from the records."""
     known = [column for column in columns if column not in (FOLD, SEED)]
     of_column = {name: _named_part(name, known) for name in names}
     if all(of_column.values()):
@@ -184,7 +184,7 @@ def _slices_of(fold: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fold_parts(by_fold: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the part that each fold is: its number, and its seed where there are several."""
+    """Return the part of each fold: its number, and its seed if there are several."""
     numbers = {}
     for key, fold in by_fold.items():
         match = _FOLD_KEY.fullmatch(str(key))

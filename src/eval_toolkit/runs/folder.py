@@ -51,9 +51,9 @@ RESULTS = "results.json"
 RESULTS_FULL = "results_full.json"
 RECORDS = "records.parquet"
 TURNS = "turns.parquet"
-"""Of runs with conversations: a row per turn."""
+"""Table of conversations, with one row per turn."""
 ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
-"""What `write_run` writes beside the manifest."""
+"""Files that `write_run` writes in addition to the manifest."""
 
 
 class _RunningError(ArtifactError):
@@ -66,7 +66,7 @@ class _NotARunError(ArtifactError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabled):
-    """A finished run on disk; use `Run.open`.
+    """Finished run on disk; use `Run.open`.
 
     Examples
     --------
@@ -97,17 +97,17 @@ class Run(Tabled):
         Returns
         -------
         Run
-            Results and records are read when asked for.
+            Run whose results and records are read on demand.
 
         Raises
         ------
         ArtifactError
-            If there is no run, it is not complete, or a file differs from what was written.
+            If there is no run, it is incomplete, or a file was modified.
         MissingExtraError
             If fsspec or the package for this kind of address is not installed.
         """
         if isinstance(path, str) and is_remote(path):
-            from eval_toolkit.runs.remote import private_copy  # which opens runs, too
+            from eval_toolkit.runs.remote import private_copy  # imports this module
 
             return cls.open(private_copy(path, verify=verify), verify=verify)
         folder = _folder(path)
@@ -118,7 +118,7 @@ class Run(Tabled):
 
     @property
     def run_id(self) -> str:
-        """The run's name."""
+        """Name of the run."""
         return str(self.manifest["run_id"])
 
     @property
@@ -131,7 +131,7 @@ class Run(Tabled):
         """Content of ``results.json``."""
         payload: dict[str, Any] = self._json(RESULTS)
         problem = results_problem(payload)
-        if problem:  # whoever sealed it
+        if problem:  # possible despite valid hashes
             raise ArtifactError(f"{self.path / RESULTS}: {problem}")
         return payload
 
@@ -144,7 +144,7 @@ class Run(Tabled):
     def units(self) -> StoredUnits | None:
         """Evaluated units: inputs, references, groups and parts; None for results only.
 
-        Runs of before `units.parquet` have what they stored of it, and what their records say.
+        For runs without `units.parquet`, the units come from older tables and from the records.
         """
         from eval_toolkit.runs.stored_units import stored_units, unit_files, units_of_records
 
@@ -160,7 +160,7 @@ class Run(Tabled):
 
     @cached_property
     def inputs(self) -> Inputs | None:
-        """What the rows say, to be looked up, or None when the run was stored without."""
+        """Stored inputs of the rows; None if there are none."""
         from eval_toolkit.runs.inputs import Inputs
 
         units = self.units
@@ -174,7 +174,7 @@ class Run(Tabled):
 
     @cached_property
     def cells(self) -> Results:
-        """The run's cells: every slice, part, system and metric, looked up by address."""
+        """Cells of every slice, part, system and metric, with lookup by address."""
         from eval_toolkit.runs.results import Results
 
         columns = {
@@ -189,13 +189,13 @@ class Run(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there is none; the message names the nearest one.
+            (a KeyError) If there is no such cell; the message names the nearest one.
         InvalidInputError
-            If the text is no address, or several cells may be meant.
+            If the text is not an address, or is ambiguous.
         """
         return self.cells[address]
 
-    __iter__ = None  # addresses are no places in a sequence
+    __iter__ = None  # addresses are not integer indices
 
     @property
     def subjects(self) -> list[tuple[str, str]]:
@@ -219,7 +219,7 @@ class Run(Tabled):
     def _table(self) -> dict[str, NDArray[Any]]:
         if self._layout is None:
             raise ArtifactError(f"{self.path}: the run was written without records")
-        if self.verify:  # again: they may be asked for long after the run was opened
+        if self.verify:  # again: the run may have been opened long ago
             _check_artifact(self.path, RECORDS, self.manifest["artifacts"][RECORDS])
         return tables.read_table(
             self.path / RECORDS, texts=self._layout.texts, columns=self._layout.numbers
@@ -231,21 +231,21 @@ class Run(Tabled):
         Parameters
         ----------
         slice_name, scorer : str
-            One of `subjects`.
+            A pair in `subjects`.
         part : str, default "all"
             Part whose units are returned, such as ``language=de``.
 
         Returns
         -------
         Records
-            As they were written.
+            Records as written.
 
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there are no such records; the message lists those there are.
+            (a KeyError) If there are no such records; the message lists the available ones.
         ArtifactError
-            If the run was written without records, or they were altered since.
+            If the run has no records, or they were modified.
         """
         table = self._table
         with malformed(self.path / RECORDS, "table", error=ArtifactError):
@@ -275,12 +275,12 @@ class Run(Tabled):
         Returns
         -------
         dict of str to ndarray
-            The columns as they were written: texts as objects, with None where there is none.
+            Columns as written; strings as objects, with None for missing values.
 
         Raises
         ------
         ArtifactError
-            If the run has no such table, or it was altered since.
+            If the run has no such table, or it was modified.
         """
         described = self.manifest["artifacts"].get(name, {})
         if "texts" not in described or "numbers" not in described:
@@ -324,7 +324,7 @@ def _checked_manifest(
     if not isinstance(artifacts, Mapping) or RESULTS not in artifacts:
         raise ArtifactError(f"{folder}: {MANIFEST} does not list {RESULTS}")
     problem = manifest_problem(manifest)
-    if problem:  # whoever sealed it
+    if problem:  # possible despite valid hashes
         raise ArtifactError(f"{folder}: {MANIFEST}: {problem}")
     for name, described in artifacts.items():
         _check_described(folder, name, described)
@@ -336,7 +336,7 @@ def _checked_manifest(
 
 
 def alteration(path: str | Path, names: Collection[str] | None = None) -> str:
-    """Return how a finished run differs from what was written; "" if it does not.
+    """Return how a finished run differs from its manifest; "" if it does not.
 
     Parameters
     ----------
@@ -461,12 +461,12 @@ def find_runs(folder: str | Path) -> list[Path]:
     Returns
     -------
     list of Path
-        `run_state` says which of them are complete.
+        Run folders in any state; see `run_state`.
 
     Raises
     ------
     ArtifactError
-        If there is no such folder.
+        If the folder does not exist.
 
     Examples
     --------
@@ -489,7 +489,7 @@ def walk_runs(folder: str | Path, test: Callable[[Path], bool]) -> Iterator[Path
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder was written as a run, in any state."""
+    """Return whether a folder contains a run in any state."""
     try:
         _manifest(folder)
     except _NotARunError:

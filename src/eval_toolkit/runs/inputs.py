@@ -14,7 +14,7 @@ __all__ = ["Inputs"]
 class Inputs:
     """Inputs of a run's rows, returned by `Run.inputs`.
 
-    Every lookup reads the rows that it is asked for, not the table.
+    Each lookup reads only the requested rows, not the whole table.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ class Inputs:
         slice_name : str
             A slice of the run.
         unit_id : str
-            Unit ids, as in the records.
+            Unit id, as in the records.
 
         Returns
         -------
         str or None
-            Without secrets; a long one is cut and says so.
+            Input with secrets redacted; long inputs are truncated with a note.
         """
         return self.texts_of(slice_name, [unit_id]).get(unit_id)
 
@@ -93,12 +93,12 @@ class Inputs:
         Returns
         -------
         dict of str to str
-            By unit, in the order asked for; units without an input are left out.
+            Inputs by unit, in the requested order; units without an input are left out.
 
         Raises
         ------
         InvalidTypeError
-            If ``unit_ids`` is one text.
+            If ``unit_ids`` is a single string.
         ArtifactError
             If the table cannot be read.
         """
@@ -120,12 +120,12 @@ class Inputs:
         Returns
         -------
         dict of int to str
-            By row, in the order asked for; rows without an input are left out.
+            Inputs by row, in the requested order; rows without an input are left out.
 
         Raises
         ------
         InvalidInputError
-            If a row is no whole number from 0.
+            If a row is not a nonnegative integer.
         ArtifactError
             If the table cannot be read.
         """
@@ -145,7 +145,7 @@ class Inputs:
         Returns
         -------
         dict of str to str
-            By unit: equal for equal inputs, as long as they are and before secrets are redacted.
-            Empty for a run that was stored without.
+            Hashes by unit, computed from the full inputs before secrets are redacted. Empty for a
+            run without stored hashes.
         """
         return self.units.values("digest", map(str, unit_ids), slice_name=slice_name)

@@ -1,7 +1,7 @@
 """Interface of kinds of evaluation.
 
 An evaluation produces attempts at units, grades them into records, summarises the records, and
-stores a run. Rows, tasks and rollouts differ in the first two steps alone.
+stores a run. Rows, tasks and rollouts differ only in the first two steps.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Identity:
     """Settings that must agree to resume a run."""
 
     settings: tuple[str, ...]
-    """Names in the configuration; the rest may change between calls."""
+    """Names of settings in the configuration; the others may change between calls."""
     digest: str | None = None
-    """Hash of what is not stored, such as secrets in the description of a model."""
+    """Hash of settings that are not stored, such as secrets in the description of a model."""
     what: str = "evaluation that differs in a part"
-    """What the digest is of, as in "a model that differs in a part"."""
+    """Description of what the digest covers, as in "a model that differs in a part"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +48,19 @@ class Graded:
     """Results of attempts."""
 
     subjects: Mapping[Subject, Records]
-    """The records of each system on each slice."""
+    """Records of each system on each slice."""
     cards: Mapping[Subject, Scorecard]
-    """The cells of each system on each slice."""
+    """Cells of each system on each slice."""
     by_slice: Mapping[str, Any] | None = None
-    """The cells as results store them, where a kind says more than the cards; see `Results`."""
+    """Cells in the stored format, if a kind has more than the cards contain; see `Results`."""
     n_errors: int
-    """Attempts without a result because something failed."""
+    """Number of attempts without a result because of a failure."""
     n_skipped: int = 0
-    """Attempts without a result because they were cut short."""
+    """Number of attempts without a result because they were cut short."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts of the kind's own, for the outcome and the manifest."""
+    """Kind-specific counts for the outcome and the manifest."""
     attempts: tuple[Any, ...] = ()
-    """The raw attempts, where a caller may want them."""
+    """Raw attempts, if they may be of use to the caller."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of ``results.json``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -72,10 +72,10 @@ class Graded:
 class Kind(Shown, Protocol[AttemptsT]):
     """Base class of kinds of evaluation.
 
-    A simple kind says what its `units` are, answers them in `respond`, and turns an answer into
-    numbers in `score`; every answer is journalled, so that a run can be resumed and rescored. A
-    kind that asks models in its own way overrides `produce`, `restore` and `grade` instead. What is
-    shown of a stored run comes from `show`, `words` and the other class methods of `Shown`.
+    A simple kind defines its `units`, answers them in `respond`, and converts an answer to numbers
+    in `score`; every answer is journalled, so that a run can be resumed and rescored. A kind that
+    queries models in its own way overrides `produce`, `restore` and `grade` instead. The display of
+    a stored run is defined by `show`, `words` and the other class methods of `Shown`.
 
     Examples
     --------
@@ -98,22 +98,22 @@ class Kind(Shown, Protocol[AttemptsT]):
     """
 
     name: str
-    """Stored as ``kind`` in the configuration and the manifest."""
+    """Name, stored as ``kind`` in the configuration and the manifest."""
     asks: bool = True
-    """Whether models or functions are asked: then there is a context, a journal and responses."""
+    """Whether models or functions are queried, which needs a context, a journal and responses."""
     by: str | None = None
-    """Name of the parts that cells are also made for, such as "subject"."""
+    """Name of the parts that are also summarised, such as "subject"."""
     full: str = "more"
-    """Where ``results_full.json`` holds curves and distributions."""
+    """Key of curves and distributions in ``results_full.json``."""
     summary: SummarySpec = SummarySpec()
-    """How records become cells."""
+    """Settings of the summary of records."""
     notes: tuple[str, ...] = ()
-    """What a reader of the numbers must know, said before what the driver finds."""
+    """Notes for readers of the results, placed before the notes of the driver."""
     in_place: bool = True
-    """Whether a rescored run may be written over the one whose attempts it has."""
+    """Whether a rescored run may overwrite its source run."""
 
     @classmethod
-    def stored(cls, *run: Any, **options: Any) -> Kind[Any]:  # a kind names its options
+    def stored(cls, *run: Any, **options: Any) -> Kind[Any]:  # kinds declare their options
         """Return the kind that grades the stored attempts of a run, for `rescore`.
 
         Parameters
@@ -126,7 +126,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         Raises
         ------
         ArtifactError
-            If what is stored does not say enough.
+            If the stored data is insufficient.
         """
         raise ArtifactError(
             f"{run[0].path}: its kind {run[0].kind!r} does not say how it is made again from a stored "
@@ -172,7 +172,7 @@ class Kind(Shown, Protocol[AttemptsT]):
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return further entries of the manifest, without secrets.
 
-        ``seeds``, ``data_revisions`` and ``versioned_objects`` go where `build_manifest` has them.
+        ``seeds``, ``data_revisions`` and ``versioned_objects`` are placed as in `build_manifest`.
         """
         return {}
 
@@ -273,5 +273,5 @@ def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str,
         return {}, attempt.error
     try:
         return dict(kind.score(unit, attempt.output)), ""
-    except Exception as error:  # one answer must not take the others with it
+    except Exception as error:  # a failed answer must not affect the others
         return {}, f"{type(error).__name__}: {error}"

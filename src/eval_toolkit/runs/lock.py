@@ -32,7 +32,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
     Raises
     ------
     ArtifactError
-        If another process, or another thread of this one, holds it.
+        If another process, or another thread of this one, holds the lock.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def lock_holder(folder: str | Path) -> str | None:
         owner = _owner(path)
         if owner is not None:
             return _alive(owner)
-        if look + 1 < _LOOKS:  # created a moment ago, its line not yet written
+        if look + 1 < _LOOKS:  # just created, content not yet written
             time.sleep(_PAUSE_S)
     return None
 
@@ -108,12 +108,12 @@ def _owner(path: Path) -> dict[str, Any] | None:
 def _alive(owner: dict[str, Any]) -> str | None:
     who = f"process {owner['pid']} on {owner.get('host')}"
     if owner.get("host") != socket.gethostname():
-        return who  # whether it lives cannot be seen from here
+        return who  # cannot be checked from this host
     try:
         os.kill(owner["pid"], 0)
     except (ProcessLookupError, OverflowError):
         return None
-    except OSError:  # it is there and belongs to someone else
+    except OSError:  # exists, but belongs to another user
         pass
     now = _started(owner["pid"])
     reused = now is not None and owner.get("started") not in (None, now)
@@ -135,7 +135,7 @@ def _remove_stale(path: Path) -> None:
     aside = path.with_name(f".{LOCK}.{secrets.token_hex(6)}")
     try:
         path.rename(aside)
-    except FileNotFoundError:  # someone was faster
+    except FileNotFoundError:  # another process was faster
         return
     if _content(aside) != before:
         with contextlib.suppress(OSError):

@@ -19,18 +19,18 @@ from eval_toolkit.scorecards import Records
 __all__ = ["JOURNAL", "OpenRun", "open_run"]
 
 JOURNAL = "journal.jsonl"
-"""What has been answered so far; only an unfinished run has one."""
+"""Journal of the answers so far; only an unfinished run has one."""
 
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run folder that only this process may write, made by `open_run`."""
+    """Run folder that only this process may write, returned by `open_run`."""
 
     path: Path
     begun: Mapping[str, Any] | None
-    """The manifest that was there: of a run to resume, or of a finished one."""
+    """Existing manifest, of a run to resume or of a finished run."""
     previous: Run | None
-    """The finished run that was there; it stands until `finalise`."""
+    """Existing finished run, which is kept until `finalise`."""
     _finished: bool = field(default=False, repr=False)
 
     @property
@@ -62,7 +62,7 @@ class OpenRun:
         Raises
         ------
         ArtifactError
-            If the disk refuses; the journal is then still there.
+            If writing fails; the journal is then kept.
         """
         content = run_content(results, results_full, records, tables)
         head = manifest_head(manifest, sanitize_for_json(results), self.path)
@@ -87,18 +87,18 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     Yields
     ------
     OpenRun
-        Under the run's lock.
+        Run folder, with the lock of the run held.
 
     Raises
     ------
     ArtifactError
-        If another process holds the run, the folder holds something else, or a finished run in
-        it was altered.
+        If another process holds the lock, the folder contains something else, or its finished run
+        was modified.
 
     Notes
     -----
-    When the block ends before anything was written to the journal, a folder that was made here is
-    removed again. Otherwise the journal stays, and opening the folder once more resumes it.
+    If the block ends before anything was written to the journal, a newly created folder is removed.
+    Otherwise the journal is kept, and opening the folder again resumes the run.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
 
 @contextmanager
 def _refusals(folder: Path) -> Iterator[None]:
-    """Convert disk errors to one line."""
+    """Convert disk errors to a one-line `ArtifactError`."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Subject"]
 
 Subject: TypeAlias = tuple[str, str]
-"""A slice and a system."""
+"""Pair of slice and system."""
 
 _NUMBERS = (
     *("n_requests", "n_asked", "n_reused", "n_cached", "n_replayed", "n_failed_requests"),
@@ -49,48 +49,48 @@ class Outcome(Displayed):
     """
 
     subjects: Mapping[Subject, Records] = field(repr=False)
-    """The records of each system on each slice, one line per unit and attempt."""
+    """Records of each system on each slice, one row per unit and attempt."""
     cards: Mapping[Subject, Scorecard]
-    """The cells of each system on each slice; those of parts in their ``slices``."""
+    """Cells of each system on each slice, with the cells of parts in their ``slices``."""
     results: Mapping[str, Any] = field(repr=False)
-    """What ``results.json`` holds."""
+    """Content of ``results.json``."""
     attempts: tuple[Any, ...] = field(default=(), repr=False)
-    """The raw attempts, where they are objects: the graphs of rollouts."""
+    """Raw attempts if they are objects, such as the graphs of rollouts."""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Curves, tables and distributions: what ``results_full.json`` adds."""
+    """Curves, tables and distributions, stored in ``results_full.json``."""
     run: Run | None = None
-    """The stored run; None where nothing was written."""
+    """Stored run; None if nothing was written."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts of the kind's own, such as samples, seeds or rollouts."""
+    """Kind-specific counts, such as samples, seeds or rollouts."""
     n_requests: int = 0
-    """Requests that the attempts need, wherever the answers come from; judges' are apart."""
+    """Number of requests of the attempts, whatever the source of the answers; without judges."""
     n_asked: int = 0
-    """Requests that were sent to a model now."""
+    """Number of requests sent to a model in this call."""
     n_reused: int = 0
-    """Answers that the folder held already."""
+    """Number of answers that were already in the folder."""
     n_cached: int = 0
-    """Answers out of the cache."""
+    """Number of answers from the cache."""
     n_replayed: int = 0
-    """Requests to stored answers instead of a model."""
+    """Number of requests answered by stored answers instead of a model."""
     n_failed_requests: int = 0
     n_calls: int = 0
-    """Calls of a model or a function; a batch counts once."""
+    """Number of calls of a model or a function; a batch counts once."""
     n_errors: int = 0
-    """Attempts without a result because something failed."""
+    """Number of attempts without a result because of a failure."""
     n_skipped: int = 0
-    """Attempts without a result because they were cut short."""
+    """Number of attempts without a result because they were cut short."""
     error_rate: float = 0.0
     """Share of attempts that failed."""
     too_many_errors: bool = False
-    """Whether that share is above the tolerated one."""
+    """Whether ``error_rate`` exceeds the tolerated share."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens and cost of all answers of the run, as recorded when they were asked for."""
+    """Tokens and cost of all answers of the run, as recorded when they were requested."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens and cost of the answers that were asked for now."""
+    """Tokens and cost of the answers requested in this call."""
     stopping: Mapping[str, Any] | None = None
-    """What a stopping rule decided: why the run stopped, and how many samples that saved."""
+    """Decision of a stopping rule: the reason, and the number of samples saved."""
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By judge: its model, the counts of its requests, and their usage."""
+    """Model, request counts and usage of each judge."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
 

@@ -26,7 +26,7 @@ __all__ = ["Position", "RunProgress", "read_progress"]
 
 _WINDOW_S = 30.0
 _SHORTEST_S = 1.0
-"""A rate over less than this would be noise."""
+"""Shortest time span in seconds over which a rate is meaningful."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -41,13 +41,13 @@ class Position:
 
     so_far: JournalSoFar = field(default_factory=JournalSoFar)
     seen: tuple[tuple[float, int], ...] = ()
-    """Times, and how many requests were finished by then."""
+    """Times with the number of requests finished by then."""
     rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunProgress(Displayed):
-    """Progress of a run at one moment, made by `read_progress`.
+    """Progress of a run at one moment, returned by `read_progress`.
 
     Examples
     --------
@@ -59,37 +59,37 @@ class RunProgress(Displayed):
     path: Path
     run_id: str
     state: str
-    """"running", "incomplete" (interrupted: the same command resumes it) or "complete"."""
+    """State: "running", "incomplete" (interrupted; the same command resumes it) or "complete"."""
     holder: str | None = None
-    """Who writes a run that is running."""
+    """Process that writes the run, if it is running."""
     kind: str = "rows"
-    """The kind of evaluation, as `Run.kind`."""
+    """Kind of evaluation, as in `Run.kind`."""
     n_done: int | None = None
-    """Requests answered or failed, judges' aside; None for a finished run without requests."""
+    """Requests answered or failed, without judges; None for a finished run without requests."""
     n_planned: int | None = None
-    """Requests there will be at most, judges' aside; None where that is not known."""
+    """Maximum number of requests, without judges; None if unknown."""
     n_errors: int = 0
-    """Requests that failed and were not answered since."""
+    """Number of requests that failed and have not been answered since."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """The commonest reasons of failures with their numbers, the commonest first."""
+    """Most common reasons for failures with their counts, most common first."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     judges: RequestCounts = field(default_factory=RequestCounts)
-    """The same of judges' requests."""
+    """Counts of the requests to judges."""
     n_garbled: int = 0
-    """Lines of the journal that cannot be read; a torn last line is not among them."""
+    """Number of unreadable lines of the journal, not counting an incomplete last line."""
     started_at: str | None = None
-    """When the run was begun, in UTC; an interrupted run began before it was resumed."""
+    """Start time in UTC; for a resumed run, the time of its first start."""
     last_at: str | None = None
-    """When the last request was finished, in UTC."""
+    """Time of the last finished request in UTC."""
     rate: float | None = None
-    """Requests per second over the last half minute; None where nothing tells."""
+    """Requests per second over the last half minute; None if unknown."""
     position: Position = field(default_factory=Position, repr=False, compare=False)
-    """To be passed as ``since`` the next time."""
+    """Position to pass as ``since`` in the next call."""
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated remaining seconds at the present rate; None if unknown."""
+        """Estimated remaining seconds at the current rate; None if unknown."""
         if self.state == "complete":
             return 0.0
         if self.n_done is None or self.n_planned is None or self.state != "running":
@@ -110,8 +110,7 @@ class RunProgress(Displayed):
         Returns
         -------
         list of JournalEntry
-            Fewer where there are not so many within the last 16 MiB of the journal; none of a
-            run that is complete.
+            At most ``n`` requests from the last 16 MiB of the journal; empty for a complete run.
 
         Raises
         ------
@@ -143,14 +142,14 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
     Returns
     -------
     RunProgress
-        A finished run's numbers are those of its manifest; its files are not checked.
+        Progress; for a finished run it comes from the manifest, and files are not checked.
 
     Raises
     ------
     ArtifactError
-        If the folder is no run's, or its journal is of a later version.
+        If the folder is not a run, or its journal has a later version.
     InvalidTypeError
-        If ``since`` is no position.
+        If ``since`` is not a `Position`.
 
     Examples
     --------
@@ -175,7 +174,7 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
     so_far = read_on(path / JOURNAL, before.so_far)
     if so_far.modified is None:
         manifest = run_head(folder)[1]
-        if manifest.get("status") == "complete":  # finished a moment ago
+        if manifest.get("status") == "complete":  # just finished
             return _finished(path, manifest)
     answers = so_far.answers.counts()
     position = _timed(replace(before, so_far=so_far), answers.n_done, path, holder)
@@ -250,9 +249,9 @@ def _mapping(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _timed(position: Position, n_done: int, path: Path, holder: str | None) -> Position:
-    """Return the position with the present time, and the rate over the last of them."""
+    """Return the position with the current time and rate added."""
     now = time.time()
-    # Fewer than before: another journal, or a request that is asked again.
+    # The count drops if the journal was replaced or a request is repeated.
     seen = [(then, n) for then, n in position.seen if n <= n_done and then <= now]
     seen.append((now, n_done))
     while len(seen) > 2 and seen[1][0] <= now - _WINDOW_S:
@@ -272,7 +271,7 @@ def _rate_from_the_start(path: Path, n_done: int, now: float) -> float | None:
         locked, written = ((path / name).stat().st_mtime for name in (LOCK, MANIFEST))
     except OSError:
         return None
-    # The lock is taken first, and the manifest of a resumed run is there already.
+    # The lock precedes the manifest, except in a resumed run, whose manifest already exists.
     return n_done / (now - locked) if locked <= written and now - locked >= _SHORTEST_S else None
 
 

@@ -1,7 +1,7 @@
 """Checks of manifest fields used by readers, beyond the schema.
 
-A manifest has room for anything, and what is only shown may have any shape. What is reckoned with
-must have the type that was written, whoever sealed the run.
+A manifest may contain anything, and fields that are only displayed may have any type. Fields used
+in computations must have the expected type, even if the hashes are valid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -111,8 +111,7 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
 def results_problem(results: Any) -> str:
     """Return the first violation of the schema of results; "" if there is none.
 
-    Whoever writes a run and whoever reads one ask this, so that nothing is stored that cannot be
-    read.
+    Called when a run is written and when it is read, so that stored results are always readable.
 
     Examples
     --------

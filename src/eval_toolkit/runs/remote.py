@@ -1,4 +1,4 @@
-"""Runs at addresses that fsspec knows: copied there whole, and back."""
+"""Copying of runs to and from addresses supported by fsspec."""
 
 import shutil
 import tempfile
@@ -25,37 +25,37 @@ from eval_toolkit.runs.folder import MANIFEST, Run
 __all__ = ["COPIES", "private_copy", "pull_run", "push_run"]
 
 COPIES: dict[str, str] = {}
-"""Folder of every private copy, and the address to call it by."""
+"""Addresses to display for private copies, by folder."""
 
 
 def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str:
-    """Copy a finished run to an address; it is complete there, or it is no run.
+    """Copy a finished run to an address; an interrupted copy is not a valid run.
 
     Parameters
     ----------
     run : Run or path
-        Every file is compared with its hash first.
+        Run to copy; every file is first compared with its hash.
     uri : str
-        The run's folder there: ``s3://bucket/runs/r7``, ``memory://r7``, whatever fsspec knows.
+        Target folder, such as ``s3://bucket/runs/r7`` or another URL supported by fsspec.
     overwrite : bool, default False
-        Replace a run that is there.
+        Whether to replace an existing run.
 
     Returns
     -------
     str
-        The address as it may be shown: user, password and query are left out.
+        Address for display, without user, password and query.
 
     Raises
     ------
     ArtifactError
-        If a run is there already, the address refuses, or a file of the run was altered.
+        If a run already exists there, writing fails, or a file of the run was modified.
     MissingExtraError
         If fsspec or the package for this kind of address (s3fs, gcsfs, …) is not installed.
 
     Notes
     -----
-    The manifest goes last, and of a run that is replaced it is removed first: what was cut short
-    has none, and `Run.open` refuses it.
+    The manifest is copied last, and that of a replaced run is removed first: an interrupted copy
+    has no manifest, and `Run.open` rejects it.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
     Parameters
     ----------
     uri : str
-        The run's folder there, or its ``manifest.json``.
+        Address of the run's folder or its ``manifest.json``.
     run_dir : path
-        The folder here; it must not exist.
+        Local folder, which must not exist.
 
     Returns
     -------
     Run
-        The run on this machine.
+        Local copy of the run.
 
     Raises
     ------
@@ -130,9 +130,9 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
 
 
 def private_copy(uri: str, *, verify: bool = True) -> Path:
-    """Return the folder of a run's copy that only this user can read, until the process ends."""
+    """Return the folder of a temporary copy of a run that only this user can read."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
-    # atexit is passed over by processes of a pool, and inherited by those that are forked
+    # atexit is skipped by pool workers and inherited by forked processes
     clean = Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
     copy = Path(folder) / (name_of(_folder(uri)) or "run")
     try:
@@ -145,7 +145,7 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
 
 
 def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
-    """Copy the files that the manifest names, and check what came."""
+    """Copy the files listed in the manifest, and verify them."""
     uri = _folder(uri)
     private_folder(copy)
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
@@ -154,12 +154,12 @@ def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
             fetch(joined(uri, name), copy / name)
         Run.open(copy, verify=verify)
     except ArtifactError as error:
-        # say where the user's run is, not where the copy lay
+        # name the user's address, not the temporary copy
         raise ArtifactError(str(error).replace(str(copy), address_of(uri))) from None
 
 
 def _names(manifest: Any) -> list[str]:
-    """Return the files of a run; one outside its folder is refused."""
+    """Return the files of a run; raise if one is outside its folder."""
     listed = manifest.get("artifacts") if isinstance(manifest, dict) else None
     names = list(listed) if isinstance(listed, dict) else []
     for name in names:

@@ -28,11 +28,11 @@ __all__ = ["ReplayModel", "SilentModel", "recorded_entries"]
 
 
 class ReplayModel:
-    """Answers from a run, a journal or a cache, under the recorded model's name.
+    """Model that replays the answers of a run, a journal or a cache under the recorded name.
 
-    In a run a job gets the answer of the same unit, attempt and step, if that was to the same
-    request; else, and where it is asked directly, answers to equal requests come back in the order
-    of the recorded jobs. A request that failed when it was recorded fails in the same way.
+    In a run, a job gets the answer of the same unit, attempt and step if the request is the same;
+    otherwise, and in direct calls, answers to identical requests are returned in the order of the
+    recorded jobs. A request that failed when recorded fails in the same way.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class ReplayModel:
     Raises
     ------
     ArtifactError
-        If there is nothing to replay, or it is damaged.
+        If the source is damaged or has nothing to replay.
     InvalidInputError
-        If the source holds several models and none of them, or an unknown one, is named.
+        If the source contains several models and ``name`` is missing or unknown.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class ReplayModel:
         return response
 
     async def aclose(self) -> None:
-        """Restart with the first of several answers to equal requests."""
+        """Restart with the first of several answers to identical requests."""
         self._n_asked.clear()
 
     def _answer(self, request: Request, place: Place | None = None) -> Any:
@@ -141,18 +141,18 @@ def recorded_entries(place: Path) -> Mapping[Key, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class SilentModel:
-    """A judge's model that is not queried, since its verdicts are stored."""
+    """Model of a judge that is not queried, since its verdicts are stored."""
 
     model: Model
     source: Path
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the model's own description."""
+        """Return the description of the model."""
         return self.model.describe()
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
@@ -208,13 +208,13 @@ class _Listed:
 
 @dataclass
 class _Kept:
-    """A cache of responses."""
+    """Answers in a response cache."""
 
     name: str
     description: Mapping[str, Any]
     cache: ResponseCache
     speaks_chat: bool = True
-    """Not known: a cache holds no prompts."""
+    """Assumed, since a cache contains no prompts."""
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
         return self.cache.get(key_of(request, canonical_json(self.description), nth), request)
@@ -234,7 +234,7 @@ def _of_run(folder: Path, name: str | None) -> _Listed:
 
 
 def _recorded_models(run: Run) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return name and description of the models that the manifest lists."""
+    """Return the names and descriptions of the models in the manifest."""
     listed = run.manifest.get("models") or [
         {"name": scorer} for scorer in dict.fromkeys(scorer for _, scorer in run.subjects)
     ]
@@ -252,7 +252,7 @@ def _of_journal(path: Path, name: str | None) -> _Listed:
     speaks_chat = found.head.get("speaks_chat") is not False
     model = _one(recorded, name, path)
     listed = _Listed(*model, by_fingerprint=False, speaks_chat=speaks_chat)
-    for entry in sorted(found.values(), key=lambda entry: entry.key):  # not as they came in
+    for entry in sorted(found.values(), key=lambda entry: entry.key):  # in a fixed order
         listed.entries.setdefault(entry.request_hash, []).append(entry)
     return listed
 

@@ -17,9 +17,9 @@ from eval_toolkit.runs.specs import AskSpec
 __all__ = ["rescore", "stored_kind"]
 
 RECORDS = "rows"
-"""The kind of runs whose attempts are their records; of every other run, its records alone."""
+"""Kind whose attempts are the records; for runs of other kinds, it uses only their records."""
 _OF_RECORDS = {"metrics", "by", "threshold", "summary", "named", "each", "pooled"}
-"""Options that are about records, of whatever kind the run is."""
+"""Options that apply to the records of runs of any kind."""
 
 
 def rescore(
@@ -49,29 +49,29 @@ def rescore(
     ask : AskSpec, optional
         Settings of the requests to judges.
     **options
-        What may differ. Of a task: ``task``, ``graders``, ``judges``, ``pass_at``, ``pass_hat``,
-        ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`. Of rollouts:
-        ``scorer``, ``refusal``, ``asr_at``, ``policy`` …, as in `rescore_rollouts`. Of rows, pairs
-        and imported logs, and of the records of any run: ``metrics`` (specs, names, columns),
-        ``by``, ``threshold`` and ``summary``, as in `score_predictions`; metrics that the run has
-        keep their kind and bounds, means over folds (unless ``pooled``) and survival curves
-        included, and without ``summary`` its confidence, seed and resamples. Of rollouts without a ``scorer``, the stored
-        scores are kept.
+        Settings that may differ. For a task: ``task``, ``graders``, ``judges``, ``pass_at``,
+        ``pass_hat``, ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`.
+        For rollouts: ``scorer``, ``refusal``, ``asr_at``, ``policy`` …, as in `rescore_rollouts`.
+        For rows, pairs and imported logs, and for the records of any run: ``metrics`` (specs,
+        names, columns), ``by``, ``threshold`` and ``summary``, as in `score_predictions`; existing
+        metrics keep their kind and bounds, including means over folds (unless ``pooled``) and
+        survival curves, and without ``summary`` the confidence, seed and resamples of the run are
+        used. For rollouts without a ``scorer``, the stored scores are kept.
 
     Returns
     -------
     Outcome
-        Cells of the same units and attempts. Its run says under ``rescored`` whose they are.
+        Cells of the same units and attempts. Its run names the source under ``rescored``.
 
     Raises
     ------
     ArtifactError
-        If the run has no stored attempts of its kind, nothing says how the kind is made again, or
-        the folder holds another run.
+        If the run has no stored attempts of its kind, the kind cannot be restored, or the folder
+        contains another run.
     InvalidInputError
         If an option does not fit the kind.
     ModelError
-        If a judge fails for good; its verdicts so far are kept.
+        If a judge fails permanently; its verdicts so far are kept.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     """
     imported = "imported" in (run.manifest.get("config") or {})
     name = run.kind
-    # An imported log is graded; whatever it is of, its records are there to be summarised.
+    # An imported log is already graded; its records are summarised, whatever its kind.
     if _OF_RECORDS & options.keys() or (imported and not options):
         name = RECORDS
     ours = {kind: classes.stored for kind, classes in BUILT_IN_KINDS.items()}
@@ -126,7 +126,7 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
             "`kind`, or name `metrics` of its records"
         )
     found = load_plugin("kinds", name, ours, origin=read_from(run.path / MANIFEST, "kind"))
-    # The name is the file's; the options, and the names among them, are the caller's.
+    # The name comes from the file; the options and the names in them come from the caller.
     made: Kind[Any] = call_plugin(
         "kinds", name, found.stored, options, origin=TYPED, arguments=[run]
     )

@@ -1,9 +1,9 @@
 """`Results`: all cells of a run by slice, part, system and metric.
 
-On disk (``results.json``) a cell of the whole of a slice is
-``by_slice[slice]["by_scorer"][system][metric]`` and one of a part
-``by_slice[slice]["parts"][part]["by_scorer"][system][metric]``, for every kind of run. Payloads that
-the first edition wrote are read into this shape by `runs.first_edition`.
+On disk (``results.json``) a cell of a whole slice is
+``by_slice[slice]["by_scorer"][system][metric]`` and a cell of a part
+``by_slice[slice]["parts"][part]["by_scorer"][system][metric]``, for every kind of run.
+First-edition payloads are converted to this format by `runs.first_edition`.
 """
 
 import difflib
@@ -23,20 +23,20 @@ from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part,
 __all__ = ["ResultCell", "Results"]
 
 _SHOWN = 8
-"""Names that an error lists."""
+"""Maximum number of names in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCell:
-    """One cell of a run with its location."""
+    """Cell of a run with its location."""
 
     slice: str
     part: str
-    """As `scorecards.parts` writes it; "all" for the whole of the slice."""
+    """Part as written by `scorecards.parts`; "all" for the whole slice."""
     system: str
     """The scorer, model or target."""
     metric: str
-    """Empty where the system has no cells here, and the cell says why."""
+    """Metric; empty if the system has no cells here, with the reason in the cell."""
     cell: MetricResult
 
     def row(self) -> dict[str, Any]:
@@ -105,17 +105,17 @@ class Results(Tabled):
         payload : mapping
             Content of ``results.json``.
         part_columns : mapping of str to sequence of str, optional
-            Parts in the records of each slice, which the first edition did not repeat.
+            Parts in the records of each slice, which first-edition payloads do not contain.
 
         Returns
         -------
         Results
-            Cells are read when they are asked for.
+            Results whose cells are read on demand.
 
         Raises
         ------
         InvalidTypeError
-            If the payload is no mapping.
+            If the payload is not a mapping.
 
         Examples
         --------
@@ -142,7 +142,7 @@ class Results(Tabled):
         }
         return cls({WHOLE: {"by_scorer": {"": dict(card)}, **({"parts": parts} if parts else {})}})
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- contents ---------------------------------------------------------------------------------
 
     @property
     def slices(self) -> list[str]:
@@ -180,7 +180,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there is none; the message lists those there are.
+            (a KeyError) If it does not exist; the message lists the available ones.
         """
         entry = _named(self._by_slice, slice_name, "slice", "the run")
         if part == WHOLE:
@@ -194,7 +194,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there is none; the message lists those there are.
+            (a KeyError) If it does not exist; the message lists the available ones.
         """
         scorers = self.entry(slice_name, part).get("by_scorer")
         where = f"slice {slice_name!r}" + ("" if part == WHOLE else f", part {part!r}")
@@ -203,7 +203,7 @@ class Results(Tabled):
     def block_or_none(
         self, slice_name: str, system: str, part: str = WHOLE
     ) -> Mapping[str, Any] | None:
-        """Return the results as `block` does, or None."""
+        """Return the results as in `block`, or None."""
         try:
             return self.block(slice_name, system, part)
         except (MissingColumnError, InvalidTypeError):
@@ -220,10 +220,10 @@ class Results(Tabled):
                 if isinstance(block, Mapping):
                     yield str(slice_name), str(part), str(system), block
 
-    # --- the walker -------------------------------------------------------------------------------
+    # --- iteration --------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[ResultCell]:
-        """Yield every cell in stored order: a slice, its whole first, then its parts.
+        """Yield every cell in stored order: for each slice the whole, then its parts.
 
         A system that was skipped or failed has one cell with the metric "" and the reason.
         """
@@ -311,14 +311,14 @@ class Results(Tabled):
         Returns
         -------
         ResultCell
-            Cell of a system that was skipped or failed, with the reason in the place of the value.
+            Cell; for a system that was skipped or failed, it has a reason instead of a value.
 
         Raises
         ------
         MissingColumnError
             (a KeyError) If there is no such cell; the message names the nearest one.
         InvalidInputError
-            If the text is no address, or several cells may be meant; the message lists them.
+            If the text is not an address, or is ambiguous; the message lists the candidates.
 
         Examples
         --------
@@ -359,7 +359,7 @@ class Results(Tabled):
             return address
         text = address.strip() if isinstance(address, str) else ""
         if text and any(text in block for *_, block in self.blocks()):
-            return Address(text)  # a name with signs of its own, such as tox/mean
+            return Address(text)  # a name with special characters, such as tox/mean
         return Address.parse(address)
 
     def cell_at(self, metric: str, slice_name: str, part: str, system: str) -> ResultCell | None:
@@ -385,7 +385,7 @@ class Results(Tabled):
         Returns
         -------
         list of tuple of str
-            Empty where there is none.
+            Matching pairs; empty if there are none.
         """
         pairs = parse_part(part) if isinstance(part, str) else dict(part or {})
         if not pairs:
@@ -402,7 +402,7 @@ class Results(Tabled):
             name = pairs[SLICE]
             found = [(name, own) for own in self._parts(name) if parse_part(own) == rest]
             found += [] if rest else [(name, WHOLE)]
-        # a slice that somebody named as parts are named
+        # a slice whose name looks like a part
         return found or [(name, WHOLE) for name in self._by_slice if _same(name, pairs)]
 
     def named(self, name: str) -> list[tuple[str, str]]:
@@ -418,7 +418,7 @@ class Results(Tabled):
     def _nothing(
         self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
-        """Return an error that names the missing name and similar ones."""
+        """Return an error with the missing name and similar ones."""
         if not places and slice_name is not None:
             have = [*self.slices, *(part for _, part in self.places if part != WHOLE)]
             return MissingColumnError(

@@ -25,9 +25,9 @@ __all__ = ["Place", "StoredRequest", "StoredUnit", "Tables", "selected_units", "
 _FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _REQUESTS_AT_MOST = 100
 _CELL_BYTES = 400_000
-"""Of a stored cell that are read; of a longer one there is the beginning."""
+"""Maximum number of bytes read of a stored cell; longer cells are truncated."""
 _BEGINNING = 19_900
-"""Characters of it, and how many there are: together what a page shows of any text."""
+"""Number of characters kept of a truncated text, with room for a note on its length."""
 _T = TypeVar("_T")
 _Rows = dict[tuple[str, int], list[dict[str, Any]]]
 
@@ -41,7 +41,7 @@ class Tables(Protocol):
 
 
 class _Files:
-    """Files as they are."""
+    """Reader of files without limits."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with connection() as con, plain_errors(path):
@@ -53,28 +53,28 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A record of a run: a unit and an attempt, of a scorer on a slice."""
+    """Location of a record in a run: slice, scorer, unit and attempt."""
 
     slice: str
     scorer: str
     unit_id: str
     attempt: int = 1
     values: Mapping[str, float | str] = field(default_factory=dict)
-    """What was measured, without what has no value."""
+    """Measured values, without missing ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """A request about a unit, and its result."""
+    """Request about a unit with its result."""
 
     step: str
     outcome: JobResult | None = None
-    """None where it is too long to be read as a whole, or cannot be read."""
+    """Outcome; None if it is too long or cannot be read."""
     prompt: str = ""
     text: str | None = None
-    """Where there is no outcome, the beginning of the answer."""
+    """Beginning of the answer, if there is no outcome."""
     error: str = ""
-    """Where there is no outcome, why."""
+    """Reason why there is no outcome."""
 
     @property
     def judge(self) -> str | None:
@@ -84,7 +84,7 @@ class StoredRequest:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredUnit:
-    """A unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
+    """Unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
 
     Examples
     --------
@@ -108,12 +108,12 @@ class StoredUnit:
 
     place: Place
     whole: bool = True
-    """Whether there is room for everything, as on a page of its own."""
+    """Whether there is room for everything, as on a separate page."""
     batch: "_Batch"
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """Run of the unit."""
         return self.batch.run
 
     @property
@@ -123,7 +123,7 @@ class StoredUnit:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration of the run."""
+        """Configuration of the run."""
         found = self.run.manifest.get("config")
         return found if isinstance(found, Mapping) else {}
 
@@ -148,7 +148,7 @@ class StoredUnit:
         return self.batch.n_requests.get(self._key, 0)
 
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], limit: int) -> Any:
-        """Return the first rows of another table about this attempt, and their number.
+        """Return the first rows of another table about this attempt, and the total number of rows.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class StoredUnit:
         Returns
         -------
         pair of list of dict and int
-            Nothing where the run has no such table.
+            Rows and their total number; empty and 0 if the run has no such table.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class StoredUnit:
         Returns
         -------
         object or None
-            None also where the reader raises an `ArtifactError`: the rest is shown.
+            Result; also None if the reader raises an `ArtifactError`, so that the rest is shown.
         """
         return self.batch.of_all(reader).get(self.id)
 
@@ -213,7 +213,7 @@ def selected_units(
     Returns
     -------
     list of StoredUnit
-        One for each place.
+        One unit for each place.
     """
     wanted = list(places)
     batch = _Batch(run, wanted, tables or _Files())
@@ -258,7 +258,7 @@ class _Batch:
         if reader not in self._read:
             try:
                 self._read[reader] = reader(self.run, self._ids)
-            except ArtifactError:  # what was asked and answered is there all the same
+            except ArtifactError:  # requests and answers can still be shown
                 self._read[reader] = {}
         found: Mapping[str, Any] = self._read[reader]
         return found
@@ -307,7 +307,7 @@ class _Batch:
             if (unit, attempt) in self._keys and counts[str(unit), int(attempt)] <= limit:
                 wanted.append(int(number))
         found: _Rows = {}
-        # JSON is read whole where that can be; of a plain text no page shows more than the beginning.
+        # JSON is read in full if possible; of plain text only the beginning is shown.
         at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING
         for row in self._cells(path, columns, texts, wanted, at_most):
             found.setdefault((str(row["unit_id"]), int(row["attempt"])), []).append(row)
@@ -345,7 +345,7 @@ class _Batch:
         texts = tuple(name for name in COLUMNS if name not in ("unit_id", "attempt"))
         try:
             return self.rows(RESPONSES, COLUMNS, texts, _REQUESTS_AT_MOST)
-        except ArtifactError as error:  # too large for the memory of a page; the rest is there
+        except ArtifactError as error:  # exceeds the memory of a page; show the rest
             broken = {"\0broken": f"cannot be read: {error}"}
             return {key: [broken] for key in self._keys}, {}
 

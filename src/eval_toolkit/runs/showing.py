@@ -31,11 +31,11 @@ _TOO_LONG = Facts((("too long", "to be read as a whole"),))
 
 
 class UnknownKind(Shown):
-    """A kind that is not installed here."""
+    """Kind that is not installed."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return what every kind shows, and say why."""
+        """Return the default blocks, and a note on the missing kind."""
         said = (
             f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
             "kind."
@@ -54,7 +54,7 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
     Returns
     -------
     list of Block
-        Answers that are JSON are shown as what they hold: a list has a line for each item.
+        Blocks; JSON lists and objects of plain values are shown as tables.
     """
     asked = asked_of(unit)
     blocks: list[Block] = []
@@ -67,7 +67,7 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
         answer = getattr(outcome.response, "text", None)
         blocks += [] if answer is None else [_answer(answer)]
         blocks += _errors(outcome)
-    with suppress(ArtifactError):  # a table that cannot be read is told where the input is
+    with suppress(ArtifactError):  # an unreadable table is reported with the input
         right = unit.reference
         blocks += [] if right is None else [Text(right, "reference", "reference")]
     answered = [Group(_ANSWERED, tuple(blocks))] if blocks else []
@@ -83,7 +83,7 @@ def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
     """Return the input of a unit unless it is part of a prompt."""
     try:
         text = unit.input
-    except ArtifactError as error:  # what was asked and answered is there all the same
+    except ArtifactError as error:  # requests and answers can still be shown
         return [Note(str(error), "error")]
     if text is None or any(text in said for said in _sent(unit)):
         return []
@@ -131,7 +131,7 @@ def request_group(request: StoredRequest, title: str = "") -> Group:
     Returns
     -------
     Group
-        Prompt, what it took, answer and error.
+        Prompt, facts, answer and error.
     """
     outcome = request.outcome
     if outcome is None:
@@ -175,7 +175,7 @@ def hidden_requests(unit: StoredUnit) -> list[Block]:
 
 
 def error_of(outcome: JobResult) -> str:
-    """Return why there is no answer; "" if there is one."""
+    """Return the reason why there is no answer; "" if there is one."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is None:
         return "" if outcome.response is not None else "no answer"
@@ -195,7 +195,7 @@ def facts_of(
     if outcome.response is not None:
         told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
         usage = outcome.response.usage
-        counted = usage.total_tokens > 0  # the log of another tool may not say
+        counted = usage.total_tokens > 0  # logs of other tools may lack it
         told |= {
             "prompt tokens": f"{usage.prompt_tokens:,}" if counted else None,
             "completion tokens": f"{usage.completion_tokens:,}" if counted else None,

@@ -1,7 +1,7 @@
 """Display of kinds of evaluation, and the kind of a stored run.
 
-Reports, the viewer, comparisons and exports ask the class of a kind: there is no task, no model and
-no data left when a stored run is looked at.
+Reports, the viewer, comparisons and exports use the class of a kind, since the task, the model and
+the data of a stored run are not available.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = [
 
 
 class BuiltInKind(NamedTuple):
-    """Where the classes of a kind that comes with the package are."""
+    """Import paths of the classes of a built-in kind."""
 
     shown: str
-    """The class that shows runs of it."""
+    """Class that displays runs of the kind."""
     stored: str
-    """The class whose ``stored`` grades what a run has stored; imported only for that."""
+    """Class whose ``stored`` regrades stored runs; imported only for that."""
 
 
 _RECORDS = "eval_toolkit.harness.rescoring:StoredRows"
 BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
-    # The answers that were compared are in two other runs: what is stored is the records.
+    # The compared answers are in two other runs; only the records are stored.
     "pairs": BuiltInKind("eval_toolkit.tasks.pairing:PairsKind", _RECORDS),
     "rollout": BuiltInKind(
         "eval_toolkit.rollouts.kind:MeasuredRollouts",
@@ -59,12 +59,12 @@ BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
         "eval_toolkit.tasks.kind:TaskKind", "eval_toolkit.tasks.rescoring:StoredAnswers"
     ),
 }
-"""Kinds that come with the package, by the name that runs store."""
+"""Built-in kinds by their stored name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Names of the things of a kind.
+    """Terms for the units, attempts and results of a kind.
 
     Examples
     --------
@@ -73,52 +73,52 @@ class Words:
     """
 
     what: str = ""
-    """What was done, such as "a task put to a model"; by default the kind's name."""
+    """Description of the evaluation, e.g. "a task put to a model"; by default the kind's name."""
     units: str = "units"
     attempt: str = "answer"
     nth: str = "attempt"
-    """What a number is of, as in "attempt 2"."""
+    """Word before the number of an attempt, as in "attempt 2"."""
     counted: str = "units"
-    """What the headline counts."""
+    """Items counted in the headline."""
     count: str = "n_units"
-    """The count of it in the manifest; without one, the rows of the headline's slice."""
+    """Key of their count in the manifest; without one, the rows of the headline's slice count."""
     right: str = "right"
     wrong: str = "wrong"
     broke: str = "without a grade, see below"
-    """What an attempt that broke is."""
+    """Label of a failed attempt."""
     menu: str = "Samples"
-    """Name of the section with single units; empty where a report has none."""
+    """Name of the section with single units; empty if a report has none."""
     title: str = "What was asked, and what was answered"
     unanswered: str = "The run holds no request about this sample."
     names_slice: bool = False
-    """Whether the headline always says on which slice."""
+    """Whether the headline always names the slice."""
     multi_turn: bool = False
-    """Whether an attempt is a conversation; formats of single answers have no place for it."""
+    """Whether an attempt is a conversation, which formats of single answers cannot represent."""
     export: str = "a run of another kind"
-    """What a run is called where a format of conversations has no place for it."""
+    """Name of a run that a format of conversations cannot represent."""
     hub_task: str = "other"
-    """The kind of task on a model card."""
+    """Task type on a model card."""
 
 
 class Shown(Protocol):
     """Display methods of a kind, with defaults."""
 
     words: Words = Words()
-    """What things are called."""
+    """Terms used in the display."""
     next_metrics: tuple[str, ...] = ()
-    """What people ask for after the main metric; by default the other metrics in their order."""
+    """Metrics of interest after the main one; by default the others in stored order."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the blocks of a stored unit.
 
-        By default what it says, what was asked and answered, and what judges said.
+        By default these are the input, the requests and answers, and the verdicts of judges.
         """
         return _default_blocks(unit)
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes | None:
-        """Return the outcome of each attempt; None: right or wrong by the main metric."""
+        """Return the outcome of each attempt; None means right or wrong by the main metric."""
         return None
 
     @classmethod
@@ -140,7 +140,7 @@ class Shown(Protocol):
 
     @classmethod
     def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
-        """Return what estimates metrics of stored records that are no means of their columns.
+        """Return the estimator of metrics of stored records that are not means of columns.
 
         Parameters
         ----------
@@ -152,14 +152,14 @@ class Shown(Protocol):
         Returns
         -------
         callable or None
-            From records of the run and the metrics asked for, the cells that take the place of the
-            means. None: every cell follows from its columns alone.
+            Function from records of the run and the requested metrics to the cells that replace the
+            means. None if every cell is computed from its columns.
         """
         return None
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return the metrics to compare two runs by; None: all common ones."""
+        """Return the metrics for the comparison of two runs; None means all common ones."""
         return None
 
     @classmethod
@@ -172,8 +172,8 @@ class Shown(Protocol):
 def kind_named(name: str) -> type[Shown]:
     """Return the class of the kind of a stored run.
 
-    The name is read from a file, so it stands for what comes with the package or what an installed
-    package offers as an entry point of the group ``eval_toolkit.kinds``.
+    The name is read from a file, so only built-in kinds and entry points of the group
+    ``eval_toolkit.kinds`` are accepted.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def kind_named(name: str) -> type[Shown]:
     Returns
     -------
     class
-        One that shows what any kind has where the name is not known.
+        Class of the kind, or a generic one if the name is unknown.
 
     Examples
     --------
@@ -195,24 +195,24 @@ def kind_named(name: str) -> type[Shown]:
 
     try:
         return load_kind(name, origin=read_from("manifest.json", "kind"))
-    except EvalToolkitError:  # not installed, broken, or a name that would import something
+    except EvalToolkitError:  # not installed, broken, or a name that would import code
         return UnknownKind
 
 
 def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
-    """Return the class of a kind by its name, or raise why there is none.
+    """Return the class of a kind by its name; raise if there is none.
 
     Parameters
     ----------
     name : str
-        One of ours, one that an installed package offers, or ``package.module:object``.
+        Built-in kind, entry point of an installed package, or ``package.module:object``.
     origin : Origin, optional
-        Where the name was written; by default the caller typed it.
+        Source of the name; by default typed by the caller.
 
     Raises
     ------
     PluginError
-        If the name is not known, or stands for something else.
+        If the name is unknown, or does not denote a kind.
     InvalidInputError
         If a file names ``package.module:object``.
 
@@ -227,7 +227,7 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
     found = load_plugin("kinds", name, ours, origin=TYPED if origin is None else origin)
     if (
         not isinstance(found, type) or Shown not in found.__mro__
-    ):  # a protocol has no subclass check
+    ):  # protocols do not support issubclass
         raise PluginError(
             f"kind {name!r} is no class of a kind; inherit from eval_toolkit.runs.Kind"
         )
@@ -235,7 +235,7 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
 
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
-    """Return the kind of several runs; one that adds nothing where they are of several."""
+    """Return the common kind of several runs; a generic one if their kinds differ."""
     from eval_toolkit.runs.showing import UnknownKind
 
     kinds = {kind_named(run.kind) for run in runs}
@@ -253,20 +253,20 @@ def show_unit(unit: StoredUnit) -> list[Block]:
     Returns
     -------
     list of Block
-        To be rendered.
+        Blocks to render.
     """
     from eval_toolkit.runs.blocks import Note
 
     kind = kind_named(unit.run.kind)
     try:
         return list(kind.show(unit))
-    except Exception as error:  # of a package of somebody else, or of a damaged table
+    except Exception as error:  # from third-party code or a damaged table
         known = isinstance(error, EvalToolkitError)
         said = str(error) if known else f"{type(error).__name__}: {error}"
         return [Note(f"{unit.run.kind}: {said}", "error"), *_default_blocks(unit)]
 
 
 def _default_blocks(unit: StoredUnit) -> list[Block]:
-    from eval_toolkit.runs.showing import default_blocks  # a kind is made without what shows it
+    from eval_toolkit.runs.showing import default_blocks  # only needed for display
 
     return default_blocks(unit)

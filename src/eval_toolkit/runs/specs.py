@@ -40,25 +40,25 @@ class AskSpec:
     Parameters
     ----------
     concurrency : int, optional
-        Requests at once; by default what suits each model. It changes no result, unless the
-        batching of a local model does: its numbers may then move in the fifth digit. The manifest
-        holds both under ``engine``.
+        Number of concurrent requests; by default that recommended by each model. It does not affect
+        results, except that the batching of a local model may change the fifth digit. The manifest
+        records both under ``engine``.
     cache : ResponseCache or path, optional
         Cache of answers, shared between runs.
     replay : path, optional
         Run, journal or cache to replay instead of querying a model.
     budget : Budget, optional
-        Calls and tokens that may be used; judges are outside of it. What it does not allow is
-        skipped and counted.
+        Limits on calls and tokens, excluding judges. Requests beyond the budget are skipped and
+        counted.
     give_up_after : int or None, default 50
-        Failures in a row after which asking stops, of a model or of a function.
+        Number of consecutive failures of a model or a function after which requests stop.
     on_progress : callable, optional
         Called with a `Progress` a few times a second.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is unusable.
+        If an option is invalid.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class AskSpec:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Self:
-        """Return what the options of a function say about asking."""
+        """Return the request settings in the options of a function."""
         return cls(**_own(cls, options))
 
 
@@ -104,16 +104,16 @@ class DecodingSpec:
     temperature : float, default 0.0
         Decoding temperature; 0 is greedy.
     top_p : float, optional
-        Probability mass of the tokens to draw from.
+        Nucleus sampling probability.
     max_tokens : int, optional
         Maximum number of tokens of an answer.
     stop : sequence of str
-        Texts at which an answer ends.
+        Stop strings.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As `GenerateRequest` does.
+        As in `GenerateRequest`.
 
     Examples
     --------
@@ -147,8 +147,8 @@ class SummarySpec:
     Parameters
     ----------
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as; "as_zero" counts the worst value, and "fail" raises once
-        everything was asked, and keeps the answers for the next try.
+        Treatment of failed attempts: "as_zero" counts the worst value; "fail" raises after all
+        requests, and keeps the answers for the next try.
     max_error_rate : float, default 0.0
         Tolerated share of failed attempts; above it, ``too_many_errors`` of the outcome is set.
     confidence : float, default 0.95
@@ -156,7 +156,7 @@ class SummarySpec:
     seed : int, default 42
         Random seed of the resamples.
     n_resamples : int, default 1000
-        Bootstrap resamples, where an interval is made of them; 0 makes no interval at all.
+        Number of bootstrap resamples; 0 disables all intervals.
     method : str, optional
         Method of the intervals, as in `summarise`.
     executor : Executor, optional
@@ -165,7 +165,7 @@ class SummarySpec:
     Raises
     ------
     InvalidInputError
-        If an option is unusable.
+        If an option is invalid.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class SummarySpec:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Self:
-        """Return what the options of a function say about summarising."""
+        """Return the summary settings in the options of a function."""
         return cls(**_own(cls, options))
 
     def to_dict(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class SummarySpec:
 
 
 class AskOptions(TypedDict, total=False):
-    """The fields of `AskSpec` that every function that asks takes as keywords."""
+    """Fields of `AskSpec` that functions with requests accept as keywords."""
 
     concurrency: int | None
     cache: ResponseCache | str | Path | None
@@ -207,7 +207,7 @@ class AskOptions(TypedDict, total=False):
 
 
 class SummaryOptions(TypedDict, total=False):
-    """The fields of `SummarySpec` that every function with cells takes as keywords."""
+    """Fields of `SummarySpec` that functions with cells accept as keywords."""
 
     on_error: str
     max_error_rate: float
@@ -245,7 +245,7 @@ def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ..
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If they are no list of numbers of at least 1, or larger than the number of attempts.
+        If they are not a list of positive integers, or exceed the number of attempts.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"`{name}` is {given!r}; it must be a list of numbers")

@@ -30,28 +30,28 @@ __all__ = ["StoredUnits", "stored_units", "unit_files", "units_of_records"]
 
 
 _AT_ONCE = 1_000
-"""Units in one query."""
+"""Maximum number of units in one query."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredUnits:
     """Units of a run, returned by `Run.units`.
 
-    A unit is known by its slice and id. The columns are ``slice``, ``unit_id``, ``content_hash``,
-    ``group`` (None for a unit that is its own), one for each part, and, where the run stores them,
-    ``row`` (the place in the data), ``input``, ``digest`` (equal for inputs that are equal apart from
-    white space), ``reference``, and what the kind of evaluation adds.
+    A unit is identified by its slice and id. The columns are ``slice``, ``unit_id``,
+    ``content_hash``, ``group`` (None for a unit without one), one for each part, and, if stored,
+    ``row`` (position in the data), ``input``, ``digest`` (hash of the input that ignores white
+    space), ``reference``, and columns specific to the kind of evaluation.
 
     Parameters
     ----------
     sql : str
         SQL after FROM.
     files : tuple of Path
-        Files for its question marks.
+        Files for the placeholders of ``sql``.
     columns : tuple of str
-        Names of its columns.
+        Names of the columns.
     parts : mapping of str to str
-        Names of parts and of their columns.
+        Columns of the parts by name.
     whole : str, optional
         Slice that contains all slices without units of their own.
     records : StoredUnits, optional
@@ -92,7 +92,7 @@ class StoredUnits:
         Returns
         -------
         dict of str to int
-            In the order of the names.
+            Numbers of rows, sorted by slice.
         """
         if column not in self.columns:
             return {}
@@ -103,7 +103,7 @@ class StoredUnits:
                 f"HAVING count({quoted(column)}) > 0",
                 [],
             )
-            # A malformed run may lack names: nulls count under their own text.
+            # A malformed run may lack names: nulls are counted under the text "None".
             self._counts[column] = {str(name): int(n) for name, n in sorted(found, key=str)}
         return self._counts[column]
 
@@ -135,7 +135,7 @@ class StoredUnits:
         Returns
         -------
         dict
-            By key, in the order asked for; units without a value are left out.
+            Values by key, in the requested order; units without a value are left out.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class StoredUnits:
         Returns
         -------
         dict of tuple
-            By key, in the order asked for; units that are not there are left out.
+            Rows by key, in the requested order; missing units are left out.
         """
         wanted = list(dict.fromkeys(keys))
         if not wanted or not {*columns, by} <= {*self.columns}:
@@ -192,7 +192,7 @@ class StoredUnits:
         Returns
         -------
         dict of str to ndarray
-            Texts as objects, with None where there is none.
+            Columns; strings as objects, with None for missing values.
 
         Raises
         ------
@@ -257,13 +257,13 @@ def stored_units(
     Parameters
     ----------
     folder : Path
-        The run's.
+        Folder of the run.
     manifest : mapping
         Manifest of the run.
     columns_of : callable, optional
         Returns the columns of a table.
     records : StoredUnits, optional
-        What the run's records know of its units, for runs that were written without a table of them.
+        Units from the records, for runs without a table of units.
     """
     there = [name for name in manifest["artifacts"] if (folder / name).is_file()]
     about, before = (_mapping(manifest.get(name)) for name in ("units", "inputs"))

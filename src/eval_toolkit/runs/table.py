@@ -25,7 +25,7 @@ _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
 _MEASURED = ("", ".status", ".reason")
 PART = "part:"
-"""Before the name of a part, in the names of columns."""
+"""Prefix of columns that hold parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Layout:
 
     subjects: list[dict[str, Any]]
     columns: dict[str, str]
-    """Measured column → name in the table; its status and reason stand beside it."""
+    """Stored name of each measured column; status and reason have columns of their own."""
     parts: dict[str, str]
     text_columns: tuple[str, ...] = ()
-    """Measured columns that hold texts; the others hold numbers."""
+    """Measured columns of text; the others are numeric."""
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
@@ -56,20 +56,20 @@ class Layout:
         return cls(subjects, columns or {}, parts or {}, tuple(texts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, as the manifest stores them."""
+        """Return plain JSON types, as stored in the manifest."""
         texts = {"text_columns": list(self.text_columns)} if self.text_columns else {}
         return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts, **texts}
 
     @property
     def texts(self) -> list[str]:
-        """Stored names of the columns of text."""
+        """Stored names of the text columns."""
         states = [name + suffix for name in self.columns.values() for suffix in _MEASURED[1:]]
         measured = [self.columns[name] for name in self.text_columns]
         return [*_TEXTS, *self.parts.values(), *measured, *states]
 
     @property
     def numbers(self) -> list[str]:
-        """Stored names of the columns of numbers."""
+        """Stored names of the numeric columns."""
         numbers = (name for name in self.columns if name not in self.text_columns)
         return ["attempt", *map(self.columns.__getitem__, numbers)]
 
@@ -127,7 +127,7 @@ def _sorted(records: Records) -> Records:
 
 
 def _full(n: int, value: str | None) -> NDArray[Any]:
-    return np.array([value] * n, dtype=object)  # np.full would cut off a NUL at the end
+    return np.array([value] * n, dtype=object)  # np.full would strip a trailing NUL
 
 
 def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
@@ -158,7 +158,7 @@ def _states(side: Records, column: str, of: str) -> NDArray[Any]:
     if of == "status":
         return side.status[column]
     reasons = side.reason.get(column, _full(len(side), ""))
-    # an error message may quote the key that a server refused
+    # an error message may contain a rejected API key
     safe = {why: redact_secrets(why) for why in set(reasons.tolist())}
     return np.array([safe[why] for why in reasons.tolist()], dtype=object)
 
@@ -167,7 +167,7 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
     taken = {name.lower() for name in _FIXED}
     parts = dict.fromkeys(part for side in sides for part in side.slices)
     columns = dict.fromkeys(column for side in sides for column in side.columns)
-    # every plain name is given out before one is numbered
+    # plain names are assigned before numbered ones
     return Layout(
         subjects=[
             {
@@ -227,7 +227,7 @@ def from_table(
     if set(rows["slice"]) - {slice_name} or set(rows["scorer"]) - {scorer}:
         raise InvalidInputError(f"the rows of {(slice_name, scorer)} are not where they should be")
     parts = (layout.parts[name] for name in subject["parts"])
-    for name in ("unit_id", "group", *parts):  # by which rows are sorted and counted
+    for name in ("unit_id", "group", *parts):  # used to sort and count rows
         if any(not isinstance(one, str) for one in rows[name]):
             raise ValueError(f"{name} holds a row without a text")
     columns = {name: layout.columns[name] for name in subject["columns"]}
@@ -292,12 +292,12 @@ def units_of(records: Records, part: str) -> NDArray[np.bool_]:
     Returns
     -------
     ndarray of bool
-        One for each record.
+        One value for each record.
 
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the records do not name such a part.
+        (a KeyError) If the records have no such part.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """Units of runs without ``units.parquet``, read from up to three tables.
 
-Nothing outside this module knows these tables:
+Only this module knows these tables:
 
-- ``inputs.parquet`` (slice, row, unit_id, text, digest): what rows and samples say; the first ones
-  had no digest.
-- ``references.parquet`` (unit_id, reference, correct): what is right about the samples of a task.
+- ``inputs.parquet`` (slice, row, unit_id, text, digest): inputs of rows and samples; early versions
+  have no digest.
+- ``references.parquet`` (unit_id, reference, correct): references of the samples of a task.
 - ``seeds.parquet`` (id, prompt, topic, category, target, content_hash, safe): seed prompts, in the
   order of the rollouts; prompt and target are JSON texts.
 """
@@ -38,7 +38,7 @@ def units_query(
     Parameters
     ----------
     folder : Path
-        The run's.
+        Folder of the run.
     there : collection of str
         Existing files.
     columns_of : callable
@@ -49,8 +49,7 @@ def units_query(
     Returns
     -------
     tuple or None
-        The query, the files that its question marks stand for, and its columns; None where the run
-        has no such table.
+        Query, files for its placeholders, and columns; None if the run has no such table.
     """
     found = {name: set(columns_of(folder / name)) for name in TABLES if name in there}
     used = [name for name, columns in found.items() if columns >= _NEEDS[name]]
@@ -67,7 +66,7 @@ def units_query(
         f"(SELECT {', '.join(selects[name])} FROM {_NUMBERED if name == SEEDS else PARQUET})"  # noqa: S608
         for name in used
     ]
-    if used == [INPUTS]:  # filters reach the file, which may be large
+    if used == [INPUTS]:  # filters apply directly to the file, which may be large
         return parts[0], files, _names(selects[INPUTS])
     names = [_names(selects[name]) for name in used]
     columns = list(dict.fromkeys(["slice", "row", *(one for some in names for one in some)]))
@@ -87,7 +86,7 @@ def units_query(
 
 
 def _of_seeds() -> tuple[str, ...]:
-    """Return seed prompts in the columns of units; "exact" has the texts as they were given."""
+    """Return SQL for seed prompts in the columns of units; "exact" has the original texts."""
     prompt = f"coalesce({_INSIDE.format('prompt')}, prompt)"
     target = f"coalesce({_INSIDE.format('target')}, target)"
     return (

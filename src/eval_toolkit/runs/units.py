@@ -21,11 +21,11 @@ __all__ = ["MAX_CHARS", "UNITS", "Unit", "kept_text", "shown_input", "units_tabl
 
 UNITS = "units.parquet"
 MAX_CHARS = 20_000
-"""Characters that are kept of one input or reference."""
+"""Maximum number of characters stored of an input or reference."""
 _MARGIN = 4_000
-"""Characters beyond those that are looked at, so that a secret at the end is known as one."""
+"""Further characters that are searched, so that a secret at the cut is recognised."""
 WHO = ("slice", "unit_id", "content_hash", "group")
-"""What records know of a unit, too; parts stand beside it."""
+"""Columns that are also in the records, in addition to parts."""
 WHAT = ("row", "input", "digest", "reference")
 
 Array = NDArray[Any]
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One item: a row, a benchmark sample, a seed prompt or a query.
+    """Item of an evaluation: a row, a benchmark sample, a seed prompt or a query.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Unit:
 
     def __post_init__(self) -> None:
         said = self.input is not None or self.reference is not None
-        if said and not self.content_hash:  # of nothing the content is not known
+        if said and not self.content_hash:  # no hash without content
             object.__setattr__(self, "content_hash", content_hash(self.input, self.reference))
 
 
@@ -83,8 +83,8 @@ def units_table(
 ) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return the columns of ``units.parquet``, and their entry in the manifest.
 
-    Records say which units there are, with hash, group and parts; units say what is asked about
-    them. So the table holds what was evaluated, however early a run was stopped.
+    Records determine the units, with hash, group and parts; ``units`` adds their content. The table
+    therefore contains the evaluated units, even if a run was stopped early.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def units_table(
     -------
     tuple of dict
         Columns for ``tables`` of `write_run`, by slice and unit, and the value of ``units`` in its
-        manifest. There is no column of inputs, references or the like where no unit has one.
+        manifest. Columns of inputs, references etc. are omitted if no unit has a value.
 
     Raises
     ------
     InvalidInputError
-        If a column of the kind's own has the name of another.
+        If a column in ``more`` has the name of another column.
 
     Examples
     --------
@@ -173,12 +173,12 @@ def _of_records(
 
 
 def _first_of_each(records: Records) -> dict[str, Array]:
-    """Return units by column; a group that is the unit itself is None.
+    """Return the columns of units; a group that is the unit itself is None.
 
-    What differs between the attempts at a unit, as the number of a fold may, is no part of it.
+    Parts that differ between the attempts at a unit, such as fold numbers, are left out.
     """
     ordered, ids = records, records.unit_id
-    if (ids[1:] < ids[:-1]).any():  # most are sorted, and sorting a million takes a while
+    if (ids[1:] < ids[:-1]).any():  # usually sorted already; sorting a million takes a while
         ordered = records.take(np.argsort(ids, kind="stable"))
     starts = unit_starts(ordered.unit_id)
     counts = np.diff([*starts.tolist(), len(ordered)])
@@ -252,7 +252,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
     Returns
     -------
     str or None
-        None where the input is missing.
+        Text, or None if the input is missing.
 
     Examples
     --------

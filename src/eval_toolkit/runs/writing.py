@@ -1,7 +1,7 @@
 """Atomic writing of runs: readers see the old run, the new one, or an unfinished one.
 
-Everything is written and synced in a folder of its own inside the run's. Then come renames alone:
-the manifest that says "running", the files, the manifest that says "complete".
+Everything is written and synced in a staging folder inside the run folder. Only renames follow: the
+manifest with status "running", the files, the manifest with status "complete".
 """
 
 import secrets
@@ -48,10 +48,10 @@ def write_run(
 ) -> Run:
     """Write a run folder with manifest, results and records, atomically.
 
-    Equal results and records give equal bytes of ``results.json`` and ``records.parquet``.
-    Secrets are redacted (see `redact_secrets`): everything that looks like one or follows the name
-    of one, and in configurations every text under a key that names one. Names of slices, scorers
-    and metrics and the ids of units stay as they are.
+    Equal results and records give byte-identical ``results.json`` and ``records.parquet``.
+    Secrets are redacted (see `redact_secrets`): text that looks like a secret or follows the name
+    of one, and in configurations all text under a key that names one. Names of slices, scorers and
+    metrics and the ids of units are unchanged.
 
     Parameters
     ----------
@@ -79,11 +79,10 @@ def write_run(
     Raises
     ------
     ArtifactError
-        If a run is there already and may not be replaced, another process is writing it, or the
-        disk refuses; the run that was there is then as it was.
+        If an existing run may not be replaced, another process is writing it, or writing fails; an
+        existing run is then unchanged.
     InvalidInputError
-        If results are not of the shape that `Run.results` reads, or results and manifest name
-        different runs.
+        If results do not match the schema, or results and manifest name different runs.
 
     Examples
     --------
@@ -116,11 +115,11 @@ def write_run(
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a run besides its manifest."""
+    """Content of a run except for its manifest."""
 
     files: Mapping[str, bytes]
     tables: Mapping[str, tuple[Columns, Mapping[str, Any]]]
-    """Columns, and what the manifest says about them."""
+    """Columns and manifest entries of each table."""
 
 
 def run_content(
@@ -151,7 +150,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`{name}` must be a mapping, got {type(results).__name__}")
     payload = redact_results(payload)
-    problem = results_problem(payload) if name == "results" else ""  # the full ones hold anything
+    problem = results_problem(payload) if name == "results" else ""  # full ones are unrestricted
     if problem:
         raise InvalidInputError(f"`{name}`: {problem}")
     return json_bytes(payload, indent=indent)
@@ -212,7 +211,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 class Writing:
-    """A run that is being written, under its lock."""
+    """Run that is being written, with its lock held."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -221,7 +220,7 @@ class Writing:
         self.replaces = (folder / MANIFEST).exists()
 
     def write(self, content: Content) -> None:
-        """Stage everything, then put it in place."""
+        """Stage everything, then move it into place."""
         for left_behind in self.folder.glob(f"{_STAGING}*"):
             shutil.rmtree(left_behind)
         for left_behind in self.folder.glob(f".{MANIFEST}.*.tmp"):
@@ -242,14 +241,14 @@ class Writing:
                 (self.folder / MANIFEST).unlink(missing_ok=True)
 
     def begin(self) -> None:
-        """Write the manifest that says "running"."""
+        """Write the manifest with status "running"."""
         make_private(write_atomic(self.folder / MANIFEST, self._manifest("running")))
 
     def _manifest(self, status: str, **more: Any) -> bytes:
         return json_bytes(seal_manifest({**self.head, "status": status, **more}))
 
     def _stage(self, content: Content) -> dict[str, dict[str, Any]]:
-        """Write every file to temporary names and sync them; return their hashes."""
+        """Write and sync every file in the staging folder; return their hashes."""
         private_folder(self.staging)
         artifacts: dict[str, dict[str, Any]] = {}
         for name, data in content.files.items():
@@ -270,7 +269,7 @@ class Writing:
     def _commit(self, artifacts: Mapping[str, Any], stale: set[str]) -> None:
         """Rename all files; meanwhile the status of the run is "running".
 
-        Renames that a power cut puts out of order leave files that do not match their hashes.
+        If a power failure reorders the renames, files do not match their hashes.
         """
         (self.staging / _RUNNING).replace(self.folder / MANIFEST)
         for name in stale:

@@ -1,7 +1,7 @@
-"""Scorecards: every metric of a slice with its status, interval, n and provenance.
+"""Scorecards: the metrics of a slice with status, interval, sample size and provenance.
 
 `scorecard` takes labels and scores; `summarise` takes `Records` of any kind (rows, samples,
-rollouts). Both return the same cells.
+rollouts). Both return cells of the same type.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The result cell and the mapping of cells: what every kind of evaluation ends in."""
+"""Result cells and the mapping of cells returned by every kind of evaluation."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 @dataclass(frozen=True, slots=True)
 class MetricResult(Displayed):
-    """One number or the reason there is none; stored under the name `artifacts.MetricState`.
+    """Value of a metric, or the reason why there is none; also known as `artifacts.MetricState`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class MetricResult(Displayed):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types: value, status, reason, and what else there is."""
+        """Return plain JSON types: value, status, reason, and all other fields that are set."""
         payload: dict[str, Any] = {
             "value": self.value,
             "status": self.status,
@@ -82,16 +82,16 @@ _CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 
 
 class Scorecard(Tabled, Mapping[str, MetricResult]):
-    """Read-only mapping from metric name to cell; a wrong name raises `KeyError`.
+    """Read-only mapping from metric name to cell; an unknown name raises `KeyError`.
 
     Parameters
     ----------
     results : mapping of str to MetricResult
-        Copied.
+        Cells by metric name; copied.
     slices : mapping of str to Scorecard, optional
-        The same metrics for parts of the data.
+        Scorecards of the same metrics for parts of the data.
     by : str
-        What the parts are parts by, such as "language".
+        Name of the grouping that defines the parts, such as "language".
 
     Examples
     --------
@@ -137,11 +137,11 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return f"Scorecard({cells})"
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return ``{name: cell}`` in plain JSON types; `slices` have a ``to_dict`` of their own."""
+        """Return ``{name: cell}`` in plain JSON types, without `slices`."""
         return {name: cell.to_dict() for name, cell in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell, slices included: the source of every table."""
+        """Return one flat dict per cell, slices included; all tables are derived from them."""
         rows = [_row("", name, cell) for name, cell in self.items()]
         for slice_name, card in self.slices.items():
             rows += [_row(slice_name, name, cell) for name, cell in card.items()]

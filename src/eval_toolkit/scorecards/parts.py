@@ -1,10 +1,10 @@
-r"""The grammar of parts: ``language=de``, ``subject=Africa``, ``fold=3``, joined by ``&``.
+r"""Names of parts of the data: ``language=de``, ``subject=Africa``, ``fold=3``, joined by ``&``.
 
-A part of a slice is named by what its units have in common: one ``key=value`` for each condition,
-in the order of the run, and ``all`` for the whole. A key or value that is empty, has a blank, or
-holds one of ``& = / @ " \`` is written as a JSON string, ``subject="high school physics"``; the
-blanks inside a value may also be written without quotes. In a run of several slices the slice is
-named first, ``slice=test&language=de``.
+A part of a slice is named by the conditions that its units satisfy: one ``key=value`` per
+condition, in the order of the run, or ``all`` for the whole slice. A key or value that is empty or
+contains a space or one of ``& = / @ " \`` is written as a JSON string, ``subject="high school
+physics"``; quotes are optional around values with spaces inside. In a run with several slices the
+slice comes first, ``slice=test&language=de``.
 """
 
 import json
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 WHOLE = "all"
-"""The part that has every unit of a slice."""
+"""Name of the part with all units of a slice."""
 SLICE = "slice"
-"""The key that names the slice, where a run has several."""
+"""Key of the slice name in runs with several slices."""
 FOLD, SEED = "fold", "seed"
-"""The keys of a fold: its number, and its seed where there are several."""
+"""Keys of a fold: its number, and its seed if there are several seeds."""
 
 _BARE = re.compile(r'[^\s"&=/@\\]+')
 _KEY = re.compile(r'\s*([^\s"&=/@\\]+)\s*=\s*')
@@ -41,11 +41,11 @@ _VALUE = re.compile(r'[^"&/\\]*[^"&/\\\s]')
 PART_START = re.compile(
     r'\s*(?:all(?=\s*(?:/|$))|(?:"(?:[^"\\]|\\.)*"|[^\s"&=/@\\]+)\s*=)', re.DOTALL
 )
-"""What stands at the beginning of a part, and at that of no metric."""
+"""Matches the beginning of a part, but not of a metric name."""
 
 
 def quoted(text: str) -> str:
-    r"""Return a key or value as it is written in a part: quoted where it must be.
+    r"""Return a key or value as written in a part, quoted if necessary.
 
     Examples
     --------
@@ -75,12 +75,12 @@ def format_part(pairs: Mapping[str, str]) -> str:
     Parameters
     ----------
     pairs : mapping of str to str
-        What the units of the part have in common, in the order of the run; empty for the whole.
+        Conditions of the part, in the order of the run; empty for the whole slice.
 
     Returns
     -------
     str
-        `parse_part` reads it back.
+        Name that `parse_part` can parse.
 
     Raises
     ------
@@ -99,12 +99,12 @@ def format_part(pairs: Mapping[str, str]) -> str:
 
 
 def parse_part(text: str) -> dict[str, str]:
-    """Return what the units of a part have in common; empty for the whole.
+    """Parse the name of a part to its conditions; empty for the whole slice.
 
     Parameters
     ----------
     text : str
-        For example ``language=de`` or ``all``.
+        Name of a part, such as ``language=de`` or ``all``.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def parse_part(text: str) -> dict[str, str]:
     Raises
     ------
     InvalidInputError
-        If the text is no part, or names a key twice.
+        If the text is not a part, or repeats a key.
 
     Examples
     --------
@@ -128,12 +128,12 @@ def parse_part(text: str) -> dict[str, str]:
 
 
 def read_part(text: str) -> tuple[dict[str, str], str]:
-    """Return the part at the beginning of a text, and what follows it: nothing, or a slash.
+    """Parse the part at the beginning of a text; return it and the rest, empty or after a slash.
 
     Raises
     ------
     InvalidInputError
-        If no part stands there.
+        If the text does not begin with a part.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _value(rest: str, text: str) -> tuple[str, str]:
 
 
 def _string(rest: str, text: str) -> tuple[str, str]:
-    """Return the quoted text at the beginning, and what follows it without blanks before it."""
+    """Return the quoted string at the beginning, and the rest without leading spaces."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(rest)
     except (ValueError, RecursionError):
@@ -194,17 +194,17 @@ def _malformed(text: str, why: str) -> InvalidInputError:
 
 
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
-    """Return the rows and positives that the folds of one seed tested; of several, the fewest.
+    """Return the numbers of tested rows and positives per seed of folds; the minimum over seeds.
 
     Parameters
     ----------
     parts : mapping
-        The parts of a slice by their names, with their sizes.
+        Sizes of the parts of a slice, by name.
 
     Returns
     -------
     dict of str to int
-        ``n`` and ``n_positive``; empty where there are no folds, or one does not say.
+        ``n`` and ``n_positive``; empty if there are no folds, or the size of one is unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`summarise`, and what the values would be had the attempts that failed come out well or badly."""
+"""`summarise` with the values under different assumptions about failed attempts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _NO_PART = np.empty(0, dtype=object)
 
 
 class _Over(Enum):
-    """What a mean is over where it is of no part alone."""
+    """Averages that do not belong to a single part: over units, or over parts."""
 
     UNITS = "units"
     PARTS = "parts"
@@ -46,37 +46,37 @@ def with_error_policies(
     seed: int = 42,
     cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
-    """Summarise records, and say in each cell what its failed attempts could have made of it.
+    """Summarise records and add to each cell its range of values given the failed attempts.
 
     Parameters
     ----------
     records : Records
-        One line per (unit, attempt).
+        One row per (unit, attempt).
     metrics : sequence of MetricSpec
         As in `summarise`.
     by : str, optional
-        A slice of the records: a card per part in ``slices``. Records without it, or with one part
-        alone, have none.
+        Slice of the records; ``slices`` then contains one scorecard per part, unless the records
+        lack the slice or have only one part.
     macro : bool, default False
-        Also ``<metric>_macro``, each part counting the same.
+        Whether to add ``<metric>_macro``, the unweighted mean over parts.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as in value and interval; as in `summarise`.
+        Treatment of failed attempts in value and interval, as in `summarise`.
     confidence, seed
         As in `summarise`.
     cut_short : mapping of str to ndarray of bool, optional
-        By column the records without a value of which that depends on what the value would have
-        been. Their mean over the others is no estimate of the mean over all.
+        Masks, by column, of the records whose value is missing for reasons that depend on the
+        value. The mean over the others does not estimate the mean over all.
 
     Returns
     -------
     Scorecard
-        Where attempts failed, ``details`` hold ``error_rate`` (among those that were not skipped, or
-        were cut short) and what the value is with them left
-        out (``exclude``), counted as 0 (``as_zero``; as the worst where 0 is best), and at the worst
-        and best they could have been (``worst``, ``best``; ``low`` and ``high`` where neither
-        direction is better; None where there is no bound). ``bounds_ci`` holds the mean whatever
-        they would have been: see `inference.missing_bounds`. Attempts that were cut short count in
-        these bounds too, and their number is in ``censored``.
+        If attempts failed, ``details`` has ``error_rate`` (among attempts that were not skipped, or
+        were cut short) and the value with failures excluded (``exclude``), counted as 0
+        (``as_zero``; as the worst value if 0 is best), and counted as the worst and best possible
+        value (``worst``, ``best``; ``low`` and ``high`` if neither direction is better; None
+        without a bound). ``bounds_ci`` covers the mean for any values of the failed attempts; see
+        `inference.missing_bounds`. Attempts that were cut short also widen these bounds; their
+        number is in ``censored``.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def with_error_policies(
 
 
 def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with what is told; what holds in any case holds in the case of its own."""
+    """Return the cell with more details; ``bounds_ci`` is widened to include its interval."""
     details = {**cell.details, **told}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
@@ -137,12 +137,12 @@ def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
 def _under_policies(
     records: Records, spec: ColumnSpec, by: str | None, confidence: float, cut: BoolArray
 ) -> dict[_Place, dict[str, Any]]:
-    """Return, over all and per part, the error rate and the value under each policy."""
+    """Return the error rate and the value under each policy, overall and per part."""
     starts = unit_starts(records.unit_id)
     of_record = None if by is None else records.slices[by].astype(str)
     names = [] if of_record is None else np.unique(of_record).tolist()
     failed = records.status[spec.column] == "error"
-    # Skipped for a reason of its own, a record could not have failed either.
+    # Records skipped for another reason could not have failed.
     asked = cut | (records.status[spec.column] != "skipped")
     told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed[asked], cut[asked])}
     for name in names:
@@ -180,7 +180,7 @@ def _under_policies(
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
-    """Return how many of some attempts failed, as a share, and how many were cut short."""
+    """Return the share of failed attempts and the number of attempts that were cut short."""
     found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
     return found | ({"censored": int(cut.sum())} if cut.any() else {})
 
@@ -192,7 +192,7 @@ def _macro_bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return the same of the mean over parts."""
+    """Return the interval as in `_bounds_ci`, for the mean over parts."""
     from eval_toolkit.inference.missing import bounded_macro_mean
 
     there = ends["worst"][1] & ends["best"][1]
@@ -217,7 +217,7 @@ def _bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return the interval that holds the mean of some units, whatever failed attempts would be."""
+    """Return an interval of the mean of some units, valid for any values of failures."""
     from eval_toolkit.inference.missing import bounded_mean
 
     keep = mine & ends["worst"][1] & ends["best"][1]
@@ -242,7 +242,7 @@ def _unit_values(
     failed_is: float | None,
     failed: BoolArray,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return one value per unit with failed attempts left out or of one value, and who has one."""
+    """Return one value per unit with failures excluded or imputed, and a mask of valid units."""
     measured = records.status[spec.column] == "ok"
     values = np.where(measured, records.columns[spec.column], 0.0)
     if failed_is is not None:
@@ -260,7 +260,7 @@ def _unit_values(
 def _whatever_was_voted(
     given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k with units of unknown votes at a bound: one vote can turn any majority."""
+    """Return maj@k with units of unknown votes at a bound, since one vote can change a majority."""
     values, there = given
     return np.where(failed, value, values), there
 
@@ -268,7 +268,7 @@ def _whatever_was_voted(
 def _means(
     given: tuple[FloatArray, BoolArray] | None, masks: Mapping[str, BoolArray]
 ) -> dict[_Place, float | None]:
-    """Return the mean over all units, per part, and over parts; None where there is none."""
+    """Return the mean over all units, per part, and over parts; None if undefined."""
     if given is None:
         return dict.fromkeys([*_Over, *masks])
     values, there = given

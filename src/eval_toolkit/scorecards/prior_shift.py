@@ -1,4 +1,4 @@
-"""A whole scorecard at another prevalence: classes reweighted, scores left alone."""
+"""Scorecards at an assumed prevalence: classes are reweighted, scores are unchanged."""
 
 import math
 from dataclasses import dataclass
@@ -28,25 +28,25 @@ __all__ = ["PriorShift"]
 
 @dataclass(frozen=True)
 class PriorShift:
-    """From the data's prevalence to an assumed one."""
+    """Shift from the prevalence of the data to an assumed prevalence."""
 
     eval_prior: float
     assumed_prior: float
 
     @classmethod
     def to(cls, labels: BoolArray, assumed_prior: float) -> "PriorShift":
-        """Check the prior."""
+        """Return the shift to a validated prior."""
         return cls(float(np.mean(labels)), validation.fraction(assumed_prior, "assumed_prior"))
 
     def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the spec's statistic at the assumed prior, and what its cell says about it.
+        """Return the spec's statistic at the assumed prior, and the details for its cell.
 
         Raises
         ------
         UndefinedMetricError
-            If a class is missing: no weights can supply it.
+            If a class is missing, since no weights can compensate for that.
         InvalidInputError
-            If the spec offers neither confusion counts nor a weighted metric.
+            If the spec supports neither confusion counts nor sample weights.
         """
         validation.both_classes(data.labels, f"{spec.name} at an assumed prior")
         details = {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
@@ -61,16 +61,16 @@ class PriorShift:
         )
 
     def _counts(self, bound: AtThreshold) -> AtThreshold:
-        """Return the function of counts, each class scaled to its assumed share."""
-        if bound.trials in ("positive", "negative"):  # a rate of one class knows no prevalence
+        """Return the function of counts with each class scaled to its assumed share."""
+        if bound.trials in ("positive", "negative"):  # independent of prevalence
             return bound
         shifted = _ShiftedCounts(bound, self.assumed_prior)
         return AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
 
     def _scores(self, spec: ScoreSpec) -> Statistic:
-        """Return the weighted metric.
+        """Return the statistic of the weighted metric.
 
-        Ranks of positives among negatives need no weights, nor do rows whose weights are all 1.
+        Ranks of positives among negatives need no weights, and neither do weights that are all 1.
         """
         own = spec.statistic
         if isinstance(own, (RocAuc, RecallAtFpr)):
@@ -90,7 +90,7 @@ class PriorShift:
 
 @dataclass(frozen=True)
 class _WeightedMetric:
-    """A metric with weights that give the classes their assumed shares."""
+    """A metric with sample weights that give the classes their assumed shares."""
 
     function: Any
     prior: float
@@ -108,7 +108,7 @@ class _WeightedMetric:
 
 @dataclass(frozen=True)
 class _ShiftedCounts:
-    """A function of confusion counts after each class is scaled to its assumed share."""
+    """A function of confusion counts with each class scaled to its assumed share."""
 
     statistic: AtThreshold
     prior: float

@@ -1,4 +1,4 @@
-"""Records: one line per (unit, attempt), the same for rows, benchmark samples and rollouts."""
+"""Records: one row per (unit, attempt), for tabular data, benchmark samples and rollouts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ __all__ = ["LARGEST_VALUE", "Records", "is_text", "repeated", "unit_starts", "wh
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
 LARGEST_VALUE = 1e75
-"""Of a value: intervals need its fourth power, and floats end at 1.8e308."""
+"""Maximum absolute value; intervals need its fourth power, and floats are limited to 1.8e308."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(Displayed):
-    """A table of records, sorted by unit and attempt; make one with `from_columns` or `from_rows`.
+    """A table of records sorted by unit and attempt; see `from_columns` and `from_rows`.
 
     Examples
     --------
@@ -35,15 +35,15 @@ class Records(Displayed):
 
     unit_id: Strings
     content_hash: Strings
-    """Hash of the raw input and target; "" where unknown."""
+    """Hash of the raw input and target; "" if unknown."""
     group: Strings
-    """Units that are not independent share a group; the unit itself by default."""
+    """Group of each unit; units of a group are not independent. The unit itself by default."""
     attempt: IntArray
     slices: Mapping[str, Strings]
     columns: Mapping[str, NDArray[Any]]
-    """Numbers, or texts and None; meaningless where the column's status is not "ok"."""
+    """Columns of numbers, or of texts and None; only meaningful if the status is "ok"."""
     status: Mapping[str, Strings]
-    """Per column: "ok", "skipped" or "error"."""
+    """Status of each value by column: "ok", "skipped" or "error"."""
     reason: Mapping[str, Strings] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -51,12 +51,12 @@ class Records(Displayed):
 
     @property
     def numbers(self) -> dict[str, FloatArray]:
-        """The columns of numbers: those that can be averaged."""
+        """Numeric columns, which can be averaged."""
         return {name: one for name, one in self.columns.items() if not is_text(one)}
 
     @property
     def texts(self) -> dict[str, Strings]:
-        """The columns of texts, with None where there is none."""
+        """Text columns, with None for missing texts."""
         return {name: one for name, one in self.columns.items() if is_text(one)}
 
     @classmethod
@@ -77,32 +77,33 @@ class Records(Displayed):
         Parameters
         ----------
         columns : mapping of name to array-like of shape (n,)
-            Numbers, or texts. A None stands for a value that could not be measured: "skipped",
-            unless ``status`` says otherwise.
+            Numbers or texts. None denotes a missing value, with status "skipped" unless ``status``
+            is given.
         unit_id : array-like of str, optional
-            The data's own key of each record's unit; a running number by default.
+            Identifier of the unit of each record; consecutive numbers by default.
         attempt : array-like of int, optional
-            Number of the try at the unit; counted in input order by default.
+            Attempt number within the unit; counted in input order by default.
         group : array-like, optional
             Group of each unit; the unit itself by default.
         slices : mapping of name to array-like, optional
-            Named parts of the data that results are reported on.
+            Named groupings of the data for which results are reported.
         content_hash : array-like of str, optional
             Hash of each unit's raw input and target.
         status, reason : mapping of column to sequence of str, optional
-            "ok", "skipped" or "error" per record, and why.
+            Status of each record, "ok", "skipped" or "error", and the reason.
 
         Returns
         -------
         Records
-            Sorted by unit and attempt. The order of the input counts only where it has to number
-            something: units without ``unit_id``, the attempts at a unit without ``attempt``.
+            Records sorted by unit and attempt. The input order matters only for numbering units
+            without ``unit_id`` and attempts without ``attempt``.
 
         Raises
         ------
         InvalidInputError
-            If a column is no sequence of numbers or of texts, lengths differ, an id and attempt
-            repeat, one unit has two groups or content hashes, or an "ok" value is not finite.
+            If a column is not a sequence of numbers or texts, lengths differ, a pair of id and
+            attempt occurs twice, a unit has two groups or content hashes, or an "ok" value is not
+            finite.
 
         Examples
         --------
@@ -164,27 +165,27 @@ class Records(Displayed):
         group: Sequence[Any] | ArrayLike | None = None,
         slices: Mapping[str, Sequence[Any] | ArrayLike] | None = None,
     ) -> "Records":
-        """Build records of a scored data set: columns ``label`` and ``score``, one try each.
+        """Build records of a scored dataset: columns ``label`` and ``score``, one attempt per unit.
 
         Parameters
         ----------
         y_true, y_score : array-like of shape (n,)
             Labels and scores.
         inputs : sequence, optional
-            What was scored; gives content hashes, and unit ids where none are passed. Equal
-            inputs with equal labels are told apart by score, group and slices, not by position.
+            Scored inputs, used for content hashes and, by default, unit ids. Equal inputs with
+            equal labels are distinguished by score, group and slices, not by position.
         unit_id, group, slices
             As in `from_columns`.
 
         Returns
         -------
         Records
-            For `summarise`.
+            Records for `summarise`.
 
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
 
         Examples
         --------
@@ -216,17 +217,17 @@ class Records(Displayed):
         Parameters
         ----------
         rows : array-like of int or of bool
-            Positions, each once and in any order, or a mask.
+            Unique positions in any order, or a mask.
 
         Returns
         -------
         Records
-            Sorted by unit and attempt, as all records are.
+            Records sorted by unit and attempt.
 
         Raises
         ------
         InvalidInputError
-            If a position is not there or comes twice, or the mask is of another length.
+            If a position is out of range or repeated, or the mask has another length.
 
         Examples
         --------
@@ -250,16 +251,16 @@ class Records(Displayed):
         )
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame, a line per record; needs the ``dataframe`` extra.
+        """Return a pandas DataFrame with one row per record; needs the ``dataframe`` extra.
 
         The columns are named as in ``records.parquet``: ``correct``, ``correct.status``,
-        ``correct.reason``, and ``part:<name>`` for slices. What was not measured is missing.
+        ``correct.reason``, and ``part:<name>`` for slices. Values without status "ok" are missing.
         """
         pandas = require("pandas", feature="Records.to_pandas", extra="dataframe")
         return pandas.DataFrame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return a polars frame with the columns of `to_pandas`; uses polars where installed."""
+        """Return a polars DataFrame with the columns of `to_pandas`; needs polars."""
         polars = require("polars", feature="Records.to_polars")
         return polars.DataFrame(self._columns(), strict=False)
 
@@ -289,22 +290,22 @@ def is_text(column: NDArray[Any]) -> bool:
 
 
 def unit_starts(unit_id: NDArray[Any]) -> IntArray:
-    """Return where each unit's records start.
+    """Return the start of each unit's records.
 
     Parameters
     ----------
     unit_id : ndarray of str
-        Identifier of records: sorted.
+        Sorted unit ids of records.
 
     Returns
     -------
     ndarray of int
-        The position of each unit's first record; no unit comes twice.
+        Position of the first record of each unit.
 
     Raises
     ------
     InvalidInputError
-        If the units are not sorted, so that a unit may lie in several places.
+        If the units are not sorted.
 
     Examples
     --------
@@ -326,13 +327,13 @@ def _told_apart(
     slices: Mapping[str, Sequence[Any] | ArrayLike] | None,
     n: int,
 ) -> list[Strings]:
-    """Return what tells equal inputs with equal scores apart."""
+    """Return the columns that distinguish equal inputs with equal scores."""
     given = {} if group is None else {"group": group}
     return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
 
 
 def repeated(text: str, n: int) -> Strings:
-    """Return one text for each of n records, stored once.
+    """Return an array of one text for n records, stored only once.
 
     Examples
     --------
@@ -343,7 +344,7 @@ def repeated(text: str, n: int) -> Strings:
 
 
 def where_is(texts: Strings, text: str) -> BoolArray:
-    """Return which texts are this one; of a `repeated` text one is looked at.
+    """Return a mask of the texts equal to a given one; constant time for a `repeated` text.
 
     Examples
     --------
@@ -360,7 +361,7 @@ def _is_repeated(texts: Strings) -> bool:
 
 
 def _at(texts: Strings, at: NDArray[Any]) -> Strings:
-    """Return the texts at these positions; a `repeated` one stays stored once."""
+    """Return the texts at the given positions; a `repeated` text is still stored only once."""
     if _is_repeated(texts):
         n = int(np.count_nonzero(at)) if at.dtype == np.bool_ else len(at)
         return np.broadcast_to(texts[0], n)
@@ -369,7 +370,7 @@ def _at(texts: Strings, at: NDArray[Any]) -> Strings:
 
 
 def _rises(at: IntArray) -> bool:
-    """Return whether positions are in order and each comes once."""
+    """Return whether positions are strictly increasing."""
     return bool((at[1:] > at[:-1]).all())
 
 
@@ -400,14 +401,14 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
 
 def _numbered(n: int) -> Strings:
     width = len(str(max(n - 1, 0)))
-    return np.array([f"{i:0{width}d}" for i in range(n)], dtype=object)  # sorts as numbers do
+    return np.array([f"{i:0{width}d}" for i in range(n)], dtype=object)  # sorts like numbers
 
 
 def _size(values: Any, name: str) -> int:
     try:
         if not isinstance(values, (str, bytes, Mapping)):
             return len(values)
-    except TypeError:  # a number, or an array without a dimension
+    except TypeError:  # a number or a 0-D array
         pass
     raise InvalidInputError(f"`{name}` is {values!r}; it must be a sequence, one entry per record")
 

@@ -1,4 +1,4 @@
-"""From records to units: attempts become one value each, and what is missing is counted."""
+"""Reduction of attempts to one value per unit, with counts of missing values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REDUCERS: dict[str, Callable[[FloatArray, IntArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What `summarise` was asked for."""
+    """Options of `summarise`."""
 
     reduce: str
     on_error: str
@@ -69,23 +69,23 @@ class Units:
     n_errors: int
     n_skipped: int
     n_units: int
-    """Fewer than values where each attempt counts as a row."""
+    """Number of units; fewer than values if each attempt counts as a row."""
 
 
 def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | None:
-    """Return what a failed record counts as under "as_zero": a failure must never look good.
+    """Return the value of a failed record under "as_zero"; a failure must never look good.
 
     Parameters
     ----------
     spec : ColumnSpec, SumsSpec or StatisticSpec
-        The mean of a column, a function of sums, or a statistic of columns.
+        Mean of a column, function of sums, or statistic of columns.
 
     Returns
     -------
     float or None
-        0; where 0 would be the best there is, the worst value, or None if there is none. A function
-        of sums and a statistic have none: what a failure adds to each column is not known. Nor has
-        a metric of which neither direction is better.
+        0, or the worst value if 0 would be the best; None if there is no worst value. Functions of
+        sums and statistics have none, since the contribution of a failure to each column is
+        unknown, and neither do metrics without a better direction.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | Non
 
 @dataclass(frozen=True)
 class _Counted:
-    """The records that count, and their values."""
+    """Records that are included, and their values."""
 
     rows: BoolArray
     values: dict[str, NDArray[Any]]
@@ -122,7 +122,7 @@ def _counted(
     scored: bool = False,
     texts: bool = False,
 ) -> _Counted:
-    """Return the records of which every column is there, failed ones as the policy says."""
+    """Return the records with values in every column; failed ones according to the policy."""
     for column in columns:
         if column not in records.columns:
             raise InvalidInputError(
@@ -143,7 +143,7 @@ def _counted(
             f"unit {records.unit_id[row]!r}, attempt {records.attempt[row]} failed "
             f"({why or 'no reason given'}) and on_error is 'fail'"
         )
-    # A failed score counts as 0, but there is no number for a label that is not known.
+    # A failed score counts as 0, but an unknown label has no substitute.
     lost = ~where_is(states[0], "ok") if scored else np.zeros_like(failed)
     as_zero = options.on_error == "as_zero" and failed_is is not None
     rows = ~(skipped | (lost if as_zero else failed))
@@ -162,9 +162,9 @@ def reduce_attempts(
     options: Options,
     spec: ColumnSpec | SumsSpec | None = None,
 ) -> Units:
-    """Reduce attempts to units; a record counts if all its columns are there.
+    """Reduce attempts to units; a record counts if all its columns have values.
 
-    Without a ``spec`` they are labels and scores.
+    Without a ``spec``, the columns are labels and scores.
     """
     failed_is = 0.0 if spec is None else value_of_failure(spec)
     counted = _counted(records, columns, options, failed_is, scored=spec is None)
@@ -184,17 +184,17 @@ def reduce_attempts(
 
 
 def _of(texts: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
-    """Return the texts of some rows; of all, themselves: copies of many texts take long."""
+    """Return the texts of the given rows, without a copy if all rows are selected."""
     return texts if rows.all() else texts[rows]
 
 
 def pooled(
     records: Records, columns: tuple[str, ...], options: Options, *, scored: bool = True
 ) -> Units:
-    """Take every attempt as a row of its own; the attempts at a unit are drawn together.
+    """Return every attempt as a row; the attempts at a unit are resampled together.
 
-    Labels and scores, where ``scored``: then a failed score may count as 0. Other columns may be
-    texts, and a row that failed is left out.
+    With ``scored``, the columns are labels and scores, and a failed score may count as 0. Otherwise
+    columns may contain texts, and failed rows are excluded.
     """
     failed_is = 0.0 if scored else None
     counted = _counted(records, columns, options, failed_is, scored, texts=not scored)
@@ -219,7 +219,7 @@ def _together(
     n: IntArray,
     spec: ColumnSpec,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return pass@k, pass^k or maj@k per unit; the attempts must be right or wrong."""
+    """Return pass@k, pass^k or maj@k per unit from attempts that are 0 or 1."""
     odd = ~np.isin(values, (0.0, 1.0))
     if odd.any():
         raise InvalidInputError(
@@ -233,10 +233,9 @@ def _together(
 
 
 def answers_of(records: Records, column: str) -> NDArray[Any]:
-    """Return the answers, None for attempts without one.
+    """Return the answers that vote; None for attempts without an answer.
 
-    Answers are only compared with one another. They are texts; runs of the first edition stored a
-    number for each.
+    Answers are only compared with each other. They are texts; older runs stored numbers.
 
     Examples
     --------
@@ -256,30 +255,30 @@ def answers_of(records: Records, column: str) -> NDArray[Any]:
 def voted(
     records: Records, spec: ColumnSpec, starts: IntArray, measured: BoolArray, values: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k per unit from the attempts that are measured, and which units have enough.
+    """Return maj@k per unit from measured attempts, and a mask of units with enough of them.
 
     Parameters
     ----------
     records : Records
-        With the column of answers.
+        Records with the column of answers.
     spec : ColumnSpec
-        Spec of `metric_specs.maj_at_k`.
+        Spec returned by `metric_specs.maj_at_k`.
     starts : ndarray
-        First record of each unit.
+        Position of the first record of each unit.
     measured : ndarray of bool
-        Which records count.
+        Mask of the records that count.
     values : ndarray
-        Right or wrong, per record.
+        Correctness of each record, 0 or 1.
 
     Returns
     -------
     tuple of ndarray
-        One value per unit, and whether it has one.
+        One value per unit, and a mask of units with a value.
 
     Raises
     ------
     InvalidInputError
-        If the records have no such answers.
+        If the records have no such column of answers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`scorecard`: every metric of one scorer on one slice, with intervals from one set of draws."""
+"""`scorecard`: metrics of one scorer on one slice, with intervals from shared resamples."""
 
 from __future__ import annotations
 
@@ -63,43 +63,44 @@ def scorecard(
     y_score : array-like of shape (n,)
         Scores; higher means more positive. Probabilities for calibration metrics.
     metrics : sequence of MetricSpec
-        From `metric_specs`, `op_metric_specs`, or anything with ``name`` and ``compute``.
+        Specs from `metric_specs` or `op_metric_specs`, or any object with ``name`` and ``compute``.
     bootstrap : bool, default True
-        Whether to make intervals.
+        Whether to compute intervals.
     n_resamples, confidence, executor
-        As in `bootstrap_ci`. One set of draws serves every metric.
+        As in `bootstrap_ci`. All metrics share one set of resamples.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        How every interval is made. By default as in `bootstrap_ci`; see Notes.
+        Method of all intervals. By default as in `bootstrap_ci`; see Notes.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; the two names are synonyms.
     groups : array-like of shape (n,), optional
-        Rows that are not independent share a group; whole groups are drawn.
+        Group of each row; rows of a group are not independent and are resampled together.
     assumed_prior : float, optional
-        Report every metric as it would be at this prevalence instead of the data's own: classes
-        are reweighted, the scores stay as they are. Intervals are built from the rates of each
-        class; a prevalence at which the data say nothing about a metric is a reason to skip it.
+        Prevalence at which every metric is reported instead of that of the data: classes are
+        reweighted, scores are unchanged. Intervals are computed from the rates of each class; a
+        metric about which the data contain no information at this prevalence is skipped.
     sample_weight : array-like of shape (n,), optional
-        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights change
-        nothing. Neither ``method`` nor ``assumed_prior`` goes with them.
+        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights have no
+        effect. Cannot be combined with ``method`` or ``assumed_prior``.
 
     Returns
     -------
     Scorecard
-        One cell per metric. "skipped": the metric does not exist here, with the reason; "error":
-        it failed, with type and message; neither stops the others. A value without an interval
-        says why: ``bootstrap unavailable: …``.
+        One cell per metric. "skipped": the metric is undefined on these data, with the reason;
+        "error": it raised, with type and message; neither affects the other metrics. A value
+        without an interval has a reason such as ``bootstrap unavailable: …``.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable, an option is out of range or two specs share a name.
+        If the arrays are invalid, an option is out of range or two specs share a name.
 
     Notes
     -----
-    Shares at a held threshold (recall, precision, accuracy …) of independent rows get Wilson
-    intervals, ROC-AUC, PR-AUC and functions of several rates score intervals in closed form, which
-    hold with few rows of a class and near 0 and 1; everything else the bootstrap, as in
-    `bootstrap_ci`. With fewer than 3 rows of a class a metric of both has a value and no interval.
+    Proportions at a fixed threshold (recall, precision, accuracy …) of independent rows get Wilson
+    intervals; ROC-AUC, PR-AUC and functions of several rates get closed-form score intervals, which
+    are valid with few rows of a class and near 0 and 1; all other metrics use the bootstrap, as in
+    `bootstrap_ci`. With fewer than 3 rows of a class, metrics of both classes have a value but no
+    interval.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def metric_cells(
     how: Intervals,
     shift: PriorShift | None = None,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec of the columns, with intervals from one set of draws."""
+    """Return one cell per spec of the columns, with intervals from shared resamples."""
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     if how.n_resamples:
         _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
@@ -195,7 +196,7 @@ def _weighted_cells(
 
 
 class _Draft:
-    """A cell in the making: value first, interval later."""
+    """A cell under construction: first the value, then the interval."""
 
     def __init__(self, spec: MetricSpec) -> None:
         self.spec = spec
@@ -210,7 +211,7 @@ class _Draft:
     @classmethod
     def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> _Draft:
         draft = cls(spec)
-        # The mean of a column named "pr_auc" is a mean: it needs no second class.
+        # The mean of a column named "pr_auc" is a plain mean and does not need both classes.
         scored = data.rank == "score" and not is_of_column(spec)
         single = scored and data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
@@ -236,7 +237,8 @@ class _Draft:
             self.statistic = statistic_for(self.spec)
             if is_of_column(self.spec):
                 self.proportion = self.spec.proportion(data)
-        # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
+        # Specs of other libraries are evaluated with their own `compute`; ours agree with their
+        # statistics.
         value = self.statistic.point(data)
         if not math.isfinite(value):
             self._stop("error", f"ValueError: {self.spec.name} returned {value}")
@@ -244,14 +246,14 @@ class _Draft:
         self.value = float(value)
 
     def refuses(self) -> bool:
-        """Say why there is no interval, if the statistic knows that before anything is drawn."""
+        """Return whether the statistic has no interval in any case; record the reason."""
         why = getattr(self.statistic, "no_interval", "")
         if why:
             self.reason = f"no interval: {why}"
         return bool(why)
 
     def give_closed(self, data: Columns, plan: Plan, confidence: float) -> bool:
-        """Give the draft its interval, or the reason it has none, if that takes no resampling."""
+        """Set the interval, or the reason for its absence, if no resampling is needed."""
         if self.statistic is None or self.value is None:
             return False
         if self.proportion is not None and plan.is_plain_rows:
@@ -281,7 +283,7 @@ class _Draft:
 
 
 def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Give every draft its interval, or the reason it has none."""
+    """Set the bootstrap interval of every draft, or the reason for its absence."""
     drafts = [draft for draft in drafts if not draft.refuses()]
     resampled = [
         draft
@@ -300,10 +302,10 @@ def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) 
 
 
 def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
-    """Split the drafts so that no cell's draws depend on which others were asked for.
+    """Split the drafts so that the resamples of a cell do not depend on the other metrics.
 
-    One set of draws serves all metrics, but those at a threshold of independent rows draw the
-    confusion cells of that threshold and no rows.
+    All metrics share one set of resamples, except those at a threshold with independent rows, which
+    resample the confusion counts at that threshold instead of rows.
     """
     parts: dict[float | None, list[_Draft]] = {}
     for draft in drafts:
@@ -314,7 +316,7 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
 
 
 def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Give drafts that share their draws an interval each, or the reason there is none."""
+    """Set the intervals of drafts that share resamples, or the reasons for their absence."""
     from eval_toolkit.inference.assemble import bootstrap_problem
     from eval_toolkit.inference.engine import Problem
 

@@ -1,4 +1,4 @@
-"""What is asked of a scorecard: which metrics, and how their intervals are made."""
+"""Options of scorecards: metrics, and settings of their intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ __all__ = ["Intervals", "check_specs"]
 
 @dataclass(frozen=True)
 class Intervals:
-    """How intervals are made; ``n_resamples=0`` makes none."""
+    """Settings of intervals; ``n_resamples=0`` disables them."""
 
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
     method: str | None = None
-    """None: the default of `bootstrap_ci`."""
+    """Interval method; None for the default of `bootstrap_ci`."""
     seed: int = DEFAULT_SEED
     executor: Executor | None = None
 
 
 def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
-    """Return the specs as a list; names must be unique and compute must be there."""
+    """Return the specs as a list; raise unless names are unique and ``compute`` is defined."""
     if isinstance(metrics, MetricSpec):
         raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
     try:

@@ -1,4 +1,4 @@
-"""`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
+"""`summarise`: cells from records; attempts are reduced to units, groups are resampled."""
 
 from __future__ import annotations
 
@@ -67,51 +67,51 @@ def summarise(
     method: str | None = None,
     **resampling: Unpack[Resampling],
 ) -> Scorecard:
-    """Summarise records into cells: the only place where runs get their intervals.
+    """Summarise records into a scorecard with intervals.
 
     Parameters
     ----------
     records : Records
-        One line per (unit, attempt).
+        One row per (unit, attempt).
     metrics : sequence of MetricSpec
         `metric_specs.mean_of(column)` for any measured column, `metric_specs.from_sums` for ratios
-        and other functions of sums, `metric_specs.from_columns` for any statistic of any columns;
-        metrics of labels and scores read the columns ``label`` and ``score``, or others by
-        `metric_specs.on_columns`.
+        and other functions of sums, `metric_specs.from_columns` for arbitrary statistics of
+        columns; metrics of labels and scores read the columns ``label`` and ``score``, or others
+        with `metric_specs.on_columns`.
     by : str, optional
-        A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
+        Slice of the records; the scorecard's ``slices`` then contain the cells of each part.
     macro : bool, default False
-        Also the mean over the parts of ``by``, each counting the same, as ``<metric>_macro``, for
-        means of columns.
+        Whether to add ``<metric>_macro`` for means of columns: the unweighted mean over the parts
+        of ``by``.
     reduce : {"mean", "median", "max", "min", "first"}, default "mean"
-        How the attempts at one unit become one value.
+        Reduction of the attempts at a unit to one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a record with status "error" counts as; excluded ones are counted in ``n_errors``.
-        Where 0 would be the best there is, "as_zero" counts the worst value instead, and a metric
-        without one is skipped. A mean of which neither direction is better leaves them out.
+        Treatment of records with status "error"; excluded ones are counted in ``n_errors``. If 0
+        would be the best value, "as_zero" uses the worst value instead, and a metric without one is
+        skipped. Means without a better direction exclude failed records.
     confidence : float, default 0.95
-        Nominal coverage.
+        Confidence level of the intervals.
     method : str, optional
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
-        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
-        of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
-        say so in their cell. By default means get `inference.mean_interval` for their kind
+        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups of
+        units). Closed forms apply to means of columns; all other metrics use the bootstrap, which
+        is noted in their cell. By default, means use `inference.mean_interval` for their kind
         (`metric_specs.mean_of`), which is the same in every slice, and all other metrics the
-        default of `inference.bootstrap_ci`: score intervals in closed form where there is one.
+        default of `inference.bootstrap_ci`: closed-form score intervals if available.
     n_resamples : int, default 1000
-        Bootstrap resamples; 0 makes no interval at all, closed forms included.
+        Number of bootstrap resamples; 0 disables all intervals, including closed forms.
     seed, rng : int, Generator, …, default 42
-        Two spellings of one argument.
+        Random seed or generator; the two names are synonyms.
     executor : Executor, optional
-        Anything with ``concurrent.futures.Executor.map``; results are the same bits.
+        Any object with the ``map`` of `concurrent.futures.Executor`; results are bit-identical.
 
     Returns
     -------
     Scorecard
-        Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``; means of columns
-        have their ``kind`` and ``standard_error`` in ``details``, cluster-robust where units come in
-        groups, with ``n_groups_effective``, how many groups of equal size they are worth; functions
-        of sums have the standard error of the jackknife over groups.
+        Cells with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``. The ``details`` of
+        means have their ``kind`` and ``standard_error``, which is cluster-robust for grouped units,
+        with the effective number of equal-sized groups in ``n_groups_effective``; those of
+        functions of sums have the jackknife standard error over groups.
 
     Raises
     ------
@@ -170,14 +170,14 @@ def summarise(
 
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
-    """Return the spec with the kind of its whole column, which every slice then follows."""
+    """Return the spec with the kind inferred from the whole column, used in all slices."""
     if not is_of_column(spec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
     values = records.columns[spec.column][measured]
     starts = unit_starts(records.unit_id[measured])
     if spec.k is not None:
-        # Of as many attempts as are looked at together one passes or none does.
+        # With at most k attempts per unit, pass@k is 0 or 1.
         most = int(np.diff(np.append(starts, len(values))).max(initial=0))
         return replace(spec, kind="share" if most <= spec.k and not spec.answer else "bounded")
     averaged = False
@@ -188,7 +188,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
-    """Return the spec of the whole column; a part that has each unit once averages nothing."""
+    """Return the spec of a part; without repeated attempts in the part, nothing is averaged."""
     if not is_of_column(spec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
@@ -200,7 +200,7 @@ def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Record
 def _cells(
     records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec, in the order asked for."""
+    """Return one cell per spec, in the order of the specs."""
     cells: dict[str, MetricResult] = {}
     scored: list[MetricSpec] = []
     for spec in specs:
@@ -225,7 +225,7 @@ def _cells(
 
 
 def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
-    """Return why nothing has a value, to be put behind the counts: the reason given most often."""
+    """Return the most frequent reason for missing values, as a suffix for messages."""
     k = spec.k if is_of_column(spec) else None
     told: Counter[str] = Counter()
     for status in ("error", "skipped"):
@@ -249,7 +249,7 @@ def _counted(cell: MetricResult, units: Units) -> MetricResult:
 
 
 def _nothing(units: Units, why: str) -> MetricResult:
-    """Return the cell of a slice in which nothing could be measured."""
+    """Return the cell of a slice without any measured value."""
     reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped{why}"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
@@ -258,14 +258,14 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether a failure must count as the worst, and there is no worst value."""
+    """Return whether failures must count as the worst value but there is none."""
     neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
 
 
 def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> MetricResult:
-    """Return the cell of a metric that failures cannot count in."""
+    """Return the skipped cell of a metric without a worst value for failures."""
     reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
     details = {"higher_is_better": spec.higher_is_better}
     return MetricResult(None, "skipped", reason, None, details, n_units=0, n_groups=0)
@@ -274,7 +274,7 @@ def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> Me
 def _scored_cells(
     records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
-    """Return the cells of metrics of labels and scores; those of the same columns share their draws."""
+    """Return the cells of metrics of labels and scores; equal columns share resamples."""
     from eval_toolkit.inference.prepared import SCORED, Columns
     from eval_toolkit.metric_specs import ScoreSpec
     from eval_toolkit.scorecards.score import metric_cells
@@ -311,7 +311,7 @@ def _scored_cells(
 
 
 def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
-    """Say of which columns a metric is, which is better, and that attempts count as rows."""
+    """Add the columns and the direction to the cell of a metric with attempts as rows."""
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
     details["higher_is_better"] = spec.higher_is_better
@@ -319,7 +319,7 @@ def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricRes
 
 
 def _of_attempts(cell: MetricResult, units: Units, details: dict[str, Any]) -> MetricResult:
-    """Count units, not the attempts that were the rows."""
+    """Set the number of units instead of the number of attempts."""
     if units.n_units < units.plan.n_rows:
         details["n_attempts"] = units.plan.n_rows
     ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
@@ -331,7 +331,7 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
 
 
 def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> MetricResult:
-    """Return the mean over units: closed form where there is one, the bootstrap otherwise."""
+    """Return the mean over units with a closed-form interval if available, else the bootstrap."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
@@ -357,7 +357,7 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
 def _named_cell(
     units: Units, spec: SumsSpec | StatisticSpec, options: Options, why: str
 ) -> MetricResult:
-    """Return a statistic of named columns, by the bootstrap over groups."""
+    """Return a statistic of named columns with a bootstrap interval over groups."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
@@ -372,7 +372,7 @@ def _named_cell(
 
 
 def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
-    """Return a function of sums over units, with its standard error."""
+    """Return a function of sums over units with its standard error."""
     cell = _named_cell(units, spec, options, why)
     if not cell.n_units:
         return cell
@@ -385,7 +385,7 @@ def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> Metr
 
 
 def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> float | None:
-    """Return the standard error from the sums less each group, where there is one."""
+    """Return the jackknife standard error over groups, if defined."""
     if plan.n_groups < 2:
         return None
     of_row = np.arange(plan.n_rows) if plan.unit_of_row is None else plan.unit_of_row
@@ -395,7 +395,7 @@ def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> fl
 
 
 def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricResult:
-    """Say that failures do not count under "as_zero" where neither direction is worse."""
+    """Note failures that are excluded under "as_zero" because neither direction is worse."""
     if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
         return cell
     note = f"{cell.n_errors} errors are left out: neither direction is worse"
@@ -405,7 +405,7 @@ def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricR
 def _described(
     cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
 ) -> MetricResult:
-    """Add the direction, and the standard error where two groups or more give one."""
+    """Add the direction, and with at least two groups the standard error."""
     details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
     details |= stated_bounds(spec)
     if spec.answer is not None:
@@ -421,7 +421,7 @@ def _described(
 def _macro_cell(
     parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str, why: str
 ) -> MetricResult:
-    """Return the mean over parts; parts without a value are left out and counted."""
+    """Return the mean over parts; parts without a value are excluded and counted."""
     from eval_toolkit.inference.macro import macro_mean
 
     there = [part for part in parts if len(part.values[spec.column])]
@@ -445,7 +445,7 @@ def _macro_cell(
         values, groups=[part.groups for part in there], confidence=options.how.confidence
     )
     ci, why_none = (result.ci, result.reason) if options.how.n_resamples else (None, "")
-    if ci is not None:  # a mean of shares does not leave [0, 1]
+    if ci is not None:  # a mean of shares stays within [0, 1]
         ci = ci.clipped(spec.bounds)
     left = len(parts) - len(there)
     reasons = [f"{left} of {len(parts)} parts have no value" if left else "", why_none]
@@ -467,7 +467,7 @@ def _macro_cell(
 def _closed_form(
     values: FloatArray, plan: Plan, method: str | None, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return a closed-form interval of the mean, or None and the reason."""
+    """Return a closed-form interval of the mean, or None, and the reason."""
     if method is None:
         return _default(values, plan, spec, confidence)
     if method == "t":
@@ -484,7 +484,7 @@ def _closed_form(
     n = len(values)
     if plan.unit_of_row is None:
         bounds = _PROPORTION_METHODS[method](int(values.sum()), n, confidence=confidence)
-    else:  # groups whose units may agree with each other
+    else:  # units within groups may be correlated
         successes = np.bincount(plan.unit_of_row, values, plan.n_groups).astype(np.int64)
         trials = np.bincount(plan.unit_of_row, minlength=plan.n_groups)
         bounds = proportions.beta_binomial_interval(successes, trials, confidence=confidence)
@@ -504,7 +504,7 @@ def _closed_form(
 def _default(
     values: FloatArray, plan: Plan, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return the interval of the column's kind, or None and the reason."""
+    """Return the default interval for the column's kind, or None, and the reason."""
     try:
         ci = mean_interval(
             values,

@@ -2,16 +2,16 @@
 
 Every fold keeps the parent's kind of frame and all its column roles. Which splitter?
 
-- rows are independent: `StratifiedKFoldSplitter`, or `HoldoutSplitter` for one cut;
-- rows come in groups (an author, a template): `GroupKFoldSplitter`,
+- independent rows: `StratifiedKFoldSplitter`, or `HoldoutSplitter` for a single split;
+- rows in groups (an author, a template): `GroupKFoldSplitter`,
   `StratifiedGroupKFoldSplitter`;
-- the question is how a new source would do: `SourceDisjointKFoldSplitter`;
-- the model is used on later data: `TimeSeriesSplitter`, `PurgedKFoldSplitter`.
+- generalisation to new sources: `SourceDisjointKFoldSplitter`;
+- generalisation to later data: `TimeSeriesSplitter`, `PurgedKFoldSplitter`.
 
-Splitters that look at single rows (`StratifiedKFoldSplitter` and the last two) refuse a slice with
-a ``group_col`` unless they are made with ``ignore_groups=True``.
+Splitters of single rows (`StratifiedKFoldSplitter` and the last two) reject a slice with a
+``group_col`` unless ``ignore_groups=True``.
 
-`split_slice` makes named parts (train, val, test) once, for files that are kept.
+`split_slice` divides a slice once into named parts (train, val, test), to be saved as files.
 """
 
 from typing import TYPE_CHECKING

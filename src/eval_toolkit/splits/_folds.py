@@ -27,7 +27,7 @@ Fold = dict[str, EvalSlice]
 
 
 def checked_slice(slice_: Any) -> EvalSlice:
-    """Return the slice; raise if it is not one or has no rows."""
+    """Return the slice; raise if it is not an `EvalSlice` or has no rows."""
     if not isinstance(slice_, EvalSlice):
         raise InvalidTypeError(f"`slice_` is a {type(slice_).__name__}; it must be an EvalSlice")
     if not slice_.n:
@@ -53,7 +53,7 @@ def group_codes(
 ) -> tuple[IntArray, int]:
     """Return each row's group code and the number of groups.
 
-    The argument wins over the splitter's column, which wins over the slice's own.
+    The argument takes precedence over the splitter's column, and that over the slice's own.
     """
     name = group_col if group_col is not None else slice_.group_col
     if groups is None:
@@ -106,5 +106,5 @@ def enough_groups(slice_: EvalSlice, n_groups: int, k: int) -> None:
 
 
 def sklearn_seed(seed: int) -> int:
-    """Return a seed that scikit-learn takes: itself below 2**32, else one derived from it."""
+    """Return a seed valid for scikit-learn: itself below 2**32, else one derived from it."""
     return seed if seed < 1 << 32 else derive_seed(seed, "scikit-learn") >> 32

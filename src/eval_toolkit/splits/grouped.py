@@ -31,8 +31,8 @@ __all__ = ["GroupKFoldSplitter", "SourceDisjointKFoldSplitter", "StratifiedGroup
 class GroupKFoldSplitter:
     """K folds of about equal size; groups are never split between train and test.
 
-    The folds are those of scikit-learn's ``GroupKFold``. Which groups share a fold depends on the
-    groups and their sizes alone, not on the order of the rows.
+    The folds are those of scikit-learn's ``GroupKFold``. They depend only on the groups and their
+    sizes, not on the order of the rows.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ class GroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if no groups are known, one is missing, or there are fewer
+        If ``k`` is below 2; on use, if there are no groups, a group is missing, or there are fewer
         groups than folds.
     MissingColumnError
-        (a KeyError) On use, if the column is not there.
+        (a KeyError) On use, if the column is missing.
 
     Examples
     --------
@@ -101,10 +101,10 @@ class StratifiedGroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if no groups are known, one is missing, or there are too few
-        groups or rows of a class.
+        If ``k`` is below 2; on use, if there are no groups, a group is missing, or there are too
+        few groups or rows of a class.
     MissingColumnError
-        (a KeyError) On use, if the column is not there.
+        (a KeyError) On use, if the column is missing.
 
     Examples
     --------
@@ -156,15 +156,15 @@ class StratifiedGroupKFoldSplitter:
 class SourceDisjointKFoldSplitter:
     """Folds whose test sources do not occur in the training part.
 
-    The distinct sources are sorted, shuffled by the seed and dealt in turn, so that the folds do
-    not depend on the order of the rows.
+    The distinct sources are sorted, shuffled with the seed and assigned to folds in turn, so the
+    folds do not depend on the order of the rows.
 
     Parameters
     ----------
     source_col : str
-        Column of the row's source.
+        Column with the source of each row.
     k : int, default 3
-        Number of folds, at least 2; with fewer sources there are as many folds as sources.
+        Number of folds, at least 2; the number of sources if there are fewer.
     seed : int, default 42
         Random seed of the shuffle.
 
@@ -172,9 +172,9 @@ class SourceDisjointKFoldSplitter:
     ------
     InvalidInputError
         If ``k`` is below 2; on use, if a source is missing, there is only one, or ``groups`` are
-        passed beside the column.
+        passed in addition to the column.
     MissingColumnError
-        (a KeyError) On use, if the column is not there.
+        (a KeyError) On use, if the column is missing.
 
     Warns
     -----
@@ -199,7 +199,7 @@ class SourceDisjointKFoldSplitter:
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
-        """Yield one fold per share of the sources."""
+        """Yield one fold per set of test sources."""
         slice_ = checked_slice(slice_)
         if groups is not None:
             raise InvalidInputError(

@@ -31,8 +31,8 @@ def split_slice(
 ) -> dict[str, EvalSlice]:
     """Divide a slice into named parts: train, val and test.
 
-    A row is known by its id, or without an ``id_col`` by its content (`EvalSlice.unit_ids`), and
-    the seed decides from that: the order of the rows plays no part.
+    A row is identified by its id or, without an ``id_col``, by its content (`EvalSlice.unit_ids`).
+    Its part depends on that identity and the seed, not on the order of the rows.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ def split_slice(
     sizes : mapping of str to float, default {"train": 0.8, "val": 0.1, "test": 0.1}
         Share of each part; they must sum to 1.
     stratify : bool, default True
-        Whether parts have equal shares of positives, up to one row.
+        Whether the parts have equal shares of positives, up to one row.
     group : str or array-like, optional
-        Column, or one value per row: rows of one group stay together; sizes and classes are
+        Column, or one value per row: rows of a group stay together; sizes and classes are then
         approximate. By default the slice's ``group_col``.
     keep_together : array-like, optional
         One code per row; rows with equal codes also stay together (clusters of duplicates).
     stable : bool, default False
-        False makes the sizes exact. True uses only the identity of the row or its group, so that
-        added rows never move existing ones; sizes and classes are then approximate, and equal rows
-        without ids stay together.
+        Whether the assignment uses only the identity of the row or its group, so that added rows
+        never move existing ones; sizes and classes are then approximate, and equal rows without
+        ids stay together. Otherwise sizes are exact.
     seed : int, default 42
         Random seed of the split.
 
     Returns
     -------
     dict of str to EvalSlice
-        The parts under their names, rows in the parent's order.
+        Parts by name, with rows in the parent's order.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def assign_parts(
         counts = np.zeros((int(blocks.max()) + 1, 2), dtype=np.int64)
         what = f"{len(counts)} group(s)"
         np.add.at(counts, (blocks, classes), 1)
-        # Blocks that share their first row stay in the order of their codes, which is sorted.
+        # Blocks with the same first row keep the order of their codes, which is sorted.
         first = _first_of_block(_draws(_contents(slice_), seed), blocks)
         order = np.lexsort((first, -counts.sum(axis=1)))
         part = _filled(counts, order, targets, derive_seed(seed, "parts"))[blocks]
@@ -126,10 +126,11 @@ def _none_empty(part: IntArray, shares: Mapping[str, float], what: str, instead:
 
 
 def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
-    """Assign blocks to parts, largest first, so that small ones even out the sizes.
+    """Assign blocks to parts, largest first, so that small blocks even out the sizes.
 
-    A block goes to one of the parts it fits into, by chance in proportion to what the part still
-    needs: large blocks are as likely to be tested as their share says.
+    A block is assigned at random to one of the parts it fits into, with probability proportional
+    to the rows the part still needs, so that large blocks reach each part in proportion to its
+    size.
     """
     rng = np.random.default_rng(seed)
     part = np.empty(len(counts), dtype=np.int64)
@@ -153,7 +154,7 @@ def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> 
 def _targets(class_counts: IntArray, shares: list[float]) -> IntArray:
     """Return target numbers of rows per (part, class), rounded consistently.
 
-    What rounding took from a part in one class it is first to get back in the next.
+    Rounding errors of one class are compensated in the next.
     """
     weights = np.array(shares) / sum(shares)
     targets = np.zeros((len(shares), len(class_counts)), dtype=np.int64)
@@ -186,7 +187,7 @@ def _first_of_block(draws: NDArray[np.uint64], blocks: IntArray) -> NDArray[np.u
 
 
 def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
-    """Return a 64-bit number per key, a hash of the seed and the key."""
+    """Return a 64-bit hash of the seed and each key."""
     prefix = f"{seed}:"
     hashes = (
         hashlib.sha256((prefix + key).encode("utf-8", "surrogatepass")).digest()[:8] for key in keys
@@ -195,7 +196,7 @@ def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
 
 
 def _contents(slice_: EvalSlice) -> list[str]:
-    """Return the identity of each row, independent of other rows."""
+    """Return an identity of each row that does not depend on other rows."""
     return slice_.content_hashes if slice_.ids is None else list(slice_.ids)
 
 

@@ -1,4 +1,4 @@
-"""Folds whose training rows are divided further by a pool builder."""
+"""Folds with train and validation parts made by a pool builder."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,7 +23,7 @@ def iter_folds_with_pool(
     Parameters
     ----------
     splitter : Splitter
-        Splitter of the folds; the test part is not changed.
+        Splitter of the folds; test parts are unchanged.
     slice_ : EvalSlice
         Slice to divide.
     pool_builder : PoolBuilder
@@ -35,12 +35,12 @@ def iter_folds_with_pool(
     Yields
     ------
     dict of str to EvalSlice
-        What the builder returned, and ``test``.
+        Output of the builder, with ``test`` added.
 
     Raises
     ------
     InvalidInputError
-        If the builder returns no dict, none of ``train`` and ``val``, or a ``test`` of its own.
+        If the builder returns no dict, ``train`` or ``val`` is missing, or ``test`` is present.
 
     Examples
     --------

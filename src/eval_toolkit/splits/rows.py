@@ -27,26 +27,25 @@ __all__ = ["HoldoutSplitter", "StratifiedKFoldSplitter"]
 
 @dataclass(frozen=True, slots=True)
 class HoldoutSplitter:
-    """A single split into train and test.
+    """Single split into train and test.
 
-    Rows fall as scikit-learn's ``train_test_split`` deals them for the same seed, in the parent's
-    order. When the slice has a ``group_col``, or ``groups`` are passed, whole groups fall, sizes
-    and classes as close as the groups allow: a held-out part that shares groups with the
-    training part is not held out.
+    Rows are assigned as by scikit-learn's ``train_test_split`` with the same seed, in the parent's
+    order. If the slice has a ``group_col`` or ``groups`` are passed, whole groups are assigned,
+    with sizes and classes as close as the groups allow, so that train and test share no group.
 
     Parameters
     ----------
     test_size : float, default 0.2
-        Share of the rows, strictly between 0 and 1.
+        Share of test rows, strictly between 0 and 1.
     stratify : bool, default True
-        Keep the share of positives in both parts.
+        Whether to keep the share of positives in both parts.
     seed : int, default 42
         Random seed of the split.
 
     Raises
     ------
     InvalidInputError
-        If ``test_size`` is not a share; on use, if a part or a class in it would be empty.
+        If ``test_size`` is not in (0, 1); on use, if a part or a class in it would be empty.
 
     Examples
     --------
@@ -66,7 +65,7 @@ class HoldoutSplitter:
         object.__setattr__(self, "seed", resolve_seed(self.seed))
 
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
-        """Yield the one fold."""
+        """Yield the single fold."""
         slice_ = checked_slice(slice_)
         if groups is None and slice_.group_col is None:
             train, test = self._rows(slice_)
@@ -136,7 +135,7 @@ class StratifiedKFoldSplitter:
     ------
     InvalidInputError
         If ``k`` is below 2; on use, if a class has fewer rows than folds, or the slice has a
-        ``group_col`` or ``groups`` are passed: this splitter would tear them apart.
+        ``group_col`` or ``groups`` are passed and would be split.
 
     Examples
     --------

@@ -24,10 +24,10 @@ _DEFAULT_TIME_COL = "timestamp"
 class TimeSeriesSplitter:
     """K folds with an expanding window: each fold trains on all earlier rows.
 
-    Rows are sorted by time (rows of equal time stay in the parent's order); the test blocks are
-    those of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order. A
-    block may begin amid rows of one time: those before it are left out of its training rows,
-    because it is not known whether they came earlier.
+    Rows are sorted by time (rows of equal time stay in the parent's order). The test blocks are
+    those of scikit-learn's ``TimeSeriesSplit`` on the sorted rows, in time order. If a block begins
+    within rows of equal time, the rows of that time before it are excluded from its training rows,
+    because their order is unknown.
 
     Parameters
     ----------
@@ -42,11 +42,10 @@ class TimeSeriesSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if there are too few rows, a time is missing or no time, no
-        row is earlier than the first test block, or the slice has a ``group_col`` or ``groups``
-        are passed.
+        If ``k`` is below 2; on use, if there are too few rows, a time is missing or invalid, no row
+        precedes the first test block, or the slice has a ``group_col`` or ``groups`` are passed.
     MissingColumnError
-        (a KeyError) On use, if the column is not there.
+        (a KeyError) On use, if the column is missing.
 
     Examples
     --------
@@ -99,11 +98,11 @@ class TimeSeriesSplitter:
 class PurgedKFoldSplitter:
     """K blocks in time, each tested once; adjacent training rows are dropped.
 
-    For labels that look ahead (did the price rise within a week?): a training row close in time
-    to a test row knows part of its label. Rows are sorted by time and cut into equal blocks; each
-    fold tests one block and trains on the others, less ``purge_gap`` rows on either side of it
-    and, behind the gap that follows it, an embargo of ``int(embargo_pct * n)`` further rows [1]_.
-    Rows with the very time of the block's first or last row are left out as well.
+    For labels that look ahead (did the price rise within a week?), a training row close in time to
+    a test row reveals part of its label. Rows are sorted by time and cut into equal blocks; each
+    fold tests one block and trains on the others, excluding ``purge_gap`` rows on either side and,
+    after the following gap, an embargo of ``int(embargo_pct * n)`` further rows [1]_. Rows whose
+    time equals that of the block's first or last row are also excluded.
 
     Parameters
     ----------
@@ -123,10 +122,10 @@ class PurgedKFoldSplitter:
     ------
     InvalidInputError
         If an argument is out of range; on use, if there are fewer rows than folds, a time is
-        missing or no time, a fold has no training row left, or the slice has a ``group_col`` or
+        missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
         ``groups`` are passed.
     MissingColumnError
-        (a KeyError) On use, if the column is not there.
+        (a KeyError) On use, if the column is missing.
 
     References
     ----------
@@ -201,7 +200,7 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
     t_train, t_test : array-like of shape (n_train,) and (n_test,)
         Times as numbers or dates.
     horizon : float or timedelta
-        Look-ahead of a label, in the unit of the times; not negative.
+        Look-ahead horizon of a label, in the unit of the times; not negative.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Choices in the formats of datasets, and the choice denoted by an answer."""
+"""Parsing of choices in common dataset formats, and of the choice denoted by an answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Choices with optional labels and the right ones."""
+    """Choices with optional labels and the indices of the correct ones."""
 
     texts: list[str]
     labels: list[str] = field(default_factory=list)
@@ -23,22 +23,22 @@ class Choices:
 
 
 def answer_key_to_index(key: str) -> int:
-    """Return the place of a choice that an answer key names: "A" and "1" are the first.
+    """Return the index of the choice denoted by an answer key; "A" and "1" are the first.
 
     Parameters
     ----------
     key : str
-        A letter, of either case, or a number from 1 on.
+        Letter of either case, or number starting at 1.
 
     Returns
     -------
     int
-        Counted from 0.
+        Zero-based index.
 
     Raises
     ------
     InvalidInputError
-        If the key is neither.
+        If the key is neither a letter nor a positive number.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def answer_key_to_index(key: str) -> int:
 
 
 def read_choices(value: Any, place: str) -> Choices:
-    """Return the choices in a field, in any of the common formats."""
+    """Parse the choices in a field, in any of the common formats."""
     what = f"{place}: a choice"
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         labels = value.get("label") or []
@@ -69,7 +69,7 @@ def read_choices(value: Any, place: str) -> Choices:
                 f"{place}: the choices are an object with {odd!r:.40} in it; texts must point to 1 "
                 "(right) or 0"
             )
-        # Published files hold empty wrong choices; there is nothing in them to score.
+        # Published files contain empty incorrect choices, which cannot be scored.
         marks = {text: mark for text, mark in value.items() if text or mark}
         found = Choices(list(marks), right=[at for at, mark in enumerate(marks.values()) if mark])
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
@@ -105,7 +105,7 @@ def _checked(found: Choices, place: str) -> Choices:
 def right_choices(
     answer: Any, found: Choices, kind: str, mapped: Mapping[str, str | int], place: str
 ) -> int:
-    """Return the index of the choice denoted by an answer, from 0."""
+    """Return the zero-based index of the choice denoted by an answer."""
     if mapped:
         key = text_of(answer, f"{place}: the answer")
         if key not in mapped:
@@ -126,7 +126,7 @@ def right_choices(
 
 
 def _kind(answer: Any, found: Choices, place: str) -> str:
-    """Return the only way to interpret an answer."""
+    """Return the interpretation of an answer; raise if it is ambiguous."""
     if found.labels:
         return "label"
     if not isinstance(answer, str):

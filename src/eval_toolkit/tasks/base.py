@@ -24,11 +24,11 @@ from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 __all__ = ["BaseTask", "derived"]
 
 _FINGERPRINTED = 8
-"""Units whose prompts are part of a task's fingerprint."""
+"""Number of units whose prompts are part of a task's fingerprint."""
 
 
 class BaseTask(TaskPrompts[SubjectT]):
-    """A benchmark with data, prompts and graders. Subclasses set three names and define two hooks.
+    """Base class of benchmarks; subclasses set three names and define two hooks.
 
     Parameters
     ----------
@@ -38,15 +38,15 @@ class BaseTask(TaskPrompts[SubjectT]):
         Rows of the data by split; a plain sequence is the sample split.
     data : path or mapping of split to path, optional
         Location of the data instead of ``DATASET_PATH``: a file, a folder with a file per split, a
-        pattern with ``{split}`` or ``{subject}``, or a dataset of the hub. Cells of CSV and TSV
-        files are text, so rows with numbers have other ids than in JSON or Parquet.
+        pattern with ``{split}`` or ``{subject}``, or a dataset on the Hub. Cells of CSV and TSV
+        files are text, so rows with numbers get other ids than in JSON or Parquet.
     seed : int, default 42
-        Random seed of the order, the examples and the order of choices. Each is drawn per item,
-        independent of limits, subjects and other items.
+        Random seed of the item order, the few-shot examples and the choice order. Each is drawn
+        per item, independently of limits, subjects and other items.
     subjects : sequence, optional
         Subjects to keep; parts of tuple subjects may be "*".
     revision : str, optional
-        Revision of a dataset of the hub; overrides ``REVISION`` and the lock file.
+        Revision of a Hub dataset; overrides ``REVISION`` and the lock file.
     user_prompt_suffix : str, optional
         Text appended to the question but not to examples; completion tasks only.
     shuffle_choices : bool, default False
@@ -55,15 +55,15 @@ class BaseTask(TaskPrompts[SubjectT]):
     Raises
     ------
     InvalidInputError
-        If the class lacks a name, or an option does not fit the task.
+        If the class lacks a required name, or an option does not fit the task.
     ArtifactError
         If local data are missing or malformed (when they are read).
 
     Notes
     -----
-    A unit is known by the item's own key (``ID_FIELD``; the field "id" where none is named and it
-    can be a key) or else by its content, so a run with another prompt, another number of examples
-    or a limit asks about the same units.
+    A unit is identified by the item's own key (``ID_FIELD``, or the field "id" if none is named and
+    its values are unique) and otherwise by its content, so runs with another prompt, number of
+    examples or limit have the same units.
 
     Examples
     --------
@@ -91,16 +91,16 @@ class BaseTask(TaskPrompts[SubjectT]):
     LANGUAGE: Any = None
     VERSION: str = "1"
     _named_in: Origin = TYPED
-    """Where the names among ``METRICS`` were written: a class is code, a declaration is a file."""
+    """Origin of the names in ``METRICS``: code for a class, a file for a declaration."""
 
     stop_sequences: Sequence[str] | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     attempts: int = 1
-    """Tries at each sample, where a run does not say how many."""
+    """Default number of attempts per sample."""
     reasoning_tags: Sequence[tuple[str, str]] = REASONING_TAGS
-    """What a model's reasoning stands between, which graders do not see; () to grade it too."""
+    """Tag pairs around a model's reasoning, which is not graded; () to grade it too."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -152,7 +152,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         seed: int = DEFAULT_SEED,
         **options: Any,
     ) -> "BaseTask[SubjectT]":
-        """Return the task with other subjects and another revision, in the published interface.
+        """Return the task with other subjects and another revision; the published interface.
 
         Parameters
         ----------
@@ -190,19 +190,19 @@ class BaseTask(TaskPrompts[SubjectT]):
         Returns
         -------
         list of Sample
-            Subject after subject.
+            Samples, ordered by subject.
 
         Raises
         ------
         InvalidInputError
-            If an item cannot be asked about; the message names its row.
+            If an item cannot be turned into a sample; the message names its row.
         """
         return list(self.iterate_samples(limit, order=order))
 
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"
     ) -> Iterator[Sample]:
-        """Yield the samples one by one."""
+        """Yield the samples in the order of `samples`."""
         validation.choice(order, "order", ("shuffled", "file"))
         if num_samples is not None:
             validation.integer(num_samples, "limit", low=1)
@@ -217,16 +217,16 @@ class BaseTask(TaskPrompts[SubjectT]):
         try:
             made = self._create_samples(item, item.index, item.subject)
         except EvalToolkitError as error:
-            if str(error).startswith(("split ", "subject ")):  # it names a row, maybe an example's
+            if str(error).startswith(("split ", "subject ")):  # the error names a row
                 raise
             raise InvalidInputError(f"{item.place}: {error}") from error
-        except Exception as error:  # a hook may fail in any way on a row it was not written for
+        except Exception as error:  # a hook may raise any exception for an unexpected row
             raise InvalidInputError(
                 f"{item.place}: task {self.NAME!r} fails: {type(error).__name__}: {error}; the "
                 f"fields are {', '.join(map(repr, item))}"
             ) from error
         if len(made) == 1 and made[0].content_hash == item.content_hash:
-            return made  # made by the default, which knows the item
+            return made  # created by the default, which has the item
         group = item.group if item.group is not None or len(made) == 1 else item.unit_id
         return [
             replace(sample, **_identity(item, n), group=group) for n, sample in enumerate(made, 1)
@@ -258,9 +258,9 @@ class BaseTask(TaskPrompts[SubjectT]):
         return {"id": str(index), "subject": subject, "index": index}
 
     def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
-        """Return the question for each choice, and the text scored after it.
+        """Return the question for each choice, and the text scored after each.
 
-        None, the default, scores the choices themselves after one question.
+        The default, None, scores the choices themselves after a single question.
         """
         return None
 
@@ -327,10 +327,10 @@ class BaseTask(TaskPrompts[SubjectT]):
     def prompt_fingerprint(self) -> str:
         """Return a sha256 of the number of examples and the first prompts.
 
-        It covers the messages, choices and references of the 8 items whose ids come first, whatever
-        the limit, and is there to show that a prompt was changed. A change that touches other items
-        alone leaves it as it is: rows are covered by the hashes of the data, the rest of the task's
-        code by ``VERSION``.
+        It covers the messages, choices and references of the 8 items whose ids come first, for any
+        limit, and detects changes of the prompts. Changes that only affect other items are not
+        detected: rows are covered by the hashes of the data, and the rest of the task's code by
+        ``VERSION``.
         """
         items = [
             item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
@@ -379,7 +379,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         }
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return the task's metadata in the published interface, without reading data."""
+        """Return the task's metadata, without reading data; part of the published interface."""
         style = {} if self.TASK_STYLER is None else self.TASK_STYLER.get_extra_metadata()
         primary = {} if self.PRIMARY_METRICS is None else {"primary_metrics": self.PRIMARY_METRICS}
         return {
@@ -407,12 +407,12 @@ class BaseTask(TaskPrompts[SubjectT]):
 
 
 def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
-    """Return a copy of a task with a class that overrides its own; the data are shared.
+    """Return a copy of a task with a class that overrides its own; the copy shares the data.
 
     Parameters
     ----------
     task : BaseTask
-        Task to copy; it does not change.
+        Task to copy; it is not modified.
     kind : type
         Class with the overrides.
     **state
@@ -421,7 +421,7 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
     Returns
     -------
     BaseTask
-        By the same name; nothing that the task has rendered is used.
+        Task of the same name, without the rendered prompts of the original.
 
     Examples
     --------

@@ -53,9 +53,9 @@ class Task(BaseTask[str]):
     graders : sequence, optional
         Graders or their names; by default those of the style or the response type.
     version : str
-        Version; changes when results may change.
+        Version of the task; change it when results may change.
     corrected : bool, default False
-        Whether to include items marked as wrong that have exactly one corrected choice; requires
+        Whether to include erroneous items that have exactly one corrected choice; requires
         ``flag_field`` and ``correction_field`` of `DataSpec`.
     num_fewshot, seed, subjects, revision, user_prompt_suffix, shuffle_choices
         As in `BaseTask`.
@@ -63,7 +63,7 @@ class Task(BaseTask[str]):
     Raises
     ------
     InvalidInputError
-        If the parts do not fit together.
+        If the parts are incompatible.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Task(BaseTask[str]):
     def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
         items = super()._identified(rows, subject, split)
         name, pattern = self._apart or ("", compiled("", "pattern"))
-        for item in items:  # known by what was published, not by what is read from it
+        for item in items:  # identified by the published content, not by the values parsed from it
             if name and name in item:
                 item.update(_groups(pattern, item, name))
         if self._flags is None:
@@ -170,7 +170,7 @@ class Task(BaseTask[str]):
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"
     ) -> Iterator[Sample]:
-        """Yield the samples one by one; as `samples` returns them."""
+        """Yield the samples in the order of `samples`."""
         self._check_context_fields()
         yield from super().iterate_samples(num_samples, order=order)
 
@@ -246,7 +246,7 @@ class Task(BaseTask[str]):
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):
             raise InvalidTypeError(f"task {self.NAME!r} has no choices")
-        # Several hooks ask this about one row after the other; rows of the data do not change.
+        # Several hooks request this for the same row in succession; rows of the data do not change.
         last, found = self._last_right
         if last is not item or not isinstance(item, Item):
             place = self._corrected_place(item)
@@ -300,7 +300,7 @@ class Task(BaseTask[str]):
 
 
 def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | None]:
-    """Return the groups of a task's pattern in a field of an item."""
+    """Return the groups matched by a task's pattern in a field of an item."""
     try:
         found = groups_in(str(item[name]), pattern)
     except Overrun as error:

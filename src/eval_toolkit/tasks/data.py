@@ -39,7 +39,7 @@ class Source(Protocol):
         ...
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split; raise `InvalidInputError` with the existing splits."""
+        """Return the rows of a split; raise `InvalidInputError` listing the existing splits."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 class MemorySource:
-    """Rows in memory: a list (the sample split) or a list per split."""
+    """Rows in memory: a list (the sample split) or one list per split."""
 
     by_subject = False
 
@@ -60,11 +60,11 @@ class MemorySource:
         }
 
     def subjects(self) -> list[str]:
-        """Return no subjects: rows of all subjects are together."""
+        """Return an empty list: rows of all subjects are together."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows given for a split."""
+        """Return the rows passed for a split."""
         if split not in self._rows:
             raise InvalidInputError(
                 f"`rows` has no split {split!r}; the splits are "
@@ -99,7 +99,7 @@ class FileSource:
         Split of a single file.
     labels : sequence of str
         Patterns of label files next to the files of rows, with one label per line; "{stem}" is the
-        name of the file of rows. The first existing one is used for the field "label".
+        name of the file of rows. The first existing one provides the field "label".
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FileSource:
         if not self.by_subject:
             return []
         pattern = self._pattern(self._sample_split) or ""
-        # One folder is looked into: a pattern may name the subject at every level of a large disk.
+        # Search only one folder: a pattern may name the subject at every level of a large disk.
         head, tail = pattern.split(_SUBJECT, 1)
         first, slash, _ = tail.partition("/")
         start = head.rpartition("/")[2]
@@ -262,16 +262,16 @@ def _is_table(file: Path) -> bool:
 
 
 _MOST_FILES = 20_000
-"""In a folder of data, with those below it."""
+"""Maximum number of files in a folder of data and its subfolders."""
 _BUILDERS = (
     *("arrow", "audiofolder", "cache", "csv", "eval", "generator", "hdf5", "imagefolder", "json"),
     *("pandas", "parquet", "pdffolder", "spark", "sql", "text", "videofolder", "webdataset", "xml"),
 )
-"""Names that stand for no dataset: readers of pickles, queries and what lies in the folder."""
+"""Names that denote no dataset: readers of pickles, of queries and of files in the folder."""
 
 
 class HubSource:
-    """A dataset of the ``datasets`` library: from the hub, or a folder saved by it."""
+    """A dataset loaded by the ``datasets`` library: from the Hub, or from a saved folder."""
 
     by_subject = True
 
@@ -283,7 +283,7 @@ class HubSource:
         self._hashes: dict[str, str] = {}
 
     def subjects(self) -> list[str]:
-        """Return no subjects: the task names the configurations of a dataset."""
+        """Return an empty list: the task names the configurations of a dataset."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -301,7 +301,7 @@ class HubSource:
         return rows
 
     def describe(self) -> dict[str, Any]:
-        """Return path, revision and the hash of the rows that were read."""
+        """Return the path, the revision and the hash of the rows that were read."""
         listing = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
         return {
             "path": Path(self._path).name if is_folder(self._path) else self._path,
@@ -318,7 +318,7 @@ def _packaged(datasets: Any) -> Iterable[str]:
 
 
 def load_hub(path: str, name: str | None, revision: str | None) -> Any:
-    """Return a mapping from split to rows, loaded by the ``datasets`` library."""
+    """Load a dataset with the ``datasets`` library and return a mapping from split to rows."""
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
     if path.lower() in {*_BUILDERS, *_packaged(datasets)}:
         raise InvalidInputError(
@@ -332,7 +332,7 @@ def load_hub(path: str, name: str | None, revision: str | None) -> Any:
         else:
             with hub_quietly(datasets.config) as reached:
                 loaded = datasets.load_dataset(path, name, revision=revision)
-    except Exception as error:  # the library raises of its own, the network's and pyarrow's
+    except Exception as error:  # including errors of the network and of pyarrow
         reason = " ".join(str(error).split())
         raise ArtifactError(
             f"{path}: datasets cannot load it: {reached}{type(error).__name__}: {reason}"
@@ -348,7 +348,7 @@ def open_source(
     revision: str | None,
     load: Callable[..., Any],
 ) -> Source:
-    """Return the source of a path: existing files, else a dataset name."""
+    """Return the source for a path: existing files, otherwise a dataset name."""
     for one in given.values() if isinstance(given, Mapping) else [given]:
         if not isinstance(one, (str, Path)):
             raise InvalidInputError(f"`data` is {one!r:.60}; it must be a path")
@@ -365,6 +365,6 @@ def open_source(
         raise MissingFileError(f"{given}: no such file or folder")
     try:
         tables.media_type_of(path)
-    except InvalidInputError:  # no file's name: a dataset of the hub
+    except InvalidInputError:  # not a file name: a dataset on the Hub
         return HubSource(str(given), revision, load)
     raise MissingFileError(f"{given}: no such file")

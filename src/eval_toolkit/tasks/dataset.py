@@ -131,7 +131,7 @@ class TaskData(Generic[SubjectT]):
         if available == [NO_SUBJECT]:
             found = self._source.subjects() if self.SUBJECT_FIELD is None else self._field_values()
             if not found and self._wanted is not None and self._source.by_subject:
-                return distinct_subjects(self._wanted)  # a dataset's configurations are not listed
+                return distinct_subjects(self._wanted)  # configurations are not listed
             if not found and self._wanted is not None:
                 raise InvalidInputError(f"`subjects`: the task {self.NAME!r} has no subjects")
             available = distinct_subjects(found) or available

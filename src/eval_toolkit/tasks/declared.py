@@ -1,4 +1,4 @@
-"""Tasks declared in a file: TOML, or YAML with the extra ``yaml``. Strict: no key is ignored."""
+"""Tasks declared in TOML or (with the extra ``yaml``) YAML files; unknown keys are errors."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ class Declaration:
 
     @property
     def data(self) -> str | None:
-        """Data of the task: a path next to the file if it exists, else a hub dataset."""
+        """Data of the task: a path next to the file if it exists, otherwise a Hub dataset."""
         local = self.task.get("data")
         if local is None:
             hub = self.task.get("hub")
@@ -81,7 +81,7 @@ class Declaration:
 
     @property
     def response_type(self) -> ResponseType:
-        """What the model is asked for."""
+        """Type of the response requested from the model."""
         if "style" in self.prompt:
             from eval_toolkit.tasks.styles import STYLES
 
@@ -104,7 +104,7 @@ class Declaration:
         Returns
         -------
         Task
-            Ready to be run.
+            Task, ready to run.
 
         Raises
         ------
@@ -214,17 +214,17 @@ def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any
     Returns
     -------
     Task
-        Its data are read when they are needed.
+        Task whose data are read lazily.
 
     Raises
     ------
     MissingFileError
-        If the file is not there.
+        If the file does not exist.
     InvalidInputError
         If it is malformed, a key is unknown, a value does not fit, or it names code that is not
         allowed; the message names the key.
     MissingExtraError
-        For YAML without pyyaml.
+        If the file is YAML and pyyaml is not installed.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any
 
 
 def read_declaration(path: str | Path) -> Declaration:
-    """Return a validated declaration; see `read_task_file`."""
+    """Read and validate a declaration; see `read_task_file`."""
     file = Path(path)
     payload = read_tables(file)
     _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
@@ -333,7 +333,7 @@ def _texts(value: Any) -> bool:
 
 
 def _graders(given: Any, file: Path) -> tuple[Any, ...]:
-    """Return names, or tables with a name and options: ``[graders.number_match]`` or a list."""
+    """Return grader names, or tables with a name and options (``[graders.number_match]``)."""
     if isinstance(given, dict):
         given = [
             {"grader": name, **options} if isinstance(options, dict) else {name: options}

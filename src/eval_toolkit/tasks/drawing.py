@@ -19,7 +19,7 @@ from eval_toolkit.tasks.types import Sample
 __all__ = ["Drawn", "Known", "Looks", "in_drawn_order", "known_values", "looks"]
 
 Known: TypeAlias = Mapping[str, tuple[float, float]]
-"""By unit, the least and the most its value can be: equal where nothing is missing."""
+"""Smallest and largest possible value of each unit; equal if no attempt is missing."""
 
 
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
@@ -35,8 +35,8 @@ def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
     Returns
     -------
     list of Sample
-        A group (a sample that has none) is as likely to come next as any other; samples of one
-        subject without groups stay in the order that `BaseTask.samples` gives them.
+        Each group (or sample without a group) is equally likely to come next; samples of one
+        subject without groups keep the order of `BaseTask.samples`.
 
     Examples
     --------
@@ -66,24 +66,24 @@ def _draw_of(sample: Sample) -> str:
 class Drawn:
     """Units in drawn order, individually or by group.
 
-    The mean over all units is the mean over draws of ``middle + Σ share × (value − middle)``, where
-    the shares of a draw say how many units it stands for. So groups of any sizes, and subjects that
-    count the same, become values of one kind, in bounds that the largest draw sets.
+    The mean over all units equals the mean over draws of ``middle + Σ share × (value − middle)``,
+    where the shares of a draw are the number of units it represents. Groups of any size, and
+    equally weighted subjects, thus become values of one kind, with bounds set by the largest draw.
 
-    The sizes of groups and subjects are those that are planned, also where the units stand for
-    others like them. Nothing could be said otherwise: a group that is rare and large may never be
-    drawn, and moves the mean over units as far as it likes.
+    The sizes of groups and subjects are the planned ones, even if the units represent a larger
+    population. Otherwise no bound would hold: a large, rare group may never be drawn, and yet
+    shifts the mean over units by any amount.
     """
 
     ids: tuple[str, ...]
     starts: IntArray
-    """Where each draw begins."""
+    """Index of the first unit of each draw."""
     shares: FloatArray
-    """Of each unit; 1 where each is drawn alone and counts the same."""
+    """Weight of each unit; 1 if units are drawn individually and weighted equally."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "Drawn":
-        """Return the draws of samples in drawn order; with ``macro`` each subject counts the same."""
+        """Return the draws of ordered samples; ``macro`` weights all subjects equally."""
         draws = [_draw_of(sample) for sample in samples]
         starts = [n for n, draw in enumerate(draws) if n == 0 or draw != draws[n - 1]]
         sizes = Counter(sample.subject for sample in samples)
@@ -118,7 +118,7 @@ class Drawn:
         return (low + high) / 2.0 - reach, (low + high) / 2.0 + reach
 
     def values(self, of_units: FloatArray, bounds: tuple[float, float]) -> FloatArray:
-        """Return the values of the first draws from those of their units."""
+        """Return the values of the first draws, computed from the values of their units."""
         middle = (bounds[0] + bounds[1]) / 2.0
         apart = self.shares[: len(of_units)] * (of_units - middle)
         starts = self.starts[: np.searchsorted(self.starts, len(of_units))]
@@ -126,7 +126,7 @@ class Drawn:
 
 
 def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, float]]:
-    """Return the bounds of each unit's value.
+    """Return the bounds of the value of each unit.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
     Returns
     -------
     dict of str to (float, float)
-        By unit. An attempt without a grade may be anything within the bounds; where attempts are
-        looked at together, so may the unit. That holds whatever failures count as in the results:
-        they may come in bursts, which is no random order.
+        Bounds by unit. An attempt without a grade may have any value within the bounds, and so may
+        the unit if its attempts are scored jointly. This holds regardless of how the results count
+        failures: failures may come in bursts, which are not in random order.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
-    """Interval after each completely known draw."""
+    """Confidence intervals after each completely known draw."""
 
     low: FloatArray
     high: FloatArray
@@ -183,9 +183,9 @@ class Looks:
     confidence: float
     method: str
     n_sound: int
-    """Draws before the values contradict every mean; all, if they come in random order."""
+    """Number of draws until the values contradict every mean; all draws if the order is random."""
     reason: str
-    """Of the intervals after them."""
+    """Reason for distrusting the intervals of later draws."""
 
     def __len__(self) -> int:
         return len(self.low)
@@ -213,26 +213,26 @@ def looks(
     confidence: float,
     whole: bool,
 ) -> Looks:
-    """Return the bounds of a mean after each draw.
+    """Compute the confidence interval of a mean after each draw.
 
     Parameters
     ----------
     drawn : Drawn
         All possible draws, in order.
     known : mapping of str to (float, float)
-        Bounds of the units' values; draws after one that is not completely known are ignored.
+        Bounds of the units' values; draws from the first incompletely known one on are ignored.
     bounds : tuple of float
         Bounds of a single value.
     confidence : float
         Simultaneous confidence level.
     whole : bool
-        Whether the mean is that of all planned units, or the expectation for similar units in
+        Whether the mean is over all planned units, or the expectation for similar units in
         groups and subjects of equal sizes.
 
     Returns
     -------
     Looks
-        The lower end takes each missing value at its least, the upper end at its most.
+        The lower end uses the smallest possible missing values, the upper end the largest.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def looks(
             n_total=len(drawn) if whole else None,
         )
         low, high = made.update(values)
-        if made.interval.reason:  # an interval grows but once: when no mean is left
+        if made.interval.reason:  # an interval only grows when no mean is left
             grown = np.flatnonzero(np.diff(high - low) > 1e-9 * (high[0] - low[0]))
             n_sound = min(n_sound, *(grown + 1).tolist())
             reason = made.interval.reason

@@ -29,7 +29,7 @@ class Ended:
     watch: Watch = field(repr=False)
     decision: Decision
     n_beyond: int = 0
-    """Samples that were asked and do not count."""
+    """Samples that were asked but not counted."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
@@ -41,7 +41,7 @@ class Ended:
         return stopped_card(card, records, metrics, self.watch, self.decision)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; samples that were under way when the rule held are not saved."""
+        """Return plain JSON types; samples already under way when the rule held are not saved."""
         told = self.decision.to_dict()
         return {**told, "n_beyond": self.n_beyond, "n_saved": told["n_saved"] - self.n_beyond}
 
@@ -56,14 +56,14 @@ class Ended:
         seed: int,
         confidence: float,
     ) -> "Ended":
-        """Return how a stored run ended, to grade its answers again.
+        """Reconstruct the decision of a stored run in order to grade its answers again.
 
-        ``told`` and ``rule`` are what the run says about it, ``counted`` the units it counts.
+        ``told`` and ``rule`` are the stored decision and rule, ``counted`` the counted unit ids.
 
         Raises
         ------
         ArtifactError
-            If the run counts a part of a group, as the task groups its items now.
+            If the run counts a group only partially, under the task's current grouping.
         """
         ordered = in_drawn_order(samples, seed)
         used = [sample for sample in ordered if sample.id in counted]
@@ -90,7 +90,7 @@ class Ended:
 
 
 def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
-    """Raise if a group is counted only partially, since the draws then differ."""
+    """Raise if a group is only partially counted, since the draws then differ."""
     cut = {one.group for one in used if one.group} & {one.group for one in left}
     if cut:
         raise ArtifactError(
@@ -102,7 +102,7 @@ def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The rule of a finished run."""
+    """Stopping rule of a finished run."""
 
     scope: str
 
@@ -116,7 +116,7 @@ class _Stored:
 def asked_until(
     watch: Watch, jobs: Sequence[Job], ask: AskPart, measure: MeasurePart, at_once: int
 ) -> tuple[JobResults, Ended]:
-    """Ask part by part until the rule holds; return all that was answered, and how it ended."""
+    """Run jobs in batches until the rule holds; return all outcomes and the decision."""
     asked = ask_until(watch, jobs, ask, measure, at_once=at_once)
     outcomes = JobResults(asked.outcomes, notes=asked.notes)
     return outcomes, Ended(watch, asked.decision, asked.n_beyond)

@@ -1,4 +1,4 @@
-"""Items marked as wrong by a dataset: excluded, or graded with corrections."""
+"""Items that a dataset marks as erroneous: excluded, or graded with corrections."""
 
 import dataclasses
 from collections import Counter
@@ -41,13 +41,13 @@ class Flags:
     n_items: int = 0
     """Items of the sample split that were read."""
     n_without: int = 0
-    """Those in files whose rows have no such field; they are asked as published."""
+    """Items in files whose rows lack the field; they are used as published."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
-    """By mark, how many items of the sample split are not asked."""
+    """Number of excluded items of the sample split, by mark."""
     corrected: dict[str, int] = dataclasses.field(default_factory=dict)
-    """By unit, the place of the right choice, counted from 0."""
+    """Zero-based index of the corrected choice, by unit."""
     n_corrected: int = 0
-    """Items of the sample split that are asked by a correction."""
+    """Items of the sample split that are used with a correction."""
 
     def mark(self, item: Item) -> str:
         """Return the normalised mark of an item."""
@@ -150,7 +150,7 @@ class Flags:
 
 
 def _plain(mark: Any) -> str:
-    """Return a mark without case, and with blanks between its words."""
+    """Return a mark in lower case, with spaces between its words."""
     text = "" if mark is None else str(mark)
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 

@@ -47,9 +47,9 @@ class Measuring:
     maj_at: tuple[int, ...]
     summary: SummarySpec
     judges: tuple[AskingGrader, ...] = ()
-    """Those among the graders that ask a model."""
+    """Graders that query a model."""
     sandbox: str = ""
-    """The level at which programs of the model run, where some do."""
+    """Isolation level for programs written by the model, if any are run."""
 
     @classmethod
     def of(
@@ -62,7 +62,7 @@ class Measuring:
         summary: SummarySpec,
         attempts: int,
     ) -> Measuring:
-        """Check everything before anything is asked."""
+        """Validate all settings before any request is sent."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
@@ -80,7 +80,7 @@ class Measuring:
 
             made = tuple(with_answers(made))
         columns = grader_columns(made)
-        check_specs(task_metrics(columns, graders=made, **given))  # before anything is asked
+        check_specs(task_metrics(columns, graders=made, **given))  # before any request is sent
         return cls(
             graders=made,
             columns=columns,
@@ -104,7 +104,7 @@ class Measuring:
         }
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
-        """Return the metrics; records may have unannounced columns."""
+        """Return the metrics; records may contain undeclared columns."""
         known = dict(self.columns)
         if records is not None:
             other = {True: TEXT, False: ColumnInfo()}
@@ -132,7 +132,7 @@ class Measuring:
         config: Mapping[str, Any],
         ended: Ended | None = None,
     ) -> Graded:
-        """Return records and cells; with a stopping rule only those of the counted samples."""
+        """Return records and cells; with a stopping rule, only for the counted samples."""
         samples = samples if ended is None else ended.samples
         records = measure(task, samples, outcomes, graders=self.graders)
         metrics = self.metrics(records)

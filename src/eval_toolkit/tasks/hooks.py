@@ -21,7 +21,7 @@ __all__ = ["TaskPrompts", "place_of"]
 
 
 def place_of(item: Mapping[str, Any]) -> str:
-    """Return the name of an item for messages."""
+    """Return the name of an item for error messages."""
     return item.place if isinstance(item, Item) else "item"
 
 
@@ -36,7 +36,7 @@ class TaskPrompts(TaskData[SubjectT]):
 
     def _set_prompts(self) -> None:
         self._pools: dict[str, list[Item]] = {}
-        # Beside its messages each example itself, which thereby keeps its id.
+        # Each entry keeps a reference to its example, so that the example's id() stays unique.
         self._shots: dict[int, tuple[Item, tuple[Message, ...]]] = {}
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
@@ -48,11 +48,11 @@ class TaskPrompts(TaskData[SubjectT]):
         raise NotImplementedError(f"{type(self).__name__}._get_choices")
 
     def _get_correct_index(self, item: dict[str, Any]) -> int:
-        """Return the index of the right choice; required with a ``TASK_STYLER``."""
+        """Return the index of the correct choice; required with a ``TASK_STYLER``."""
         raise NotImplementedError(f"{type(self).__name__}._get_correct_index")
 
     def _styled(self, item: dict[str, Any]) -> tuple[TaskStyler, list[str], int]:
-        """Return the styler with the choices, in the order of this item, and the right one."""
+        """Return the styler, with the choices in the order of this item, and the correct index."""
         if self.TASK_STYLER is None:
             raise NotImplementedError(
                 f"{type(self).__name__} has no TASK_STYLER and lacks a hook: define "
@@ -138,18 +138,18 @@ class TaskPrompts(TaskData[SubjectT]):
         Parameters
         ----------
         item : dict
-            Row of the data, or a similar one.
+            Row of the data, or another mapping with the same fields.
 
         Returns
         -------
         list of Message
-            System prompt, examples (question and answer each), the question, the cue; what is
-            empty is left out.
+            System prompt, examples (a question and an answer each), the question and the cue;
+            empty parts are omitted.
 
         Raises
         ------
         InvalidInputError
-            If there are not enough examples, or a text is empty that must not be.
+            If there are too few examples, or a required text is empty.
         """
         return self._get_messages(item)
 
@@ -180,7 +180,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return [changed if message is last else message for message in messages]
 
     def _get_example_messages(self, item: dict[str, Any]) -> list[Message]:
-        """Return question and answer of each example."""
+        """Return the question and answer of each example as messages."""
         examples = self._sample_fewshot_examples(item)
         return [message for example in examples for message in self._shot(example)]
 
@@ -196,7 +196,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return shot
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return ``num_fewshot`` other items, drawn per item; duplicates of it are excluded."""
+        """Return ``num_fewshot`` other items, drawn per item, without duplicates of the item."""
         if not self.num_fewshot:
             return []
         unit_id, digest = identity_of(item, self.ID_FIELD)

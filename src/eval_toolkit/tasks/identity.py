@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 ID_FIELD = "id"
-"""The field that is a key where it can be one and the task names none."""
+"""Default key field, used if its values are unique and the task names no other."""
 
 QUESTION_FIELDS = (
     "question",
@@ -35,9 +35,9 @@ QUESTION_FIELDS = (
     "goal",
     "ctx",
 )
-"""Where data sets keep what is asked; the first that a row has is taken."""
+"""Common names of the question field; the first one present in a row is used."""
 CONTEXT_FIELDS = ("passage", "context", "story", "article", "premise", "hypothesis", "instruction")
-"""Where they keep what it is asked about: one question may be asked about many passages."""
+"""Common names of the context field: a question may be asked about many passages."""
 
 _LONGEST_GROUP = 64
 
@@ -124,7 +124,7 @@ def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str
     for n, row in enumerate(rows, 1):
         value = row.get(field)
         usable = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
-        usable = usable and whole_text(str(value)) == str(value)  # it must be possible to store it
+        usable = usable and whole_text(str(value)) == str(value)  # keys must be storable
         if usable and str(value) not in keys:
             keys[str(value)] = n
         elif usable:
@@ -153,7 +153,7 @@ def _group(item: Item, field: str) -> str:
 
 
 def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str]:
-    """Return the unit id and content hash of an item, which may not be part of the data."""
+    """Return the unit id and content hash of an item, which need not be part of the data."""
     if isinstance(item, Item):
         return item.unit_id, item.content_hash
     field = id_field or ID_FIELD
@@ -162,14 +162,14 @@ def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str
 
 
 def in_order(items: Sequence[Item], seed: int) -> list[Item]:
-    """Return items in a random order in which additional items never reorder others."""
+    """Return items in a random order that is stable when items are added."""
     keyed = [(derive_seed(seed, "order", item.unit_id), item.unit_id) for item in items]
     return [items[at] for at in sorted(range(len(items)), key=keyed.__getitem__)]
 
 
 def permutation(seed: int, n: int) -> Iterator[int]:
     """Yield 0 … n-1 in random order, at a cost proportional to the consumed part."""
-    # Of the generator only `random` is promised to stay the same in later versions of Python.
+    # Only `random` of the generator is guaranteed to be stable across Python versions.
     draw = random.Random(seed).random  # noqa: S311
     moved: dict[int, int] = {}
     for left in range(n - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Combination of several requests to one answer per attempt."""
+"""Combination of several requests into one answer per attempt."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from eval_toolkit.models.runner import Job, JobResult
 __all__ = ["PART", "joined"]
 
 PART = "part:"
-"""Begins the step of a request that is one of several of an attempt; its number follows."""
+"""Prefix of the step of a partial request of an attempt; followed by its number."""
 
 
 def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
-    """Return the answer to each attempt at each sample.
+    """Return the answer of each attempt at each sample.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
     Returns
     -------
     dict
-        From unit and attempt to the outcome of the whole attempt.
+        Outcomes of whole attempts, by unit and attempt.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
 
 
 def _together(found: Sequence[JobResult]) -> JobResult:
-    """Return the parts of one attempt as one outcome, with the request of the first."""
+    """Combine the parts of an attempt into one outcome, with the request of the first."""
     parts = sorted(found, key=lambda part: int(part.job.step.removeprefix(PART)))
     first = parts[0]
     job = Job(first.job.unit_id, first.job.attempt, first.job.request)
@@ -86,7 +86,7 @@ def _together(found: Sequence[JobResult]) -> JobResult:
 
 
 def _all_of(answers: Sequence[Any], name: str) -> list[Any] | None:
-    """Return what every answer says of its choices, or None where one says nothing."""
+    """Concatenate a field of every answer over its choices; None if an answer lacks it."""
     told = [getattr(answer, name) for answer in answers]
     if any(values is None for values in told):
         return None

@@ -37,7 +37,7 @@ def refuse_unjudged(
     Raises
     ------
     ArtifactError
-        If a judge was not asked there, or with another prompt, model or setting.
+        If a judge was not queried there, or with another prompt, model or setting.
     """
     answers, verdicts = apart(outcomes)
     there = {outcome.job.key: outcome for outcome in verdicts}

@@ -45,21 +45,21 @@ __all__ = [
 ]
 
 _SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
-"""Of a task: what decides its prompts and references, beside the data and the task's own code."""
+"""Settings of a task that determine its prompts and references, apart from data and code."""
 _SET_UP = (*_SETTINGS, "name", "sample_split", "fewshot_split", "subjects")
-"""What makes other prompts of the same data; a change of it is named before they are."""
+"""Settings whose changes alter the prompts; reported before a change of the prompts itself."""
 _SMALLEST_PART = 8
-"""Samples that a run which may stop asks about before it looks."""
+"""Minimum number of samples between two checks of a stopping rule."""
 
 
 def at_once(model: Any, concurrency: int | None) -> int:
-    """Return the number of concurrent requests of a model."""
+    """Return the number of concurrent requests to a model."""
     return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Raw attempts of a task: answers, verdicts, and how the run ended."""
+    """Raw attempts of a task: answers, verdicts, and the outcome of the stopping rule."""
 
     outcomes: Sequence[JobResult]
     ended: Ended | None = None
@@ -73,7 +73,7 @@ class TaskKind(Kind[Answers]):
     measuring: Measuring
     samples: Sequence[Sample]
     settings: Mapping[str, Any]
-    """The configuration besides task, model and graders."""
+    """Configuration other than task, model and graders."""
     model: Model | None = None
     jobs: Sequence[Job] = field(default=(), repr=False)
     watch: Watch | None = None
@@ -92,7 +92,7 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return prompt, choices or answer, reasoning, reference and verdicts."""
+        """Return the prompt, choices or answer, reasoning, reference and verdicts of a unit."""
         from eval_toolkit.tasks.showing import sample_blocks
 
         return sample_blocks(unit)
@@ -115,7 +115,7 @@ class TaskKind(Kind[Answers]):
         return self.task.reasoning_tags
 
     def config(self) -> Mapping[str, Any]:
-        """Return task, model, prompts, decoding, graders and stopping rule."""
+        """Return the task, model, prompts, decoding, graders and stopping rule."""
         return self._config
 
     @cached_property
@@ -133,7 +133,7 @@ class TaskKind(Kind[Answers]):
         }
 
     def identity(self) -> Identity:
-        """Return task, model, form of the prompts, decoding and seed."""
+        """Return the task, model, prompt format, decoding and seed."""
         digest = None
         if self.model is not None:
             digest = sha256_text(canonical_json(dict(self.model.describe())))
@@ -152,7 +152,7 @@ class TaskKind(Kind[Answers]):
         return len(self.jobs)
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of other jobs and of other judges."""
+        """Return the answered keys that belong to neither these jobs nor these judges."""
         jobs, judges = {job.key for job in self.jobs}, self.judges()
         return [
             key
@@ -161,7 +161,7 @@ class TaskKind(Kind[Answers]):
         ]
 
     def advice(self) -> str:
-        """Return advice on the settings that keep all answers."""
+        """Return advice on how to keep all answers."""
         return "ask for as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
@@ -184,8 +184,8 @@ class TaskKind(Kind[Answers]):
         return Answers(outcomes, ended)
 
     def _part(self, context: Context, jobs: Sequence[Job]) -> list[JobResult]:
-        """Run some jobs, and query judges about the answers."""
-        assert self.model is not None  # noqa: S101 - `produce` has looked
+        """Run some jobs, and query the judges about their answers."""
+        assert self.model is not None  # noqa: S101 - checked by `produce`
         answers = [one for one in context.ask(self.model, jobs) if one is not None]
         judges = self.measuring.judges
         if not judges:
@@ -215,7 +215,7 @@ class TaskKind(Kind[Answers]):
         return {judge.name: dict(judge.describe()) for judge in self.measuring.judges}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return versions, seed, data revision and model."""
+        """Return the versions, the seed, the data revision and the model."""
         task = config["task"]
         dataset = task.get("dataset") or {}
         revision = dataset.get("revision")
@@ -265,7 +265,7 @@ def same_units(run: Run, samples: Iterable[Sample]) -> None:
 
 
 def same_settings(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task has the same settings as that of a run."""
+    """Raise unless a task has the same settings as the task of a run."""
     there = run.manifest["config"]["task"]
     for name in _SETTINGS:
         if there.get(name) != task.get(name):
@@ -276,7 +276,7 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task has the same prompts, references and data as that of a run."""
+    """Raise unless a task has the same prompts, references and data as the task of a run."""
     changed = _changed(run.manifest["config"]["task"], task)
     if changed is not None:
         raise ArtifactError(
@@ -285,7 +285,7 @@ def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return a description of the differences between two tasks' data and prompts."""
+    """Return a description of the differences between two tasks in data and prompts."""
     was, now = old.get("dataset") or {}, new.get("dataset") or {}
     if was.get("sha256") != now.get("sha256"):
         counts = [(data.get("n_rows") or {}).get(new["sample_split"]) for data in (was, now)]

@@ -1,4 +1,4 @@
-"""Names to tasks, for the command line and for configuration files."""
+"""Resolution of task names, for the command line and configuration files."""
 
 import difflib
 import importlib.util
@@ -35,7 +35,7 @@ _OUR_TABLES = {"prompt", "graders", "decoding"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """What is known about a task before it is loaded.
+    """Description of a task that is not loaded yet.
 
     Examples
     --------
@@ -45,11 +45,11 @@ class TaskInfo:
 
     name: str
     response_type: str | None
-    """None where only importing it would tell."""
+    """Type of the responses; None if it is only known after importing the task."""
     origin: str
-    """"builtin" (its data come along), "definition", or the place of an installed package's."""
+    """"builtin" (with bundled data), "definition", or the location in an installed package."""
     needs_data: bool
-    """Whether ``data`` must be given, or a dataset of the hub is loaded."""
+    """Whether ``data`` must be passed, or a Hub dataset is loaded."""
     hub: str | None = None
     description: str = ""
 
@@ -60,7 +60,7 @@ class TaskInfo:
 
 @cache
 def _files() -> Mapping[str, Path]:
-    """Return the declarations that come with the package; a file is called as its task."""
+    """Return the bundled declarations; the file name is the task name."""
     place = Path(str(resources.files("eval_toolkit.tasks")))
     files = [file for folder in _FOLDERS for file in (place / folder).glob("*.toml")]
     return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
@@ -70,12 +70,13 @@ _declared = cache(read_declaration)
 
 
 def available_tasks() -> list[TaskInfo]:
-    """Return the tasks that come with the package and those that installed packages offer.
+    """Return the bundled tasks and those provided by installed packages.
 
     Returns
     -------
     list of TaskInfo
-        Sorted by name. Packages offer tasks as entry points of the group ``eval_toolkit.tasks``.
+        Tasks sorted by name. Packages provide tasks as entry points of the group
+        ``eval_toolkit.tasks``.
 
     Examples
     --------
@@ -103,29 +104,29 @@ def available_tasks() -> list[TaskInfo]:
 
 
 def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> BaseTask[Any]:
-    """Return the task that a name, a file or a class stands for.
+    """Load the task denoted by a name, a file or a class.
 
     Parameters
     ----------
     name : str or path
-        A name of `available_tasks` (whatever its case, ``-`` and ``_``), a TOML or YAML file of
-        ours, a YAML file of lm-eval (see `load_lm_eval_task`), a Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
-        ``package.module:MyTask``. Behind it may stand options as a TOML table:
-        ``boolq{num_fewshot=2}``.
+        Name from `available_tasks` (ignoring case, ``-`` and ``_``), TOML or YAML task file, YAML
+        file of lm-eval (see `load_lm_eval_task`), Python file (``tasks.py``, or
+        ``tasks.py:MyTask`` if it defines several tasks), or ``package.module:MyTask``. Options may
+        follow as a TOML table: ``boolq{num_fewshot=2}``.
     allow_code : bool, default False
-        Run the Python that a file names: ``package.module:object`` and ``!function``.
+        Whether to run Python code named by a file: ``package.module:object`` and ``!function``.
     **options
         Options of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
 
     Returns
     -------
     BaseTask
-        Made; its data are read when they are needed.
+        Task whose data are read lazily.
 
     Raises
     ------
     PluginError
-        If there is no such task (the nearest is suggested), or importing it fails.
+        If there is no such task (the closest name is suggested), or importing it fails.
     InvalidInputError
         If an option does not fit, or a file names code that is not allowed.
 
@@ -139,20 +140,21 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
 
 
 def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) -> BaseTask[Any]:
-    """Return the task that a name stands for, as `load_task` does, from wherever the name is.
+    """Return the task denoted by a name, as `load_task` does, for a name of any origin.
 
     Parameters
     ----------
     name, options
         As in `load_task`.
     origin : Origin
-        Where they were written. From a file, a Python file and ``package.module:MyTask`` are
-        refused unless the user allowed them, and so is ``allow_code`` among the options.
+        Origin of the name and the options. If they come from a file, Python files,
+        ``package.module:MyTask`` and the option ``allow_code`` are refused unless the user allowed
+        them.
 
     Returns
     -------
     BaseTask
-        Made; its data are read when they are needed.
+        Task whose data are read lazily.
 
     Raises
     ------
@@ -196,7 +198,7 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
 
 
 def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> BaseTask[Any]:
-    """Return the task of a YAML file, whichever of the two formats it has."""
+    """Return the task of a YAML file in either of the two formats."""
     from eval_toolkit.tasks.lm_eval.files import is_lm_eval, read_yaml
     from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
 
@@ -242,15 +244,15 @@ def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
 
 
 def _module(file: Path) -> ModuleType:
-    name = f"_eval_toolkit_task_{file.stem}"  # goes into manifests, so the folder is not part of it
+    name = f"_eval_toolkit_task_{file.stem}"  # stored in manifests, so without the folder
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise PluginError(f"{file}: cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and type hints look their module up there
+    sys.modules[name] = module  # dataclasses and type hints look up their module here
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the file may fail in any way
+    except Exception as error:  # the file may raise any exception
         sys.modules.pop(name, None)
         raise PluginError(
             f"{file}: importing it failed: {type(error).__name__}: {error}"

@@ -1,7 +1,8 @@
-"""From answers to records: every sample in, whatever went wrong with it. Asks no model.
+"""Grading of answers into records; no model is queried.
 
-Three things can fail for a sample, and none of them touches another: the model, the task's
-post-processing, a grader. Each leaves an error in the columns it concerns, with its reason.
+Three steps can fail for a sample, independently of other samples: the model, the task's
+post-processing, and a grader. Each failure is stored as an error in the affected columns, with its
+reason.
 """
 
 import math
@@ -47,14 +48,14 @@ _UNFILLED = Grade.skipped("the grader gave no value")
 _NO_ANSWER = f"no answer: {CUT_OFF}"
 _ANY = ColumnInfo()
 _ROUNDING = 1e-9
-"""By so much a grade may lie outside its bounds; it is on the bound then."""
+"""Tolerance for grades outside their bounds, which are clipped to the bounds."""
 
 
 class Measurable(Protocol):
-    """What of a task is needed to measure answers to it."""
+    """Members of a task required to grade its answers."""
 
     def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
-        """Return the text that is graded."""
+        """Return the text to be graded."""
         ...
 
     def graders(self) -> Sequence[Grader]:
@@ -74,24 +75,24 @@ def measure(
     Parameters
     ----------
     task : BaseTask
-        Post-processes texts, and names the graders where none are given.
+        Task that post-processes texts, and provides the graders by default.
     samples : sequence of Sample
-        What was asked; each has its records, also where nothing was answered.
+        Samples of the run; each has records, even without an answer.
     outcomes : iterable of JobResult
-        What `run_jobs` returned, in any order; the verdicts of judges among them.
+        Outcomes of `run_jobs`, in any order, including the verdicts of judges.
     graders : sequence of Grader, str or mapping, optional
-        Instead of the task's; as in `graders.load_grader`.
+        Graders, as in `graders.load_grader`; by default those of the task.
 
     Returns
     -------
     Records
-        A column for each column of each grader, with status and reason; the slice ``subject``
-        where the task has subjects. No times, costs or token counts.
+        One column for each column of each grader, with status and reason; the slice ``subject``
+        if the task has subjects. Times, costs and token counts are not included.
 
     Raises
     ------
     InvalidInputError
-        If there are no samples or no graders, or two graders fill one column.
+        If there are no samples or no graders, or two graders fill the same column.
 
     Examples
     --------
@@ -136,22 +137,22 @@ def measure(
 
 
 def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
-    """Return the columns that graders fill, and how each is to be read.
+    """Return the columns filled by graders, with their types and directions.
 
     Parameters
     ----------
     graders : iterable of Grader
-        At least one.
+        Graders; at least one.
 
     Returns
     -------
     dict of str to ColumnInfo
-        In the order of the graders.
+        Columns in the order of the graders.
 
     Raises
     ------
     InvalidInputError
-        If there are no graders, or two fill one column.
+        If there are no graders, or two fill the same column.
 
     Examples
     --------
@@ -175,7 +176,7 @@ def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
 
 @dataclass(slots=True)
 class _Table:
-    """Columns of grades that grow line by line."""
+    """Columns of grades, built row by row."""
 
     values: dict[str, list[float | str | None]]
     status: dict[str, list[str]]
@@ -188,7 +189,7 @@ class _Table:
         return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
 
     def add(self, line: Mapping[str, float | str | Grade]) -> None:
-        """Add a line; a column that was not announced is skipped in the lines before it."""
+        """Append a row; an undeclared column is marked as skipped in the earlier rows."""
         if not line.keys() <= self.values.keys():
             for column in sorted(line.keys() - self.values.keys()):
                 self.values[column] = [None] * self.n
@@ -215,7 +216,7 @@ def _graded(
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
 ) -> Mapping[str, float | str | Grade] | Grade:
-    """Return a sample's grades by column, or the one that stands for all of them."""
+    """Return the grades of a sample by column, or one grade for all columns."""
     response = answered(task, sample, outcome)
     if isinstance(response, Grade):
         return response
@@ -229,28 +230,28 @@ def _graded(
 
 
 def _without_answer(grade: float | str | Grade) -> Grade:
-    """Return what an absent answer comes to, with the reason why it is absent."""
+    """Return the grade of an absent answer, with the reason for its absence."""
     return Grade.of(grade, _NO_ANSWER)
 
 
 def built_responses(
     task: Measurable, samples: Sequence[Sample], outcomes: Iterable[JobResult]
 ) -> dict[Attempt, Any]:
-    """Return the answers that there are to grade; those that failed are left out.
+    """Return the answers to be graded; failed ones are omitted.
 
     Parameters
     ----------
     task : BaseTask
-        Post-processes texts.
+        Task that post-processes texts.
     samples : sequence of Sample
-        What was asked.
+        Samples of the run.
     outcomes : iterable of JobResult
-        The answers.
+        Outcomes with the answers.
 
     Returns
     -------
     dict of (unit, attempt) to Completion or Loglikelihood
-        In the order of samples, then attempts.
+        Responses in the order of samples, then attempts.
 
     Examples
     --------
@@ -275,7 +276,7 @@ def built_responses(
 
 
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
-    """Return what graders read, or the grade that stands for all of theirs."""
+    """Return the response for the graders, or one grade that replaces all of theirs."""
     if outcome is None:
         return Grade.error("the model was not asked")
     error = outcome.error or getattr(outcome.response, "error", None)
@@ -283,28 +284,28 @@ def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any
         return Grade.error(_line(f"{error.kind}: {error.message}"))
     try:
         return build_response(task, sample, outcome)
-    except Exception as failure:  # a task's own code may fail in any way
+    except Exception as failure:  # the task's own code may raise any exception
         return Grade.error(_failure("post-processing", failure))
 
 
 def grades_by(
     grader: Any, columns: Mapping[str, ColumnInfo], *given: Any
 ) -> Mapping[str, float | str | Grade]:
-    """Return what a grader gives, checked; an exception is an error in each of its columns."""
+    """Return the validated grades of a grader; an exception is an error in each of its columns."""
     try:
         found = {
             column: _read(value, column, columns.get(column, _ANY))
             for column, value in grader.grade(*given).items()
         }
-    except Exception as failure:  # a grader's own code may fail in any way
+    except Exception as failure:  # the grader's own code may raise any exception
         return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
-    # One that were skipped would leave the denominator, and nobody would see it.
+    # Skipping it would silently remove it from the denominator.
     lacking = Grade.error(f"{grader.name} gave no value")
     return {**dict.fromkeys(columns_of(grader), lacking), **found}
 
 
 def _read(value: Any, column: str, info: ColumnInfo) -> float | str | Grade:
-    """Return a number of any type as a float; one that cannot be a grade is an error of its own."""
+    """Return a grade with numbers converted to float; invalid values become errors."""
     if isinstance(value, Grade):
         if value.status != "ok":
             return value
@@ -341,7 +342,7 @@ def _line(text: str) -> str:
 
 
 def n_cut_off(records: Records) -> int:
-    """Return how many replies end inside their reasoning, by what `measure` says of them.
+    """Return the number of replies that end inside their reasoning, from the reasons in records.
 
     Examples
     --------
@@ -353,24 +354,24 @@ def n_cut_off(records: Records) -> int:
 
 
 def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
-    """Return an answer beside the sample it answers: what graders read.
+    """Build the response that graders read: an answer with its sample.
 
-    The one place where a reply becomes what graders and judges see: its reasoning is told from the
-    answer here, by the task's ``reasoning_tags``. What is stored is the whole reply.
+    This is the only place that turns a reply into the input of graders and judges: it separates the
+    reasoning from the answer by the task's ``reasoning_tags``. The full reply is stored.
 
     Parameters
     ----------
     task : BaseTask
-        Post-processes texts.
+        Task that post-processes texts.
     sample : Sample
-        What was asked.
+        Sample of the request.
     outcome : JobResult
-        With a response.
+        Outcome with a response.
 
     Returns
     -------
     Completion or Loglikelihood
-        By the kind of response.
+        Response of the matching type.
 
     Examples
     --------
@@ -420,19 +421,19 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
 
 
 def with_reply(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """Return a conversation with the reply in it: in the cue it continues, or as a new message.
+    """Return a conversation with the reply, which continues the cue or is a new message.
 
     Parameters
     ----------
     messages : sequence of Message
-        What was asked.
+        Messages of the request.
     text : str
-        What was answered.
+        Text of the reply.
 
     Returns
     -------
     tuple of Message
-        The conversation.
+        Messages including the reply.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Items of a task that a model may have seen: in a corpus, or in its own examples."""
+"""Contamination of a task's items by a corpus, measured by n-gram overlap."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -27,20 +27,20 @@ PARTS = ("question", "choices", "answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOverlap:
-    """How much of one item occurs in the corpus."""
+    """N-gram overlap of one item with the corpus."""
 
     unit_id: str
     group: str
     n_grams: int
-    """0 where every part is shorter than one n-gram: the item was not judged."""
+    """Number of n-grams; 0 if every part is shorter than n words, so the item is not judged."""
     n_found: int
     by_part: dict[str, tuple[int, int]]
-    """Found and all n-grams of question, choices and answer."""
+    """Number of matched and of all n-grams in the question, the choices and the answer."""
     flagged: bool
 
     @property
     def share(self) -> float | None:
-        """Of the item's n-grams, how many the corpus has; None where there are none."""
+        """Fraction of the item's n-grams that occur in the corpus; None without n-grams."""
         return self.n_found / self.n_grams if self.n_grams else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,18 +57,18 @@ class ItemOverlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationEffect:
-    """A column of a run over all units, without the flagged ones, and over them alone."""
+    """A column of a run over all units, over the clean units, and over the flagged units."""
 
     column: str
     overall: MetricResult
     clean: MetricResult
-    """Over the units that are not flagged, those that were too short to be judged among them."""
+    """Result over the units that are not flagged, including those too short to be judged."""
     dirty: MetricResult
-    """Over the flagged units."""
+    """Result over the flagged units."""
     inflation: MetricResult
-    """Overall − clean: by how much the flagged units move the result."""
+    """Overall − clean: the effect of the flagged units on the result."""
     gap: MetricResult
-    """Dirty − clean. Flagged units may also be harder or easier than the others."""
+    """Dirty − clean; the flagged units may also be harder or easier than the others."""
     n_flagged: int
     n_unjudged: int
 
@@ -85,7 +85,7 @@ class ContaminationEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contamination(Displayed):
-    """Which items of a task occur in a corpus."""
+    """Overlap of the items of a task with a corpus."""
 
     task: str
     n: int
@@ -94,15 +94,15 @@ class Contamination(Displayed):
     n_reference_texts: int
     items: tuple[ItemOverlap, ...]
     rate: MetricResult
-    """Of flagged among judged items; ``n_skipped`` counts those too short to be judged."""
+    """Fraction of judged items that are flagged; ``n_skipped`` counts items too short to judge."""
 
     @property
     def flagged_ids(self) -> tuple[str, ...]:
-        """The units of which the corpus has at least the threshold, sorted."""
+        """Sorted ids of the units whose overlap reaches the threshold."""
         return tuple(sorted(item.unit_id for item in self.items if item.flagged))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; of the items those with any overlap, the largest first."""
+        """Return plain JSON types; only items with some overlap, in decreasing order of overlap."""
         touched = sorted(
             (item for item in self.items if item.n_found),
             key=lambda item: (-(item.share or 0.0), item.unit_id),
@@ -130,29 +130,29 @@ class Contamination(Displayed):
         n_resamples: int = DEFAULT_N_RESAMPLES,
         seed: SeedLike = None,
     ) -> ContaminationEffect:
-        """Return what a run found with and without the flagged units.
+        """Compare the results of a run with and without the flagged units.
 
         Parameters
         ----------
         records : Records
             Records of a run of the task.
         column : str
-            A measured column, such as "accuracy".
+            Measured column, such as "accuracy".
         confidence, n_resamples, seed
             As in `summarise`.
 
         Returns
         -------
         ContaminationEffect
-            Cells with intervals; skipped where nothing is flagged. Differences have Newcombe's
-            interval, or where a group has flagged and other units the bootstrap over groups.
+            Cells with intervals; skipped if no unit is flagged. Differences have Newcombe's
+            interval, or the bootstrap over groups if a group has both flagged and unflagged units.
 
         Raises
         ------
         MissingColumnError
-            If the records have no such column.
+            If the records do not contain the column.
         InvalidInputError
-            If they are of other units than the items that were looked at.
+            If the records contain units that were not checked.
         """
         if not isinstance(records, Records):
             raise InvalidTypeError(f"`records` is {records!r:.60}; it must be Records")
@@ -180,11 +180,11 @@ class Contamination(Displayed):
         )
 
     def _marks(self, records: Records) -> tuple[BoolArray, BoolArray]:
-        """Return which lines are of flagged items, and which of items that were judged."""
+        """Return which rows belong to flagged items, and which to judged items."""
         known = {item.unit_id: item for item in self.items}
         dirty, judged = np.zeros((2, len(records)), dtype=np.bool_)
         for at, unit in enumerate(records.unit_id.astype(str).tolist()):
-            # An item that is asked about several times has units "id", "id#2", "id#3" …
+            # Several samples of one item are the units "id", "id#2", "id#3" …
             item = known.get(unit) or known.get(unit.rpartition("#")[0])
             if item is None:
                 raise InvalidInputError(
@@ -203,35 +203,35 @@ def contamination(
     parts: Sequence[str] = PARTS,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Contamination:
-    """Look for the items of a task in a corpus, such as a model's training data, by n-grams.
+    """Search a corpus, such as a model's training data, for the items of a task by n-grams.
 
     Parameters
     ----------
     task : BaseTask
-        Whose items are looked for: all of its sample split, each by itself, without examples.
-    corpus : path, list of texts, list of Path, iterator, callable, or NgramContaminationCheck
-        As `leakage.NgramContaminationCheck` takes it; such a check brings its own n, threshold and
-        analyzer.
+        Task whose items are checked: the entire sample split, each item without examples.
+    corpus : path, list of str, list of Path, iterator, callable, or NgramContaminationCheck
+        Corpus, as in `leakage.NgramContaminationCheck`; a check overrides n and threshold, and
+        provides the analyzer.
     n : int, default 13
-        Words of an n-gram.
+        Number of words per n-gram.
     threshold : float, default 0.5
-        Share of an item's n-grams from which it is flagged.
+        Minimum fraction of an item's n-grams in the corpus for the item to be flagged.
     parts : sequence of str
-        What of an item counts: some of "question", "choices", "answer". No n-gram spans two parts.
+        Parts to check, from "question", "choices" and "answer". No n-gram spans two parts.
     confidence : float, default 0.95
         Confidence level of the rate's interval.
 
     Returns
     -------
     Contamination
-        Every item with its share, the flagged ids, and their rate among the items that have an
-        n-gram at all. Words that the prompt adds to a question are looked for as well, so an item
-        that is in the corpus word for word may have a share below 1.
+        Overlap of every item, the flagged ids, and their rate among the items with at least one
+        n-gram. Words that the prompt adds to a question are also searched for, so the overlap may
+        be below 1 for an item that occurs verbatim in the corpus.
 
     Raises
     ------
     InvalidInputError
-        If an option is out of range, or the corpus holds no n-gram.
+        If an option is out of range, or the corpus contains no n-gram.
     ArtifactError
         If a file cannot be read.
 
@@ -282,7 +282,7 @@ def contamination(
 
 
 def item_texts(task: BaseTask[Any], item: Item) -> list[tuple[str, str]]:
-    """Return the texts of an item by part: its question, each choice, each answer that is none."""
+    """Return the texts of an item by part: question, choices, and answers that are not choices."""
     if task.TASK_STYLER is not None:
         choices = list(task._get_choices(item))
         return [("question", task._get_raw_question(item)), *(("choices", c) for c in choices)]
@@ -295,7 +295,7 @@ def item_texts(task: BaseTask[Any], item: Item) -> list[tuple[str, str]]:
 
 
 def questions(task: BaseTask[Any], item: dict[str, Any]) -> list[str]:
-    """Return the texts that a user says when asking about an item alone."""
+    """Return the user messages that ask about an item, without examples."""
     try:
         turns = task._get_instruction_messages(item)
     except NotImplementedError:
@@ -307,7 +307,7 @@ def questions(task: BaseTask[Any], item: dict[str, Any]) -> list[str]:
 
 
 def answers(task: BaseTask[Any], item: Item) -> list[str]:
-    """Return the right answers of an item as texts; of a letter what stands behind it."""
+    """Return the correct answers of an item as texts; the choice text instead of its letter."""
     if task.TASK_STYLER is not None:
         return [task._get_choices(item)[task._get_correct_index(item)]]
     truth = task._get_ground_truth(item)
@@ -327,7 +327,7 @@ def _overlap(item: Item, by_part: dict[str, tuple[int, int]], threshold: float) 
 
 
 def _rate(items: Iterable[ItemOverlap], confidence: float) -> MetricResult:
-    """Return the rate of flagged items, of groups where items are not independent."""
+    """Return the rate of flagged items, clustered by group if items are not independent."""
     known = list(items)
     records = Records.from_columns(
         {"flagged": [float(item.flagged) if item.n_grams else None for item in known]},
@@ -365,7 +365,7 @@ def _differences(
         return gap, gap
     if flagged.value is None:
         return MetricResult(None, "skipped", "no unit is flagged"), gap
-    # Which units are flagged is settled, so overall − clean is a fixed share of the gap.
+    # The flagged units are fixed, so overall − clean is a fixed fraction of the gap.
     share = (flagged.n_units or 0) / (overall.n_units or 1)
     scaled = None
     if gap.ci is not None:
@@ -379,9 +379,9 @@ def _differences(
 
 
 def _independent_difference(a: MetricResult, b: MetricResult) -> MetricResult:
-    """Return a − b of two disjoint sets of units, with the interval that follows from theirs.
+    """Return a − b for two disjoint sets of units, with an interval derived from theirs.
 
-    The square-and-add limits of Zou and Donner (2008); for Wilson's intervals of two rates they
+    The square-and-add limits of Zou and Donner (2008); for Wilson intervals of two rates they
     are Newcombe's (1998, method 10).
     """
     if a.value is None or b.value is None:
@@ -413,7 +413,7 @@ _GAP = ms.from_sums("gap", _COLUMNS, _gap)
 
 
 def _marked(records: Records, column: str, dirty: BoolArray) -> Records:
-    """Return records whose sums give the mean over all units and over the clean ones."""
+    """Return records whose sums yield the mean over all units and over the clean ones."""
     value, clean = records.columns[column], (~dirty).astype(np.float64)
     there = records.status[column] == "ok"
     measured = np.where(there, value, 0.0)

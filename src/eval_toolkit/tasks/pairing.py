@@ -1,4 +1,4 @@
-"""Two runs of one task before a judge: which answered better, item by item, in both orders."""
+"""Pairwise comparison of two runs of one task by a judge, item by item and in both orders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,11 +46,11 @@ from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 __all__ = ["judge_pairs"]
 
 _IDENTITY = ("kind", "task", "runs", "judges")
-"""What must agree before verdicts that are there are used."""
+"""Entries that must match before stored verdicts are reused."""
 
 
 class _PairingOptions(SummaryOptions, AskOptions, total=False):
-    """The options of `SummarySpec` and `AskSpec`."""
+    """Options of `SummarySpec` and `AskSpec`."""
 
 
 @gathers(_PairingOptions, **SUMMARY_DEFAULTS, **ASK_DEFAULTS)
@@ -64,21 +64,21 @@ def judge_pairs(
     on_mismatch: str = "raise",
     **options: Unpack[_PairingOptions],
 ) -> Outcome:
-    r"""Let a judge say which of two runs answered better, item by item. The models are not asked.
+    r"""Judge which of two runs answered each item better, without querying the models.
 
     Parameters
     ----------
     run_a, run_b : Run or path
         Finished runs of the task; prompts, examples and decoding may differ.
     task : BaseTask
-        The task they ran: questions, references and post-processing come from it.
+        Task of both runs; provides questions, references and post-processing.
     judge : PairJudge
-        Who judges.
+        Judge that compares the answers.
     out : path, optional
-        Where to store verdicts and results. After a kill the same call resumes; called again, it
-        asks what failed. Without a folder nothing is written.
+        Folder for verdicts and results. The same call resumes an interrupted comparison, and
+        retries failed requests of a finished one. By default nothing is written.
     on_mismatch : {"raise", "drop"}, default "raise"
-        What happens to units of one id whose content differs; as in `compare_runs`.
+        Handling of units with the same id but different content, as in `compare_runs`.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     cache, concurrency, give_up_after, on_progress
@@ -87,19 +87,19 @@ def judge_pairs(
     Returns
     -------
     Outcome
-        ``win`` is the win rate of A with ties as halves, ``tie`` the share of ties, ``consistent``
-        how often both orders agree, and ``first_position`` how often the first answer shown wins
-        where there is a winner: without bias 0.5. Each has its interval. Attempts are paired by
-        their number; a pair with a failed answer is an error, and is not judged. ``notes`` say what
-        was left out, and where a run was asked with other prompts than the judge is shown.
+        ``win`` is the win rate of A with ties as halves, ``tie`` the rate of ties, ``consistent``
+        the rate of agreement between both orders, and ``first_position`` the rate at which the
+        answer shown first wins, excluding ties (0.5 without bias). Each has an interval. Attempts
+        are paired by number; a pair with a failed answer is an error and is not judged. ``notes``
+        list what was excluded, and runs whose prompts differ from those shown to the judge.
 
     Raises
     ------
     ArtifactError
-        If the runs are not of this task, have no unit in common, or units that differ in content;
-        or ``out`` holds something else.
+        If the runs are not of this task, have no unit in common, or have units that differ in
+        content; or if ``out`` contains something else.
     ModelError
-        If the judge fails for good; what it said is kept.
+        If the judge fails permanently; its replies so far are kept.
 
     Examples
     --------
@@ -144,13 +144,13 @@ def judge_pairs(
 
 @dataclass(frozen=True)
 class PairsKind(Kind[list[JobResult]]):
-    """The answers of two runs to the same samples, compared by a judge."""
+    """Answers of two runs to the same samples, compared by a judge."""
 
     task: BaseTask[Any]
     judge: PairJudge
     samples: Sequence[Sample]
     answers: Mapping[Attempt, tuple[Any, Any]]
-    """Both answers to an attempt at a sample; in the place of one that failed, its grade."""
+    """Both answers to each attempt at a sample; a failed answer is replaced by its grade."""
     settings: Mapping[str, Any]
     notes: tuple[str, ...]
 
@@ -195,24 +195,24 @@ class PairsKind(Kind[list[JobResult]]):
         return cls(task, judge, samples, answers, settings, notes)
 
     def jobs(self) -> list[Job]:
-        """Return what the judge is asked; pairs with a failed answer are left out."""
+        """Return the requests to the judge, without pairs that contain a failed answer."""
         jobs = []
         for (unit, attempt), (a, b) in self.answers.items():
             if isinstance(a, Grade) or isinstance(b, Grade):
                 continue
             try:
                 requests = self.judge.requests(a, b)
-            except Exception:  # noqa: S112 - said again by `_line`, in the pair's record
+            except Exception:  # noqa: S112 - reported by `_line`, in the pair's record
                 continue
             jobs += [Job(unit, attempt, request, step) for step, request in requests.items()]
         return jobs
 
     def config(self) -> Mapping[str, Any]:
-        """Return task, judge and the runs that are compared."""
+        """Return the task, the judge and the compared runs."""
         return self.settings
 
     def identity(self) -> Identity:
-        """Return what is judged, and by whom."""
+        """Return the settings that identify the comparison: task, runs and judge."""
         return Identity(settings=_IDENTITY)
 
     def units(self) -> Sequence[Unit]:
@@ -220,15 +220,15 @@ class PairsKind(Kind[list[JobResult]]):
         return sample_units(self.samples)
 
     def n_planned(self) -> int | None:
-        """Return None: the models are not asked."""
+        """Return None: the models are not queried."""
         return None
 
     def produce(self, context: Context) -> list[JobResult]:
-        """Ask the judge."""
+        """Query the judge."""
         return context.ask_jobs([(self.judge.asked, self.jobs())])
 
     def grade(self, attempts: list[JobResult]) -> Graded:
-        """Return the wins of each pair."""
+        """Return the grades of each pair."""
         records = self._records(attempts)
         card = task_scorecard(
             records,
@@ -246,11 +246,11 @@ class PairsKind(Kind[list[JobResult]]):
         )
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what decides the verdicts."""
+        """Return the settings that determine the verdicts."""
         return {self.judge.name: dict(self.judge.describe())}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return versions and seed."""
+        """Return the versions and the seed."""
         task = config["task"]
         return {
             "seeds": {"run": config["seed"]},
@@ -280,7 +280,7 @@ class PairsKind(Kind[list[JobResult]]):
         )
 
     def _line(self, pair: tuple[Any, Any], replies: Mapping[str, Any]) -> dict[str, Grade]:
-        """Return a pair's grades by column."""
+        """Return the grades of a pair by column."""
         columns = self.judge.columns()
         for side, answer in zip("AB", pair, strict=True):
             if isinstance(answer, Grade):
@@ -290,7 +290,7 @@ class PairsKind(Kind[list[JobResult]]):
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:
-    """Return notes about attempts at each unit that the other run does not have."""
+    """Return notes on attempts that the other run lacks."""
     both = min(tries)
     return [
         f"{n - both} of {n} attempts of {side} left out"
@@ -300,7 +300,7 @@ def _left_out(tries: Sequence[int]) -> list[str]:
 
 
 def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
-    """Return notes about runs that are one, or were asked otherwise than the judge is told."""
+    """Return notes on identical runs, and on runs with prompts unlike those shown to the judge."""
     a, b = (config["runs"][side]["responses_sha256"] for side in "ab")
     same = ["A and B are the same answers"] if a == b else []
     now = config["task"].get("prompt_fingerprint")
@@ -312,7 +312,7 @@ def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
 
 
 def _known(run: Run) -> dict[str, Any]:
-    """Return what a run is known by: another run of the same name is not it."""
+    """Return the identifying properties of a run: a name alone is not unique."""
     model = run.manifest["config"]["model"]["name"]
     digest = run.manifest["artifacts"][RESPONSES]["sha256"]
     return {"run_id": run.run_id, "model": str(model), "responses_sha256": str(digest)}
@@ -321,7 +321,7 @@ def _known(run: Run) -> dict[str, Any]:
 def _common_samples(
     runs: tuple[Run, Run], task: BaseTask[Any], on_mismatch: str
 ) -> tuple[list[Sample], tuple[str, ...]]:
-    """Return the task's samples that both runs asked about, and what was left out."""
+    """Return the samples common to both runs, and notes on the excluded ones."""
     tables = []
     for run in runs:
         (subject,) = run.subjects

@@ -1,8 +1,8 @@
-"""The same questions in other words: typos, case, blanks, paraphrases; and what they cost.
+"""Perturbations of questions: typos, letter case, white space, and paraphrases.
 
-A perturbation changes how a question is put, never which question it is: unit and content hash
-stay, so runs with and without it are compared pair by pair. What is drawn for a unit comes from
-its id alone, so limits and order change nothing.
+A perturbation changes the wording of a question but not its identity: the unit and the content
+hash are unchanged, so runs with and without it are compared pairwise. Changes are drawn from the
+unit id, independently of limits and order.
 """
 
 import copy
@@ -29,51 +29,51 @@ __all__ = ["Perturbation", "perturbation_name", "perturbed"]
 KINDS = ("typos", "upper", "lower", "swap_case", "whitespace", "paraphrase")
 EDITS = ("insert", "delete", "transpose", "replace")
 WITH_DIGITS = r"\b\w*\d\w*\b"
-"""Words with a digit in them: numbers, dates, "3rd"."""
+"""Pattern of words that contain a digit: numbers, dates, "3rd"."""
 OPTION_LETTERS = r"(?m)^[ \t]*\(?[A-Z][.):](?=\s)|\([A-Z]\)"
-"""The "A." or "(B)" of a choice."""
+"""Pattern of the option letter of a choice: "A." or "(B)"."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _BLANKS = re.compile(r"\s+")
 _SHORTEST = 4
-"""Letters that a word must have to get typos; shorter ones would become other words."""
+"""Minimum number of letters of a word with typos; shorter words would become other words."""
 _TEXT = "{text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    r"""A way to put a question differently.
+    r"""A perturbation of the wording of questions.
 
     Parameters
     ----------
     kind : {"typos", "upper", "lower", "swap_case", "whitespace", "paraphrase"}
         "typos" inserts, deletes, transposes and replaces letters inside words; the case kinds
-        change whole words; "whitespace" adds blanks, tabs and line breaks to those that are
-        there; "paraphrase" puts the text into a template.
+        change whole words; "whitespace" adds spaces, tabs and line breaks to existing white
+        space; "paraphrase" inserts the text into a template.
     probability : float, optional
-        That a letter (typos), a word (case), a blank (whitespace) or the text (paraphrase) is
-        changed. By default 0.05 for typos, 0.2 for whitespace and 1 for the others.
+        Probability that a letter (typos), a word (case), a space (whitespace) or the text
+        (paraphrase) is changed. By default 0.05 for typos, 0.2 for whitespace and 1 otherwise.
     templates : sequence of str
-        Templates of a paraphrase: each holds ``{text}`` once, and one is drawn for each unit.
+        Templates of a paraphrase, each with exactly one ``{text}``; one is drawn per unit.
     edits : sequence of str
-        Kinds of typos: some of "insert", "delete", "transpose", "replace".
+        Kinds of typos, from "insert", "delete", "transpose" and "replace".
     protect : sequence of str
-        Words that are left alone, whatever their case.
+        Words that are never changed, ignoring case.
     patterns : sequence of str
-        Regular expressions of what is left alone; numbers and option letters by default.
+        Regular expressions of text that is never changed; by default numbers and option letters.
     seed : int, default 42
-        Other seeds draw other changes.
+        Random seed of the changes.
 
     Raises
     ------
     InvalidInputError
-        If an option is unknown, out of range, or of another kind.
+        If an option is unknown, out of range, or not applicable to the kind.
 
     Notes
     -----
-    Typos write letters of the text itself, so that a German text gets German ones and a Russian
-    text Russian ones; accents stay with their letters (NFC). The first and the last letter of a
-    word are never touched. Case follows Unicode: "ß" in capitals is "SS".
+    Typos use letters of the text itself, so the alphabet of the language is kept; accents stay with
+    their letters (NFC). The first and the last letter of a word are never changed. Case follows
+    Unicode: "ß" in capitals is "SS".
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Perturbation:
 
     @property
     def name(self) -> str:
-        """What tables call it: its kind, and the probability where it is not 1."""
+        """Display name: the kind, with the probability unless it is 1."""
         return perturbation_name(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,22 +134,22 @@ class Perturbation:
         return {**given, **listed, **({} if own is None else {own: list(getattr(self, own))})}
 
     def apply(self, text: str, unit_id: str) -> str:
-        """Return the text as this unit is asked it.
+        """Return the text as perturbed for a unit.
 
         Parameters
         ----------
         text : str
             Text of the question.
         unit_id : str
-            What the changes are drawn for.
+            Unit for which the changes are drawn.
 
         Returns
         -------
         str
-            Changed, or the text itself where nothing was drawn.
+            Perturbed text; the text itself if no change was drawn.
         """
         drawn = random.Random(derive_seed(self.seed, "perturbation", self.kind, unit_id))  # noqa: S311
-        draw = drawn.random  # of the generator only this is promised to stay the same
+        draw = drawn.random  # only this method is guaranteed to be stable
         if self.kind == "paraphrase":
             return self._paraphrased(text, draw)
         text = unicodedata.normalize("NFC", text)
@@ -171,7 +171,7 @@ class Perturbation:
         return template.replace(_TEXT, text)
 
     def _change(self, text: str, draw: Callable[[], float]) -> Callable[[str], str]:
-        """Return what becomes of a word, or of the blanks between two."""
+        """Return the function that perturbs one word, or the white space between two."""
         p = float(self.probability or 0.0)
         if self.kind == "typos":
             letters = sorted({sign for sign in text.lower() if sign.isalpha()})
@@ -182,7 +182,7 @@ class Perturbation:
         return lambda word: cased(word) if draw() < p else word
 
     def _protected(self, text: str) -> bytearray:
-        """Return a 1 for each character that is left alone."""
+        """Return a mask with 1 for each protected character."""
         kept = bytearray(len(text))
         for pattern in self._compiled:
             for match in pattern.finditer(text):
@@ -192,7 +192,7 @@ class Perturbation:
 
 
 def perturbation_name(told: Mapping[str, Any]) -> str:
-    """Return the name of a perturbation from what `Perturbation.to_dict` said about it."""
+    """Return the name of a perturbation from the output of `Perturbation.to_dict`."""
     share = told.get("probability")
     return str(told["kind"]) if share in (None, 1.0) else f"{told['kind']}({share:g})"
 
@@ -209,7 +209,7 @@ def _texts(given: Any, name: str) -> tuple[str, ...]:
 def _with_typos(
     word: str, letters: Sequence[str], edits: Sequence[str], p: float, draw: Callable[[], float]
 ) -> str:
-    """Return a word with its inner letters edited, each with probability p."""
+    """Edit each inner letter of a word with probability p."""
     if len(word) < _SHORTEST:
         return word
     signs, last = list(word), len(word) - 1
@@ -230,7 +230,7 @@ def _with_typos(
 
 
 def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str:
-    """Return another letter of the text, in the case of the one that stands there."""
+    """Return a different letter of the text, in the case of the given letter."""
     others = [letter for letter in letters if letter != sign.lower()]
     if not others:
         return sign
@@ -240,37 +240,37 @@ def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str
 
 
 def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[SubjectT]:
-    """Return a task that asks the same questions, put differently.
+    """Return a task with the same questions in perturbed wording.
 
     Parameters
     ----------
     task : BaseTask
-        Any; it stays as it is. One that is perturbed already is perturbed further.
+        Task to perturb; it is not modified. Perturbations of perturbed tasks are combined.
     perturbation : Perturbation
-        What changes. Words in the task's ``PERTURBATION_UNMODIFIABLE_WORDS`` are protected too.
+        Perturbation. Words in the task's ``PERTURBATION_UNMODIFIABLE_WORDS`` are protected too.
 
     Returns
     -------
     BaseTask
-        A task with the same name, version, units and content hashes, so that `compare_runs` pairs
-        its runs with those of the task. Texts of questions change, in examples as well; which
-        examples are drawn, cues, answers and choices do not, whether choices are scored or shown by
-        a style: an answer that repeats one is right as before. `describe`, and with it the manifest
-        of a run, says how it is perturbed.
+        Task with the same name, version, units and content hashes, so that `compare_runs` pairs
+        its runs with those of the original. The texts of questions change, including those of
+        few-shot examples. The choice of examples, cues, answers and choices does not change,
+        whether the choices are scored or shown in the prompt. `describe`, and thus the manifest of
+        a run, contains the perturbations.
 
     Notes
     -----
-    A task without a style is one text to us. Where its answers are to be copied from it, such as
-    parts of a passage, they change there too: compare with a grader that allows for that, or
-    ``protect`` words.
+    In a task without a style, the entire question is perturbed, including any passage from which
+    answers are to be copied. In that case, use a grader that allows for the changes, or ``protect``
+    words.
 
     Raises
     ------
     InvalidTypeError
-        If it is no task, or no perturbation.
+        If ``task`` is not a task, or ``perturbation`` is not a perturbation.
     InvalidInputError
-        When samples are made, if the task writes its requests itself instead of by the hooks for
-        questions.
+        When samples are created, if the task overrides the construction of its requests instead
+        of the hooks for questions.
 
     Examples
     --------
@@ -290,14 +290,14 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     if isinstance(task, _Perturbed):
         made: Any = copy.copy(task)
         made._perturbations = (*task._perturbations, chosen)
-        made._set_prompts()  # rendered examples are not shared
+        made._set_prompts()  # do not share rendered examples
     else:
         made = derived(task, _Perturbed, _plain=task, _perturbations=(chosen,))
     return made  # type: ignore[no-any-return]
 
 
 class _Perturbed(BaseTask[Any]):
-    """What a perturbed task does differently from the class it is made of."""
+    """Overrides of a perturbed task."""
 
     _plain: BaseTask[Any]
     _perturbations: tuple[Perturbation, ...]
@@ -320,14 +320,14 @@ class _Perturbed(BaseTask[Any]):
         ]
 
     def _styled_question(self, item: dict[str, Any]) -> str:
-        """Return the question that a style puts choices below; "" where it is not known."""
+        """Return the question above the choices of a style; "" if it is unknown."""
         own = type(self)._get_raw_question is not TaskPrompts._get_raw_question
         return self._get_raw_question(item) if self.TASK_STYLER is not None and own else ""
 
     def _put(self, message: Message, unit_id: str, question: str) -> Message:
         if message.role is not Role.USER:
             return message
-        # Choices are what is answered with: they stay.
+        # Choices are possible answers, so they are not perturbed.
         before, text, after = message.content.partition(question or message.content)
         if not text:
             before, text = "", message.content
@@ -336,7 +336,7 @@ class _Perturbed(BaseTask[Any]):
         return replace(message, content=f"{before}{text}{after}")
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        # The plain task draws them: a question that is put differently still is the same question.
+        # Let the original task draw the examples: a perturbed question is still the same question.
         return self._plain._sample_fewshot_examples(item)
 
     def _draws_examples(self) -> bool:

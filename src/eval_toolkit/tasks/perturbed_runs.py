@@ -1,4 +1,4 @@
-"""What perturbations cost: each run against the plain one, unit by unit, and the worst of all."""
+"""Robustness to perturbations: paired differences from the plain run, and the worst case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +30,12 @@ from eval_toolkit.tasks.perturbations import perturbation_name
 __all__ = ["WORST", "Robustness", "RobustnessCell", "robustness"]
 
 WORST = "worst"
-"""What the cells of the worst value per unit are called."""
+"""Perturbation name of the cells with the worst value per unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobustnessCell:
-    """A metric under one perturbation, or of the worst of all, against the plain run."""
+    """Difference of a metric from the plain run, for one perturbation or the worst case."""
 
     perturbation: str
     difference: RunDifference
@@ -47,20 +47,20 @@ class RobustnessCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Robustness(Displayed):
-    """How much perturbations change what a run found."""
+    """Effect of perturbations on the results of a run."""
 
     run: str
     perturbations: tuple[str, ...]
     cells: tuple[RobustnessCell, ...]
     adjust: str
-    """How the p-values of a metric were corrected for the number of perturbations."""
+    """Correction of the p-values of a metric for the number of perturbations."""
     confidence: float
     seed: int
     notes: tuple[str, ...] = ()
-    """What a reader should know before the cells, such as that a run was stopped early."""
+    """Notes on the comparison, for example that a run was stopped early."""
 
     def __getitem__(self, key: tuple[str, str]) -> RunDifference:
-        """Return the difference of the perturbation and metric, where one slice has them."""
+        """Return the difference for a perturbation and metric, which must be in only one slice."""
         name, metric = key
         found = [
             cell.difference
@@ -101,19 +101,19 @@ def robustness(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> Robustness:
-    """Compare runs of perturbed questions with the run of the plain ones: differences, paired.
+    """Compare runs with perturbed questions to the plain run by paired differences.
 
     Parameters
     ----------
     run : Run or path
-        Run of the task as it is.
+        Run of the unperturbed task.
     perturbed_runs : mapping of str to Run or path, or sequence of them
-        Runs of the `perturbed` task; a sequence takes the names of the perturbations from the
+        Runs of the `perturbed` task; for a sequence, the perturbation names are read from the
         manifests.
     metrics : sequence of MetricSpec or str, optional
-        As in `compare_runs`; every stored metric by default.
+        Metrics, as in `compare_runs`; by default every stored metric.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
-        Correction of the p-values of one metric for the number of perturbations.
+        Correction of the p-values of a metric for the number of perturbations.
     confidence, n_resamples, seed
         As in `compare_runs`.
 
@@ -121,19 +121,18 @@ def robustness(
     -------
     Robustness
         A cell per perturbation and metric: perturbed − plain on the same units. For means of
-        columns also the worst: each unit counts with its worst value over the plain and all
-        perturbed runs, so for right or wrong it is the rate of units that are right however they
-        are asked. That is never better than the plain value and not tested. Where answers are
-        drawn at random, part of it is chance: more runs make it worse by themselves. Intervals
-        are those of a number of units that was fixed beforehand; ``notes`` name the runs that a
-        rule stopped.
+        columns there is also the worst case, in which each unit has its worst value over all runs;
+        for binary columns it is the rate of units that are correct in every run. The worst case is
+        never better than the plain value and is not tested. If answers are sampled, part of it is
+        due to chance and grows with the number of runs. Intervals assume a fixed number of units;
+        ``notes`` list the runs that were stopped early.
 
     Raises
     ------
     InvalidInputError
         If there are no runs, or an option is unknown.
     ArtifactError
-        If a run is not complete, or units of one id differ in content.
+        If a run is not complete, or units with the same id differ in content.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def robustness(
 
 
 def _named(given: Any) -> dict[str, Run]:
-    """Return the runs by the names of their perturbations."""
+    """Return the runs by perturbation name."""
     if isinstance(given, Mapping):
         named = {
             str(name): opened_run(run, f"perturbed_runs[{name!r}]") for name, run in given.items()
@@ -207,7 +206,7 @@ def _named(given: Any) -> dict[str, Run]:
 
 
 def _adjusted(cells: list[RobustnessCell], adjust: CorrectionMethod) -> list[RobustnessCell]:
-    """Correct the p-values of one slice, scorer and metric for the number of perturbations."""
+    """Adjust the p-values of one slice, scorer and metric for the number of perturbations."""
     families: dict[tuple[str, str, str, str], list[int]] = {}
     for at, cell in enumerate(cells):
         found = cell.difference
@@ -227,7 +226,7 @@ def _adjusted(cells: list[RobustnessCell], adjust: CorrectionMethod) -> list[Rob
 def _worst_cells(
     plain: Run, others: Sequence[Run], compared: Iterable[RunComparison], options: Mapping[str, Any]
 ) -> list[RobustnessCell]:
-    """Return the worst value per unit, for the metrics that are means of a column in every run."""
+    """Return the worst-case cells, for metrics that are column means in every run."""
     seen = {
         (cell.slice, cell.scorer, cell.metric): cell.higher_is_better
         for found in compared
@@ -256,7 +255,7 @@ def _worst_cells(
 
 
 def _extremes(records: Sequence[Records], column: str, up: bool) -> tuple[Records, Records]:
-    """Return the plain and the worst values of the units that every run has measured."""
+    """Return the plain and the worst values of the units measured in every run."""
     sides = [UnitValues.of(one) for one in records]
     ids = reduce(np.intersect1d, [side.ids for side in sides])
     values, measured = [], np.ones(len(ids), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What a run of a task will ask: its jobs, and what they will cost before anything is asked."""
+"""Planning of a run: its requests, and an estimate of their cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _SEED_LIMIT = 2**31
-"""Servers take seeds of 32 bits with a sign."""
+"""Upper bound of seeds, since servers accept signed 32-bit integers."""
 _MOST_REQUESTS = 3_000_000
-"""They are held in memory, and a file may say how many attempts there are."""
+"""Maximum number of requests, which are held in memory."""
 _COUNTED = 200
 _CHARACTERS_PER_TOKEN = 4
 
@@ -43,12 +43,12 @@ def decoding_of(
     max_tokens: int | None = None,
     stop: Sequence[str] | None = None,
 ) -> DecodingSpec:
-    """Return how a task is decoded: as the caller says, else as the task does, else greedily.
+    """Return the decoding settings: those of the caller, of the task, or else greedy decoding.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As `GenerateRequest` does; or if the task asks for log-likelihoods, which are not decoded.
+        As in `GenerateRequest`; or if the task requests log-likelihoods, which are not decoded.
     """
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
@@ -59,7 +59,7 @@ def decoding_of(
                     "nothing is generated"
                 )
         return DecodingSpec()
-    texts: Any = () if stop is None else stop  # no tuple of it: one text has letters
+    texts: Any = () if stop is None else stop  # not tuple(), which would split a single text
     heat = 0.0 if temperature is None else temperature
     said = DecodingSpec(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
     own: dict[str, Any] = {
@@ -75,19 +75,19 @@ def decoding_of(
 
 
 def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
-    """Return the form a task's prompts take where none is asked for.
+    """Return the default format of a task's prompts.
 
     Parameters
     ----------
     task : BaseTask
         Task to run.
     model : Model, optional
-        Who is asked; one that says ``speaks_chat = False`` gets texts.
+        Model to query; ``speaks_chat = False`` selects plain text.
 
     Returns
     -------
     str
-        "plain" for log-likelihoods and for models that do not chat, else "chat".
+        "plain" for log-likelihoods and for models without chat, otherwise "chat".
 
     Examples
     --------
@@ -115,30 +115,30 @@ def plan_jobs(
     Parameters
     ----------
     task : BaseTask
-        Whose samples they are.
+        Task of the samples.
     samples : sequence of Sample
-        What is asked about.
+        Samples to request.
     formatter : str, ChatTemplate or callable, optional
-        As in `prompts.format_prompt`; `default_formatter` by default.
+        Prompt format, as in `prompts.format_prompt`; by default that of `default_formatter`.
     decoding : DecodingSpec, optional
-        How to answer; the task's own settings by default.
+        Decoding settings; by default those of the task.
     attempts : int, optional
-        Tries at each sample; the task's own number by default.
+        Number of attempts per sample; by default that of the task.
     seed : int, default 42
-        Seed of the run. Where answers are drawn (temperature above 0) each attempt at each sample
-        has a seed of its own, which no other sample changes.
+        Random seed of the run. If answers are sampled (temperature above 0), each attempt at each
+        sample gets its own seed, independent of the other samples.
 
     Returns
     -------
     list of Job
-        In the order of samples, then attempts. Parts of one attempt have the steps ``part:0``,
-        ``part:1`` …, which `joining.joined` puts together again.
+        Jobs in the order of samples, then attempts. Parts of one attempt have the steps
+        ``part:0``, ``part:1`` …, which `joining.joined` combines.
 
     Raises
     ------
     InvalidInputError
-        If a sample cannot be asked, log-likelihoods are asked for several times, or there would be
-        more than three million requests.
+        If a sample cannot be requested, log-likelihoods are requested with several attempts, or
+        there would be more than three million requests.
 
     Examples
     --------
@@ -171,24 +171,24 @@ def plan_jobs(
 
 
 def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
-    """Return how many tries at each sample there are: as many as asked for, or the task's own.
+    """Return the number of attempts per sample, by default that of the task.
 
     Parameters
     ----------
     task : BaseTask
         Task to run.
     attempts : int, optional
-        As asked for.
+        Requested number of attempts.
 
     Returns
     -------
     int
-        1 or more.
+        Number of attempts, at least 1.
 
     Raises
     ------
     InvalidInputError
-        If log-likelihoods are asked for several times.
+        If log-likelihoods are requested with several attempts.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def _part_request(part: Part, formatter: Formatter) -> LoglikelihoodRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate(Displayed):
-    """What a run would ask.
+    """Estimated size and cost of a run.
 
     Examples
     --------
@@ -267,13 +267,13 @@ class Estimate(Displayed):
     n_samples: int
     n_requests: int
     prompt_tokens: int
-    """Of all prompts, and of the choices that are scored."""
+    """Number of tokens in all prompts and scored choices."""
     completion_tokens: int | None
-    """At most; None where neither task nor model sets a limit, 0 where nothing is generated."""
+    """Maximum number of generated tokens; None without a limit, 0 if nothing is generated."""
     how: str
-    """How the tokens were counted."""
+    """Method of counting tokens."""
     cost: float | None = None
-    """At most, or of the prompts alone where answers have no limit; None without prices."""
+    """Maximum cost; cost of the prompts only if answers are unlimited; None without prices."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -290,23 +290,23 @@ def estimate(
     formatter: Formatter | None = None,
     max_tokens: int | None = None,
 ) -> Estimate:
-    """Count what a run would ask, without asking.
+    """Estimate the requests, tokens and cost of a run without querying the model.
 
     Parameters
     ----------
     task : BaseTask
-        What would be asked.
+        Task to estimate.
     model : Model, optional
-        Counts tokens, where it can; its ``default_max_tokens`` limits answers to texts, and its
-        ``prices`` (per million tokens of prompts and of answers) make the cost.
+        Model that counts tokens, if it can; its ``default_max_tokens`` limits generated answers,
+        and its ``prices`` (per million prompt and completion tokens) determine the cost.
     limit, order, attempts, formatter, max_tokens
         As in `running.run_task`.
 
     Returns
     -------
     Estimate
-        Tokens are the model's count of up to 200 prompts, scaled, or one per four characters; what
-        a chat template adds is not in it.
+        Tokens are extrapolated from the model's count for up to 200 prompts, or estimated as one
+        per four characters; tokens added by a chat template are not included.
 
     Raises
     ------
@@ -363,7 +363,7 @@ def estimate(
 
 
 def _text(request: Request) -> str:
-    """Return all that a request sends, as one text."""
+    """Return the entire content of a request as one text."""
     prompt = request.prompt
     said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
     return said + "".join(getattr(request, "continuations", ()))

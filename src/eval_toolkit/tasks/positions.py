@@ -1,4 +1,4 @@
-"""Whether a model picks positions instead of answers, from runs under every rotation of choices."""
+"""Position bias in multiple-choice answers, measured over all rotations of the choices."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -30,15 +30,15 @@ __all__ = ["PositionBias", "PositionDifference", "PositionResult", "position_bia
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:
-    """One position: how often it is picked, and how often the model is right if the answer is there."""
+    """Pick rate of one position, and accuracy when the correct choice is there."""
 
     label: str
     picked: MetricResult
-    """Share of the picks, over units and rotations."""
+    """Fraction of picks at this position, over units and rotations."""
     expected: float
-    """What it would be if positions did not matter."""
+    """Expected fraction of picks without position bias."""
     accuracy: MetricResult
-    """With the right choice at this position."""
+    """Accuracy when the correct choice is at this position."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -53,7 +53,7 @@ class PositionResult:
 @in_own_order
 @dataclass(frozen=True, kw_only=True)
 class PositionDifference(Interval[float | None]):
-    """Accuracy with the right choice at the best position less that at the worst, paired."""
+    """Paired difference in accuracy between the best and worst positions of the correct choice."""
 
     best: str
     worst: str
@@ -64,7 +64,7 @@ class PositionDifference(Interval[float | None]):
     p_value: float | None
     method: str
     n_pairs: int
-    """Pairs of positions that the two were the most different of; interval and p-value allow for it."""
+    """Number of position pairs, for which the interval and the p-value are corrected."""
     n_units: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class PositionDifference(Interval[float | None]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PositionBias(Displayed):
-    """What `position_bias` found.
+    """Result of `position_bias`.
 
     Examples
     --------
@@ -94,20 +94,20 @@ class PositionBias(Displayed):
 
     positions: tuple[PositionResult, ...]
     accuracy: MetricResult
-    """Mean over all rotations: what is left when no position is favoured."""
+    """Mean accuracy over all rotations, which removes position bias."""
     consistency: MetricResult
-    """Share of units for which the same choice was picked under all rotations."""
+    """Fraction of units with the same choice picked under all rotations."""
     test: RotationTest
-    """Of "positions do not matter", from the picks."""
+    """Test of the hypothesis that positions do not matter, based on the picks."""
     difference: PositionDifference
     confidence: float
     n_units: int
     n_left_out: int
-    """Units without a pick under every rotation."""
+    """Units that lack a pick under some rotation."""
 
     @property
     def biased(self) -> bool:
-        """Whether the test says that positions matter, at the confidence asked for."""
+        """Whether the test rejects position independence at the given confidence level."""
         return self.test.p_value <= round(1.0 - self.confidence, 12)
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class PositionBias(Displayed):
         }
 
     def to_markdown(self) -> str:
-        """Return a table of positions, and below it what they say together."""
+        """Return a Markdown table of positions, followed by the overall results."""
         lines = ["| position | picked | if even | accuracy there |", "|---|---|---|---|"]
         lines += [
             f"| {one.label} | {one.picked:.3f} | {one.expected:.3f} | {one.accuracy:.3f} |"
@@ -155,37 +155,37 @@ def position_bias(
     n_permutations: int = 4999,
     seed: int = DEFAULT_SEED,
 ) -> PositionBias:
-    """Report whether a model's choices depend on where they stand.
+    """Measure how much a model's choices depend on the position of the choices.
 
     Parameters
     ----------
     runs : sequence of Outcome, Run, path or Records
-        Rotation 0, 1, 2 … of one task, as `run_rotations` returns them, with the columns of
+        Rotations 0, 1, 2 … of one task, as returned by `run_rotations`, with the columns of
         `graders.ChoicePosition`.
     confidence : float, default 0.95
         Confidence level of every interval.
     n_permutations : int, default 4999
         Number of permutations of the test.
     seed : int, default 42
-        Seed of intervals and test.
+        Random seed of the intervals and the test.
 
     Returns
     -------
     PositionBias
-        Shares and accuracies per position, the test, consistency, and the largest difference.
+        Shares and accuracies by position, the test, the consistency, and the largest difference.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the runs are no rotations of one task, or lack the columns.
+        If the runs are not rotations of one task, or lack the columns.
     UndefinedMetricError
         If no unit has a pick under every rotation.
 
     Notes
     -----
-    Only rotations are asked, not all orders: what stands beside a choice stays beside it. The
-    largest difference is picked after the fact, so that its interval and p-value are those of one of
-    all pairs of positions (Bonferroni).
+    Only rotations are used, not all orders, so adjacent choices stay adjacent. The largest
+    difference is selected after the fact, so its interval and p-value are corrected for all pairs
+    of positions (Bonferroni).
 
     Examples
     --------
@@ -261,7 +261,7 @@ def _records(run: Any, at: int) -> Records:
 
 @dataclass(frozen=True)
 class _Picks:
-    """What each unit picked under each rotation of its choices."""
+    """Picked position of each unit under each rotation of its choices."""
 
     ids: list[str]
     groups: list[Any]
@@ -304,13 +304,13 @@ class _Picks:
         return letters(max(map(len, self.picked)))
 
     def kinds(self) -> dict[str, ms.ColumnKind]:
-        """Return the columns of the records with their kind: a share, or a mean over rotations."""
+        """Return the kind of each column of the records: a share, or a mean over rotations."""
         shares: dict[str, ms.ColumnKind] = dict.fromkeys(["consistency", *self.labels], "share")
         rotated = ["accuracy", *(f"picked_{one}" for one in self.labels)]
         return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
-        """Return whether each unit is right with the answer at a position, and which can be."""
+        """Return per unit whether it is correct at a position, and whether it has that position."""
         there = np.array([position < len(picks) for picks in self.picked])
         right = [
             bool((picks == gold)[gold == position].any())
@@ -319,7 +319,7 @@ class _Picks:
         return np.array(right, dtype=np.float64), there
 
     def records(self) -> Records:
-        """Return one line per unit, so that `summarise` makes the intervals."""
+        """Return one row per unit, from which `summarise` computes the intervals."""
         columns: dict[str, list[float | None]] = {
             "accuracy": [
                 float((picks == gold).mean())
@@ -340,13 +340,13 @@ class _Picks:
         return Records.from_columns(columns, unit_id=self.ids, group=self.groups)
 
     def independent_groups(self) -> NDArray[Any] | None:
-        """Return the group of each unit; None where every unit is its own."""
+        """Return the group of each unit; None if no units share a group."""
         groups = np.array([str(group) for group in self.groups])
         return None if len(np.unique(groups)) == len(groups) else groups
 
 
 def _same_items(rotations: Sequence[Records]) -> None:
-    """Raise if a unit is another item under another rotation."""
+    """Raise if a unit denotes different items in different rotations."""
     hashes: dict[str, str] = {}
     for at, records in enumerate(rotations):
         for unit, digest in zip(records.unit_id, records.content_hash, strict=True):
@@ -355,7 +355,7 @@ def _same_items(rotations: Sequence[Records]) -> None:
 
 
 def _table(records: Records) -> dict[str, tuple[int, int, int]]:
-    """Return position, right position and number of choices of the units that have them."""
+    """Return the picked position, the correct position and the number of choices by unit."""
     columns = list(ChoicePosition().columns())
     there = np.all([records.status[column] == "ok" for column in columns], axis=0)
     values = np.stack([records.columns[column] for column in columns], axis=1).astype(np.int64)
@@ -364,7 +364,7 @@ def _table(records: Records) -> dict[str, tuple[int, int, int]]:
 
 
 def _largest_difference(picks: _Picks, confidence: float, seed: int) -> PositionDifference:
-    """Return the difference between the best and the worst position on the units that have both."""
+    """Return the difference between the best and the worst position, on units that have both."""
     labels = picks.labels
     sides = [picks.correct_at(at) for at in range(len(labels))]
     accuracy = [right[there].mean() for right, there in sides]
@@ -394,7 +394,7 @@ def _largest_difference(picks: _Picks, confidence: float, seed: int) -> Position
 def _paired(
     a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, confidence: float, seed: int
 ) -> tuple[tuple[float | None, float | None, str], float | None]:
-    """Return the interval of B − A and how it was made, and the p-value, where there are any."""
+    """Return the interval of B − A with its method, and the p-value; None if unavailable."""
     if groups is None and len(a) > 1:
         ci = tango_interval(int((b > a).sum()), int((a > b).sum()), len(a), confidence=confidence)
         return (ci.ci_low, ci.ci_high, ci.method), mcnemar_test(a, b).p_value

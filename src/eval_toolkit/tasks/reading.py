@@ -1,4 +1,4 @@
-"""Files of items as rows of one split; nested values stay."""
+"""Reading of item files as rows of one split; nested values are kept."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,24 +14,24 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
-    """Return the rows of one split in a file.
+    """Read the rows of one split from a file.
 
     Parameters
     ----------
     path : Path
-        A file of rows. A JSON file holds a list of objects, an object with the list under
+        File of rows. A JSON file contains a list of objects, an object with the list under
         "examples", or an object with one list per split.
     split : str
-        Which split is wanted.
+        Name of the split.
     only_named : bool
-        Take rows only where the file itself says that they are of this split.
+        Whether to return rows only if the file itself names this split.
 
     Raises
     ------
     ArtifactError
         If the file is missing, empty or malformed; the message names the line.
     InvalidInputError
-        If the split is not in the file.
+        If the file does not contain the split.
     """
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file")
@@ -63,13 +63,13 @@ def _object(value: Any, place: str) -> Row:
 
 
 def read_labels(path: Path) -> list[Any]:
-    """Return the labels of a file with one per line: numbers as numbers, the rest as text."""
+    """Read the labels in a file with one per line; numeric labels are converted to numbers."""
     lines = [line.strip() for line in tables.read_text(path).splitlines() if line.strip()]
     return [int(line) if line.lstrip("-").isdecimal() else line for line in lines]
 
 
 def checked_rows(rows: Iterable[Any], place: str) -> list[Row]:
-    """Return rows given as objects; anything else is refused by its place."""
+    """Return the rows; raise if one is not an object, naming its position."""
     if isinstance(rows, (str, bytes, Mapping)):
         raise InvalidInputError(f"{place} is {type(rows).__name__}; it must be a list of rows")
     checked = list(rows)

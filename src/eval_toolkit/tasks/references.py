@@ -1,4 +1,4 @@
-"""What the samples of a run asked, and what the right answer to each was, for people to read."""
+"""Questions and reference answers of a run's samples, for display."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ from eval_toolkit.tasks.types import Sample
 __all__ = ["Reference", "read_reference", "references_of", "sample_units"]
 
 _OF_CHOICES = frozenset({"doc", "choices", "right"})
-"""What a context holds that says itself which choices are right, by their places."""
+"""Keys of a sample context that contains the indices of its correct choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What is right about one sample, as a run stores it.
+    """Reference of a sample, as stored by a run.
 
     Examples
     --------
@@ -30,25 +30,25 @@ class Reference:
     """
 
     text: str | None
-    """The reference; of several, or of several right choices, a JSON list with a line for each."""
+    """Reference text; a JSON list for several references or several correct choices."""
     correct: tuple[int, ...] | None = None
-    """Places of the right choices, from 0 in the order asked; None where nothing tells them."""
+    """Zero-based indices of the correct choices in prompt order; None if unknown."""
 
 
 def sample_units(samples: Iterable[Sample]) -> list[Unit]:
-    """Return the samples of a task as units: the question, and what is right.
+    """Return the samples of a task as units with the question and the reference.
 
-    Runs of other tools have other ids, hashes and prompts for an item, but not another question.
+    Runs of other tools may have other ids, hashes and prompts, but the same questions.
 
     Parameters
     ----------
     samples : iterable of Sample
-        In any order.
+        Samples in any order.
 
     Returns
     -------
     list of Unit
-        "correct" has the places of the right choices, as a JSON list.
+        Units; "correct" contains the indices of the correct choices as a JSON list.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def _unit(sample: Sample, right: Reference) -> Unit:
 
 
 def _asked(sample: Sample) -> str | None:
-    """Return what a sample asks: as the data has it, or else as the last turn of the user does."""
+    """Return the question in the data, or otherwise the last user message of a sample."""
     turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
     return sample.question if sample.question is not None else next(turns, None)
 
@@ -92,7 +92,7 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
     Returns
     -------
     dict of str to Reference
-        By unit; empty for a run that was stored without references.
+        References by unit; empty if the run was stored without references.
 
     Raises
     ------
@@ -119,17 +119,17 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
 
 
 def read_reference(text: Any, correct: Any = None) -> Reference:
-    """Return a stored reference; places that are none count as not known.
+    """Parse a stored reference; invalid indices are treated as unknown.
 
     Parameters
     ----------
     text, correct : str or None
-        The cells of a row.
+        Cells of a row.
 
     Returns
     -------
     Reference
-        The reference of the row.
+        Reference of the row.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def _places(cell: Any) -> tuple[int, ...] | None:
 
 
 def _reference(sample: Sample) -> Reference:
-    """Return what is right about a sample: of choices those that are, else what was given."""
+    """Return the reference of a sample: its correct choices if known, else its ground truth."""
     truth, choices = sample.ground_truth, sample.possible_completions or ()
     right = _right(sample)
     if right:
@@ -161,12 +161,12 @@ def _reference(sample: Sample) -> Reference:
 
 
 def _right(sample: Sample) -> tuple[int, ...] | None:
-    """Return the places of the right choices, as the graders of choices find them."""
+    """Return the indices of the correct choices, as determined by the graders of choices."""
     choices, context = sample.possible_completions, sample.context
     if not choices:
         return None
     if isinstance(context, Mapping) and context.keys() >= _OF_CHOICES:
-        # Known by place: the same choices may follow again, scored after nothing.
+        # Use indices: the same choices may occur again, scored without context.
         places, asked = context["right"], context["choices"]
         if isinstance(places, list) and isinstance(asked, list):
             known = range(min(len(asked), len(choices)))
@@ -175,7 +175,7 @@ def _right(sample: Sample) -> tuple[int, ...] | None:
     scored = Loglikelihood([0.0] * len(choices), choices, ground_truth=sample.ground_truth)
     try:
         return tuple(sorted(right_choices(scored)))
-    except InvalidInputError:  # a grader of the task's own may know better
+    except InvalidInputError:  # a grader of the task may support it
         return None
 
 

@@ -1,4 +1,4 @@
-"""What the results of a task say: a cell per metric, per subject and over all, errors in the open."""
+"""Metrics and scorecards of tasks: overall, by subject, and with explicit errors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,31 +23,30 @@ def task_metrics(
     maj_at: Sequence[int] = (),
     graders: Sequence[Grader] = (),
 ) -> list[MetricSpec]:
-    """Return the metrics of a task: the mean of each graded column, and pass@k of right-or-wrong.
+    """Return the metrics of a task: column means, and pass@k of binary columns.
 
     Parameters
     ----------
     columns : mapping of str to ColumnInfo
-        As `measuring.grader_columns` returns them.
+        Columns, as returned by `measuring.grader_columns`.
     pass_at, pass_hat : sequence of int
-        Each k of pass@k (one of k attempts succeeds) and of pass^k (all of them do).
+        Values of k for pass@k (at least one of k attempts succeeds) and pass^k (all succeed).
     maj_at : sequence of int
-        Each k of maj@k (the majority answer of k attempts is right), for columns with answers
-        beside them; `graders.with_answers` gives graders that fill them.
+        Values of k for maj@k (the majority answer of k attempts is correct), for columns that
+        come with answers; graders returned by `graders.with_answers` fill them.
     graders : sequence of Grader
-        Those that have ``metrics()`` name metrics of their columns that are no means, such as a
-        calibration error or the BLEU of a corpus.
+        Graders; those with a ``metrics()`` method provide metrics that are not column means,
+        such as a calibration error or corpus-level BLEU.
 
     Returns
     -------
     list of MetricSpec
-        For `summarise`.
+        Metrics for `summarise`.
 
     Raises
     ------
     InvalidInputError
-        If a k is below 1, or there are some and no column says right or wrong, or what was
-        answered.
+        If a k is below 1, or a k is given but there is no binary column (for maj@k, with answers).
 
     Examples
     --------
@@ -90,27 +89,27 @@ def task_scorecard(
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int = 42,
 ) -> Scorecard:
-    """Summarise the records of a task, over all and by subject.
+    """Summarise the records of a task, overall and by subject.
 
     Parameters
     ----------
     records : Records
-        What `measuring.measure` returned.
+        Records, as returned by `measuring.measure`.
     metrics : sequence of MetricSpec
-        What `task_metrics` returned.
+        Metrics, as returned by `task_metrics`.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as in value and interval; as in `summarise`.
+        Handling of failed attempts in value and interval, as in `summarise`.
     confidence, seed
         As in `summarise`.
 
     Returns
     -------
     Scorecard
-        With a card per subject in ``slices``, and ``<metric>_macro`` (each subject counting the
-        same) where there are several. Where attempts failed, ``details`` hold ``error_rate`` and
-        what the value is with them left out (``exclude``), counted as 0 (``as_zero``; as the worst
-        where 0 is best), and at the worst and best they could have been (``worst``, ``best``; None
-        where there is no bound). ``bounds_ci`` holds the mean whatever they would have been: see
+        Scorecard with one card per subject in ``slices``, and ``<metric>_macro`` (equal weight per
+        subject) for several subjects. If attempts failed, ``details`` contain ``error_rate`` and
+        the value with failures excluded (``exclude``), counted as 0 (``as_zero``; as the worst
+        value if 0 is best), and at their worst and best possible values (``worst``, ``best``; None
+        without bounds). ``bounds_ci`` covers the mean for any values of the failures; see
         `inference.missing_bounds`.
 
     Raises

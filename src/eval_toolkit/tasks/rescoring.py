@@ -1,4 +1,4 @@
-"""Stored answers to new numbers: graded again, or judged, without asking the model."""
+"""Rescoring of stored answers with other graders or judges, without querying the model."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ __all__ = [
 
 
 def check_task(task: Any) -> None:
-    """Raise unless it is a task."""
+    """Raise unless the argument is a task."""
     if not isinstance(task, BaseTask):
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
 
 
 def greedy_again(temperature: float, attempts: int) -> list[str]:
-    """Return a note where several attempts are one."""
+    """Return a note if several attempts are identical because decoding is greedy."""
     if attempts == 1 or temperature > 0.0:
         return []
     return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
@@ -83,11 +83,11 @@ _RELIED_ON = {
         "confidence": _NUMBER,
     },
 }
-"""Settings of a run that must be there, and the types they had when it was written."""
+"""Schema of the settings that a stored run must have."""
 
 
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
-    """Return a finished run of a task, or raise what else it is."""
+    """Open a finished run of a task; raise if it is something else."""
     check_task(task)
     validation.place(run, name, Run)
     source = run if isinstance(run, Run) else Run.open(run)
@@ -108,7 +108,7 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
 
 
 def _refuse_incomplete(source: Run, needed: Sequence[str]) -> None:
-    """Refuse a run that does not say how it was asked; whoever sealed it."""
+    """Raise if a run lacks settings of its requests, even if its manifest is sealed."""
     config = source.manifest["config"]
     missing = missing_setting(config, needed)
     if problem := f"has no {missing}" if missing else shape_problem(config, _RELIED_ON):
@@ -130,22 +130,22 @@ def measure_run(
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Outcome:
-    """Measure the stored answers of a run again, with other graders or settings. Asks no model.
+    """Grade the stored answers of a run again, without querying a model.
 
-    Judges among the graders are read from their stored verdicts; `judge_run` asks new ones.
+    Verdicts of judges are read from the run; `judge_run` queries judges.
 
     Parameters
     ----------
     run : Run or path
-        A finished run of the task.
+        Finished run of the task.
     task : BaseTask
-        The task it ran; references and post-processing come from it.
+        Task of the run; provides references and post-processing.
     graders, pass_at, pass_hat, maj_at
         As in `run_task`.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     out : path, optional
-        Where to store the new results; the run's own folder replaces the old ones.
+        Folder for the new results; in the run's own folder they replace the old ones.
 
     Returns
     -------
@@ -155,10 +155,10 @@ def measure_run(
     Raises
     ------
     ArtifactError
-        If it is no run of a task or not of this one, or the task differs in what decides prompts
-        and references: examples, seed, order of choices, suffix, the prompts themselves, the data.
-        Graders, post-processing and the task's version may differ. Also if a judge has no verdict
-        there on an answer as it would be judged now.
+        If the run is not a run of this task, or if settings that determine prompts and references
+        differ: examples, seed, order of choices, suffix, prompts, data. Graders, post-processing
+        and the version of the task may differ. Also if a judge has no stored verdict on an answer
+        in its current form.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def measure_run(
 
 
 class _JudgingOptions(AskOptions, total=False):
-    """How answers are graded, as in `StoredAnswers.stored`, and the options of `AskSpec`."""
+    """Grading options, as in `StoredAnswers.stored`, and the options of `AskSpec`."""
 
     pass_at: Sequence[int] | None
     pass_hat: Sequence[int] | None
@@ -221,44 +221,44 @@ def judge_run(
     graders: Sequence[GraderLike] | None = None,
     **options: Unpack[_JudgingOptions],
 ) -> Outcome:
-    """Ask judges about the stored answers of a run. The model that answered is not asked again.
+    """Query judges about the stored answers of a run, without querying the model again.
 
     Parameters
     ----------
     run : Run or path
-        A finished run of the task.
+        Finished run of the task.
     task : BaseTask
-        The task it ran.
-    judges : sequence of Judge or Panel, or what stands for one
-        Who judges; names as in `graders.load_grader` will do.
+        Task of the run.
+    judges : sequence of Judge, Panel, str or mapping
+        Judges, or their names as in `graders.load_grader`.
     out : path, optional
-        Where to store answers, verdicts and results; the run's own folder adds to it. Killed there,
-        the same call resumes. Without a folder nothing is written.
+        Folder for answers, verdicts and results; in the run's own folder, verdicts are added. The
+        same call resumes an interrupted one. By default nothing is written.
     graders : sequence of Grader, str or mapping, optional
-        Grade beside the judges. By default those that the run is measured by, with its judges'
-        stored verdicts, so that nothing is lost: they are made again from the task, from their
-        names and options, and from what is stored of judges of ready rubrics.
+        Graders in addition to the judges. By default those of the run, with the stored verdicts
+        of its judges. They are recreated from the task, from their names and options, and, for
+        judges with built-in rubrics, from their stored settings.
     pass_at, pass_hat, maj_at
-        As in `run_task`; by default those of the run.
+        As in `run_task`; by default as in the run.
     on_error, confidence, max_error_rate
-        As in `SummarySpec`; the first two by default as in the run.
+        As in `SummarySpec`; the first two default to those of the run.
     cache, concurrency, give_up_after, on_progress
         As in `AskSpec`.
 
     Returns
     -------
     Outcome
-        Outcome for the same samples and attempts; what the judges took is in ``judges``.
+        Outcome for the same samples and attempts; the usage of the judges is in ``judges``.
 
     Raises
     ------
     ArtifactError
-        As in `measure_run`, if ``out`` holds another run, or if a grader or judge of the run cannot
-        be made again: pass it.
+        As in `measure_run`, if ``out`` contains another run, or if a grader or judge of the run
+        cannot be recreated and must be passed.
     InvalidInputError
         If one of ``judges`` makes no requests.
     ModelError
-        If a judge fails for good; what it said is kept.
+        If a judge fails permanently; its replies so far are kept.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge, or raise if it makes no requests."""
+    """Return a judge; raise if it makes no requests."""
     judge = load_grader(given)
     if not is_judge(judge):
         raise InvalidInputError(f"{judge.name!r} makes no requests; give it to measure_run")
@@ -311,7 +311,7 @@ def _judging(given: GraderLike) -> Grader:
 
 @dataclass(frozen=True)
 class StoredAnswers(TaskKind):
-    """The answers of a stored run, graded again; the judges in ``waiting`` are asked about them."""
+    """Stored answers of a run to be graded again, with the judges in ``waiting`` to be queried."""
 
     digest: str | None = None
     ended: Ended | None = None
@@ -333,10 +333,10 @@ class StoredAnswers(TaskKind):
         max_error_rate: float = 0.0,
         confidence: float | None = None,
     ) -> StoredAnswers:
-        """Return the answers of a run of a task; what is not given is as the run had it.
+        """Return the answers of a run of a task; omitted settings default to those of the run.
 
-        The task is found by its name where it is one of ours or of an installed package. With
-        ``judges`` the run's own graders stay, otherwise those of the task take their place.
+        By default the task is loaded by its name if it is built in or part of a package. With
+        ``judges`` the graders of the run are kept; otherwise they default to those of the task.
         """
         task = stored_task(run) if task is None else task
         config = opened_task_run(run, task).manifest["config"]
@@ -380,7 +380,7 @@ class StoredAnswers(TaskKind):
         )
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the stored run with these graders."""
+        """Return the configuration of the stored run with the current graders."""
         kept = {name: value for name, value in self.settings.items() if name != "judges"}
         return {**kept, "task": self.task.describe(), **self.measuring.to_dict()}
 
@@ -389,7 +389,7 @@ class StoredAnswers(TaskKind):
         return replace(super().identity(), digest=self.digest)
 
     def restore(self, run: Run, context: Context) -> Answers:
-        """Return the stored answers and verdicts, and the verdicts of judges that wait."""
+        """Return the stored answers and verdicts, and new verdicts of the waiting judges."""
         config = run.manifest["config"]
         units = {sample.id for sample in self.samples}
         stored = [
@@ -409,24 +409,24 @@ class StoredAnswers(TaskKind):
 
 
 def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
-    """Return the task that a run asked, found by its name and set up as it was.
+    """Return the task of a run, loaded by its name with the stored settings.
 
     Parameters
     ----------
     run : Run
-        Run of a task. Its name stands for a task of ours or of an installed package; a file or a
-        class that it may name is not read (docs/adr/0023).
+        Run of a task whose name denotes a built-in task or one of an installed package; files
+        and classes named by a run are not loaded (docs/adr/0023).
     **options
-        Options of the task, instead of what is stored: ``data``, ``seed`` …
+        Options of the task that override the stored ones: ``data``, ``seed`` …
 
     Raises
     ------
     ArtifactError
-        If there is no such task by name.
+        If there is no task of this name.
     """
     told = (run.manifest.get("config") or {}).get("task") or {}
     name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
-    if name is None or name != told.get("name"):  # ours are found whatever the case
+    if name is None or name != told.get("name"):  # names of built-in tasks ignore case
         raise ArtifactError(
             f"{run.path}: its task {str(told.get('name'))!r:.80} is neither ours nor of an installed "
             "package; say which it is with `task`"
@@ -441,15 +441,15 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
 
 
 def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader]:
-    """Return the graders and judges of a run that are not asked anew."""
-    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
+    """Return the graders and judges of a run that are not queried again."""
+    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels are rarely needed
 
     names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
     return stored_graders(run, task, names)
 
 
 def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float) -> Ended | None:
-    """Return how a run ended that a rule watched."""
+    """Return the decision of a stored run's stopping rule; None if it had none."""
     from eval_toolkit.tasks.ended import Ended
 
     rule, told = source.manifest["config"].get("until"), source.results.get("stopping")

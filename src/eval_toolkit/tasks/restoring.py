@@ -1,4 +1,4 @@
-"""What a run measures, made again from its configuration: adding to a run drops nothing of it."""
+"""Recreation of the graders of a stored run from its configuration."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,26 +21,26 @@ __all__ = ["stored_graders"]
 
 
 def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
-    """Return the graders and judges that a run was measured by; no model is asked.
+    """Return the graders and judges of a stored run, without querying a model.
 
     Parameters
     ----------
     run : Run
         Run of the task.
     task : BaseTask
-        Its own graders are looked at first; then names and options, and what is stored of judges.
-    without : container of str
-        Names that are not needed.
+        Task of the run. Its own graders are tried first, then names and options, then the stored
+        settings of judges.
+        Names to omit.
 
     Returns
     -------
     list of Grader
-        Graders with the stored names and versions. Judges among them read stored verdicts only.
+        Graders with the stored names and versions; judges only read stored verdicts.
 
     Raises
     ------
     ArtifactError
-        If one of them cannot be made again, by its name.
+        If a grader cannot be recreated; the message names it.
     """
     told: Mapping[str, Any] = run.manifest["config"]["graders"]
     makers = (_Own(task.graders()), _ByName(), _Judges(run))
@@ -69,7 +69,7 @@ def _is(grader: Any, label: str, version: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """The graders that the task itself has."""
+    """Source of the task's own graders."""
 
     graders: Sequence[Grader]
 
@@ -78,7 +78,7 @@ class _Own:
 
 
 class _ByName:
-    """Graders that are made from a name, and from the options that a version spells out."""
+    """Source of graders created from a name, with the options encoded in a version."""
 
     def candidates(self, name: str, version: str) -> list[Any]:
         made = grader_of_version(name, version)
@@ -86,7 +86,7 @@ class _ByName:
 
 
 class _Judges:
-    """Judges of ready rubrics and their panels, as a configuration describes them."""
+    """Source of judges with built-in rubrics and their panels, as described in a configuration."""
 
     def __init__(self, run: Run) -> None:
         config = run.manifest["config"]
@@ -115,7 +115,7 @@ def _panels(judges: Sequence[Judge], name: str) -> list[Panel]:
 
 
 def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | None:
-    """Return a judge by its description; None if that is not enough to have its version."""
+    """Return a judge from its stored settings; None if its version cannot be reproduced."""
     known = ("votes", "rule", "temperature", "max_tokens", "max_chars", "seed")
     try:
         options = {option: told[option] for option in known}
@@ -127,14 +127,14 @@ def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | 
 
 
 def _asked_in_texts(run: Run) -> set[str | None]:
-    """Return the judges that were asked in one text instead of messages."""
+    """Return the judges that were queried with plain text instead of messages."""
     _, verdicts = apart(outcomes_of(run))
     return {judge_of(one.job.step) for one in verdicts if isinstance(one.job.request.prompt, str)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A judge's model of which only the description is left."""
+    """A judge's model of which only the description is available."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)

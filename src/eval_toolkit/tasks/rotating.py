@@ -1,4 +1,4 @@
-"""A task under rotations of its choices: each is a task of its own, run and stored like any other."""
+"""Tasks with rotated choices, each run and stored like any other task."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ __all__ = ["rotated", "run_rotations"]
 
 
 class _Rotated:
-    """What a rotated task does other than the task itself."""
+    """Overrides of a rotated task."""
 
     rotation: int
     shuffle_choices: bool
@@ -31,7 +31,7 @@ class _Rotated:
         return order[by:] + order[:by]
 
     def _get_example_messages(self, item: dict[str, Any]) -> Any:
-        # Examples stay as they are: what is asked about is where the choices of the question stand.
+        # Do not rotate examples: only the order of the question's own choices is studied.
         by, self.rotation = self.rotation, 0
         try:
             return super()._get_example_messages(item)  # type: ignore[misc]
@@ -39,31 +39,31 @@ class _Rotated:
             self.rotation = by
 
     def describe(self) -> dict[str, Any]:
-        """Return what the task says, and by how much it is rotated."""
+        """Return the description of the task with its rotation."""
         told: dict[str, Any] = super().describe()  # type: ignore[misc]
         return {**told, "shuffle_choices": self._was_shuffled, "rotate_choices": self.rotation}
 
 
 def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
-    """Return a task that asks the same with the choices of each question moved up in a circle.
+    """Return a task with the choices of each question rotated.
 
     Parameters
     ----------
     task : BaseTask
-        With the choices in the prompt (style "mc").
+        Task with the choices in the prompt (style "mc").
     by : int
-        How many choices go from the beginning to the end; of a question with k choices ``by``
-        modulo k. Examples stay as they are.
+        Number of choices moved from the beginning to the end, modulo the number of choices of a
+        question. Few-shot examples are not rotated.
 
     Returns
     -------
     BaseTask
-        A task with the same name and units; the task itself for 0.
+        Task with the same name and units; the task itself for 0.
 
     Raises
     ------
     InvalidInputError
-        If the task scores no choices, or they do not show in its prompt.
+        If the task scores no choices, or they are not shown in its prompt.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
         raise InvalidInputError(f"task {task.NAME!r} is rotated already; rotate the task itself")
     if by == 0:
         return task
-    # Shuffled, it asks for the order of choices, which is ours.
+    # A shuffled task calls _choice_order, which is overridden here.
     state = {"rotation": by, "_was_shuffled": task.shuffle_choices, "shuffle_choices": True}
     made: BaseTask[Any] = derived(task, _Rotated, **state)
     return made
@@ -118,26 +118,26 @@ def run_rotations(
     Parameters
     ----------
     task : BaseTask
-        As `rotated` takes it.
+        Task, as in `rotated`.
     model : Model, optional
         Model to query.
     out : path, optional
-        A folder for the runs: ``rotation-0``, ``rotation-1`` …
+        Folder for the runs: ``rotation-0``, ``rotation-1`` …
     graders : sequence, optional
-        Instead of the task's; `graders.ChoicePosition` is added.
+        Graders instead of the task's; `graders.ChoicePosition` is added.
     **options
-        What else `run_task` takes.
+        Further options of `run_task`.
 
     Returns
     -------
     list of Outcome
-        As many as the question with the most choices has; questions with fewer are asked again
-        with the same prompt, which a ``cache`` answers.
+        One outcome per choice of the question with the most choices; questions with fewer choices
+        repeat earlier prompts, which a ``cache`` answers.
 
     Raises
     ------
     InvalidInputError, ArtifactError, ModelError
-        As `rotated` and `run_task` do.
+        As in `rotated` and `run_task`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Running a task: ask what is not answered yet, measure, summarise, store."""
+"""Running of tasks: query the model, grade, summarise and store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "measure_run", "plan_jobs", "run_task"]
 
 _BATCHING = ("batch_size", "max_batch_tokens")
-"""What a model that works in batches has; it may move the last digits of its numbers."""
+"""Options of models with batching, which may change the last digits of their numbers."""
 
 
 class _TaskOptions(SummaryOptions, AskOptions, total=False):
@@ -85,63 +85,63 @@ def run_task(
     until: UntilWidth | UntilDecided | None = None,
     **options: Unpack[_TaskOptions],
 ) -> Outcome:
-    """Run a task: ask the model what it has not answered yet, grade, summarise, store.
+    """Run a task: send pending requests to the model, grade, summarise and store.
 
     Parameters
     ----------
     task : BaseTask
         Task to run.
     model : Model, optional
-        Who is asked; not needed with ``replay``.
+        Model to query; not needed with ``replay``.
     out : path, optional
-        The run's folder. A run that was interrupted there is resumed, and a finished one is
-        completed: its failed requests are asked again, a larger ``limit`` or more ``attempts``
-        add to it, other graders grade anew. Without a folder nothing is written.
+        Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
+        requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
+        are applied to all answers. By default nothing is written.
     limit : int, optional
-        Items per subject.
+        Maximum number of items per subject.
     order : {"shuffled", "file"}
-        Whether a limit takes items at random or from the beginning.
+        Whether a limit takes random items or the first ones.
     attempts : int, optional
-        Tries at each sample; the task's own number by default, which is 1 unless it says more.
+        Number of attempts per sample; by default that of the task, which is usually 1.
     formatter : str, ChatTemplate or callable, optional
-        As in `prompts.format_prompt`; messages for models that chat, plain text for
-        log-likelihoods, and with ``replay`` what the stored run was asked with.
+        Prompt format, as in `prompts.format_prompt`; by default messages for chat models, plain
+        text for log-likelihoods, and with ``replay`` the format of the stored run.
     temperature, top_p, max_tokens, stop
-        As in `DecodingSpec`; by default greedy, with the task's own limit and stop texts, which
-        ``max_tokens`` and ``stop`` replace.
+        As in `DecodingSpec`; by default greedy decoding with the task's own limit and stop
+        sequences, which ``max_tokens`` and ``stop`` override.
     seed : int, optional
-        Seed of the run; the task's by default.
+        Random seed of the run; by default that of the task.
     graders : sequence of Grader, str or mapping, optional
-        Instead of the task's. Judges among them are asked once all answers are there, about
-        every answer that is one, through the same cache and journal.
+        Graders instead of the task's. Judges are queried once all answers are available, about
+        every answer that did not fail, with the same cache and journal.
     pass_at, pass_hat, maj_at : sequence of int
-        Report pass@k (one of k attempts is right), pass^k (all are) and maj@k (the answer that
-        most of k give is) for these k.
+        Values of k for pass@k (at least one of k attempts is correct), pass^k (all are correct)
+        and maj@k (the majority answer of k attempts is correct).
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     until : UntilWidth or UntilDecided, optional
-        Stop as soon as this holds. Items are asked in drawn order, and every interval is one that
-        holds at any moment; what was asked beyond the last item that counts is kept.
+        Stopping rule. Items are requested in random order, and every interval is valid at any
+        time; answers beyond the last counted item are kept.
     concurrency, cache, replay, give_up_after, on_progress
         As in `AskSpec`.
     run_id : str, optional
-        Name of the run; the folder's by default.
+        Name of the run; by default that of the folder.
 
     Returns
     -------
     Outcome
-        Equal answers give equal bytes of ``records.parquet`` and ``results.json``, whatever the
-        concurrency and however often the run was interrupted.
+        Equal answers yield identical bytes of ``records.parquet`` and ``results.json``, regardless
+        of concurrency and interruptions.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         If an option does not fit the task.
     ArtifactError
-        If the folder holds a run of another task, model, prompt, decoding or seed, or another
-        process writes it.
+        If the folder contains a run with another task, model, prompt, decoding or seed, or another
+        process is writing to it.
     ModelError
-        If the model fails for good; what was answered is kept.
+        If the model fails permanently; the answers so far are kept.
 
     Examples
     --------
@@ -240,13 +240,13 @@ def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | No
 
 
 def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Say that a rule leaves samples out which the other run does not have."""
+    """Return a note on the samples excluded by a rule because the other run lacks them."""
     left = 0 if watch is None else len(samples) - len(watch.samples)
     return (f"{left:,} samples are not in the run to compare with, and are not asked",) * (left > 0)
 
 
 def _recorded_form(replay: str | Path | None) -> str | None:
-    """Return the form of the prompts of the run that is replayed, where that is stored."""
+    """Return the prompt format of the replayed run, if it is stored."""
     if replay is None:
         return None
     place = Path(replay)
@@ -263,7 +263,7 @@ def _recorded_form(replay: str | Path | None) -> str | None:
 
 
 def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
-    """Return how a model is asked, beside what decides the answers."""
+    """Return the settings of the requests that do not determine the answers."""
     batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
     return {
         "concurrency": at_once(model, concurrency),
@@ -272,7 +272,7 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
 
 
 def _asked(model: Model | None, replay: str | Path | None) -> Model:
-    """Return who is asked: the model, or its stored answers."""
+    """Return the model to query, or a model that replays stored answers."""
     if replay is not None:
         from eval_toolkit.runs.replay import ReplayModel
 

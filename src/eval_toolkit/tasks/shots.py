@@ -1,4 +1,4 @@
-"""Items whose answer their own prompt may give away: examples that ask the same, or say it."""
+"""Leakage from few-shot examples: near-duplicate questions, and answers in the prompt."""
 
 import re
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ _Row: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SharedQuestion:
-    """An item and an example that ask the same, or nearly so."""
+    """An item and an example with the same or nearly the same question."""
 
     unit_id: str
     example_id: str
     similarity: float
-    """1.0 where they differ in case and white space at most."""
+    """Cosine similarity; 1.0 if the questions differ at most in case and white space."""
     shown: bool
-    """Whether the example stands in the prompt of this very item."""
+    """Whether the example is in the item's own prompt."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -39,30 +39,30 @@ class SharedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FewshotLeakage(Displayed):
-    """What examples give away about the items."""
+    """Leakage from the few-shot examples of a task."""
 
     task: str
     num_fewshot: int
     n_items: int
     n_examples: int
-    """Examples that can be drawn."""
+    """Number of examples that can be drawn."""
     threshold: float
     shared: tuple[SharedQuestion, ...]
     rate: ProportionInterval
-    """Of items that some example nearly asks."""
+    """Fraction of items with a near-duplicate among the examples."""
     answer_in_shots: tuple[str, ...]
-    """Units whose answer stands, word for word, in the examples of their own prompt."""
+    """Units whose answer occurs verbatim in the examples of their own prompt."""
     n_answer_in_other_shots: int
-    """The same with the examples of another item each: what chance does, as with "yes" or "B"."""
+    """Chance level of the same count, from another item's examples; high for "yes" or "B"."""
 
     @property
     def leaked_ids(self) -> tuple[str, ...]:
-        """Units that some example nearly asks, sorted."""
+        """Sorted ids of the units with a near-duplicate among the examples."""
         return tuple(sorted({pair.unit_id for pair in self.shared}))
 
     @property
     def shown_ids(self) -> tuple[str, ...]:
-        """Those of them whose own prompt shows the example."""
+        """Sorted ids of the leaked units whose own prompt contains the near-duplicate."""
         return tuple(sorted({pair.unit_id for pair in self.shared if pair.shown}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,27 +85,27 @@ class FewshotLeakage(Displayed):
 def fewshot_leakage(
     task: BaseTask[Any], *, threshold: float = 0.9, confidence: float = DEFAULT_CONFIDENCE
 ) -> FewshotLeakage:
-    """Look for items that an example of the few-shot pool asks, or whose answer their shots say.
+    """Search few-shot examples for near-duplicates of items, and for their answers.
 
     Parameters
     ----------
     task : BaseTask
-        With ``num_fewshot`` above 0.
+        Task with ``num_fewshot`` above 0.
     threshold : float, default 0.9
-        Similarity (TF-IDF cosine) from which two questions are near-duplicates.
+        Minimum TF-IDF cosine similarity of near-duplicate questions.
     confidence : float, default 0.95
         Confidence level of the rate's interval.
 
     Returns
     -------
     FewshotLeakage
-        Pairs of items and examples, the units of which the own prompt shows such an example, and
-        the units whose answer stands in their own shots, beside how many it would be by chance.
+        Pairs of items and near-duplicate examples, the units whose own prompt contains such an
+        example, and the units whose answer occurs in their examples, with the chance level.
 
     Raises
     ------
     InvalidInputError
-        If the task is asked without examples.
+        If the task has no few-shot examples.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def fewshot_leakage(
 
 
 def _pool(task: BaseTask[Any], items: list[Item], shots: list[list[_Row]]) -> list[_Row]:
-    """Return the examples there are; where a task chooses them itself, those that it chose."""
+    """Return the available examples; if the task selects them itself, the selected ones."""
     if task._draws_examples():
         return list(task._pool(items[0]))
     used = {_id(task, example): example for examples in shots for example in examples}
@@ -172,7 +172,7 @@ def _shared(
     shots: list[list[_Row]],
     threshold: float,
 ) -> list[SharedQuestion]:
-    """Return the pairs of items and other rows of the pool that ask the same, or nearly so."""
+    """Return the pairs of items and other rows of the pool with near-duplicate questions."""
     shown = [{_id(task, example) for example in examples} for examples in shots]
     pairs = cross_dedup_pairs(
         ["\n".join(questions(task, example)) for example in pool],
@@ -192,7 +192,7 @@ def _spoken(task: BaseTask[Any], examples: list[_Row]) -> list[str]:
 
 
 def _words(*texts: str) -> str:
-    """Return the words of texts in lower case, each between blanks."""
+    """Return the words of the texts in lower case, each surrounded by spaces."""
     found = [word for text in texts for word in _WORD.findall(normalize_text_for_dedup(text))]
     return f" {' '.join(found)} "
 

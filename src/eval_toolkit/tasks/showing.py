@@ -1,4 +1,4 @@
-"""What is shown of one sample of a task: prompt, choices or answer, reference, verdicts."""
+"""Display of one sample of a task: prompt, choices or answer, reference, and verdicts."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,24 +26,24 @@ from eval_toolkit.tasks.references import Reference, references_of
 __all__ = ["right_by_grades", "right_by_part", "sample_blocks"]
 
 MAX_CHOICES = 8
-"""On a card; a page of its own shows all."""
+"""Maximum number of choices on a card; a separate page shows all of them."""
 _SHOWN_OF_A_CHOICE = 300
 _SAME = 1e-9
-"""Numbers that differ by less are one: bits and log-likelihoods are each other's multiples."""
+"""Relative tolerance of equal log-likelihoods, which may be converted from bits."""
 
 
 def sample_blocks(unit: StoredUnit) -> list[Block]:
-    """Return what was asked, what was answered, what would be right, and what judges said.
+    """Return the blocks of a sample: request, answer, reference, and verdicts of judges.
 
     Parameters
     ----------
     unit : StoredUnit
-        Unit of the run of a task.
+        Unit of a run of a task.
 
     Returns
     -------
     list of Block
-        Blocks; several requests that make one answer are shown as one answer.
+        Blocks; several requests that form one answer are shown as one answer.
     """
     asked = asked_of(unit)
     own = [one for one in asked if _is_answer(one)]
@@ -57,7 +57,7 @@ def sample_blocks(unit: StoredUnit) -> list[Block]:
         blocks = [*_prompts(outcomes), *_answered(unit, answer, choices, len(outcomes))]
     blocks += [request_group(one) for one in asked if one not in own or one.outcome is None]
     text = None if reference is None else reference.text
-    # Of one choice which is shown whole, the mark says it already; a page has room to say it.
+    # A card marks a single short correct choice, so its reference text would be redundant.
     told = choices is not None and not unit.whole and text in _told(choices)
     right = [Text(text, "Reference", "reference")] if text is not None and not told else []
     return [
@@ -74,7 +74,7 @@ def _is_answer(request: StoredRequest) -> bool:
 
 
 def _prompts(outcomes: Sequence[JobResult]) -> list[Block]:
-    """Return the prompts; of several the first is open."""
+    """Return the blocks of the prompts; only the first of several is unfolded."""
     if len(outcomes) < 2:
         return [block for outcome in outcomes for block in prompt_blocks(outcome)]
     return [
@@ -86,11 +86,11 @@ def _prompts(outcomes: Sequence[JobResult]) -> list[Block]:
 def _answered(
     unit: StoredUnit, answer: JobResult | None, choices: Choices | None, n: int
 ) -> list[Block]:
-    """Return what came back: choices, or reasoning and answer, and what it took."""
+    """Return the blocks of an answer: choices, or reasoning and text, with its usage."""
     if answer is None:
         return []
     requests = [("requests", f"{n:,}")] if n > 1 else []
-    blocks: list[Block] = facts_of(answer, requests, ended=False)  # the answer's title says it
+    blocks: list[Block] = facts_of(answer, requests, ended=False)  # the answer's title shows it
     blocks += [] if choices is None else [choices]
     error = error_of(answer)
     blocks += [Note(error, "error")] if error else []
@@ -112,7 +112,7 @@ def _answered(
 
 
 def _apart(outcomes: Sequence[JobResult], reference: Reference | None) -> Iterator[Block]:
-    """Yield the requests of an attempt of which some failed: there is no answer as a whole."""
+    """Yield the separate requests of an attempt of which some failed."""
     for outcome, right in right_by_part(outcomes, reference):
         blocks = [*prompt_blocks(outcome), *facts_of(outcome)]
         response, error = outcome.response, error_of(outcome)
@@ -125,7 +125,7 @@ def _apart(outcomes: Sequence[JobResult], reference: Reference | None) -> Iterat
 def right_by_part(
     outcomes: Sequence[JobResult], reference: Reference | None
 ) -> list[tuple[JobResult, set[int]]]:
-    """Return requests with the places of their right choices; those of several count on."""
+    """Return each request with the indices of its correct choices, offset by its part."""
     known = () if reference is None else reference.correct or ()
     sizes = [len(getattr(one.job.request, "continuations", ())) for one in outcomes]
     if sum(sizes) < 2:
@@ -150,7 +150,7 @@ def _part(step: str) -> int:
 
 
 def _choices(unit: StoredUnit, answer: JobResult, reference: Reference | None) -> Choices | None:
-    """Return the choices with their log-likelihoods; which was taken, and which were right."""
+    """Return the choices with their log-likelihoods, the picked choice and the correct ones."""
     response = answer.response
     if not isinstance(response, RawLoglikelihood):
         return None
@@ -191,14 +191,14 @@ def _listed(
 
 
 def _likely(numbers: Sequence[float], right: Collection[int], taken: int | None) -> list[int]:
-    """Return the likeliest choices, the right ones and the one that was taken, in their order."""
+    """Return the indices of the likeliest, the correct and the picked choices, in order."""
     ranked = sorted(range(len(numbers)), key=lambda place: -numbers[place])
     likely = [place for place in ranked if place in right][:MAX_CHOICES]
     return sorted({*ranked[:MAX_CHOICES], *likely, *([] if taken is None else [taken])})
 
 
 def _told(choices: Choices) -> Collection[str]:
-    """Return the reference that the marks say already: that of one choice which is shown whole."""
+    """Return the reference text that is redundant: that of a single, fully shown choice."""
     right = [one.text for one in choices.choices if one.right]
     return {right[0]} if len(right) == 1 and len(right[0]) <= _SHOWN_OF_A_CHOICE else ()
 
@@ -206,7 +206,7 @@ def _told(choices: Choices) -> Collection[str]:
 def _all_right(
     unit: StoredUnit, numbers: Sequence[float], taken: int | None, known: Sequence[int] | None
 ) -> set[int]:
-    """Return which choices are right: as the run stores it, else on cards as the grades tell."""
+    """Return the correct choices as stored, or on cards as inferred from the grades."""
     if known is not None:
         return {place for place in known if place < len(numbers)}
     inferred = None if unit.whole else right_by_grades(unit.place.values, numbers, taken)
@@ -221,10 +221,10 @@ def _value(values: Mapping[str, float | str], name: str) -> float | None:
 def right_by_grades(
     values: Mapping[str, Any], numbers: Sequence[float], taken: int | None
 ) -> int | None:
-    """Return which choice is right where the grades tell, for runs without references.
+    """Infer the correct choice from the grades, for runs without references.
 
-    The choice that was taken where it counts as right; else the one whose log-likelihood is that of
-    the reference, which ``bits`` holds; of two choices the other one.
+    The result is the picked choice if it is graded as correct, the other one of two choices, or
+    otherwise the choice whose log-likelihood matches ``bits``, which is that of the reference.
     """
     accuracy = _value(values, "accuracy")
     if accuracy is None or taken is None:

@@ -1,4 +1,4 @@
-"""The parts of a composed task: where its data are, its prompt, what is asked for."""
+"""Specifications of a composed task: data, prompt, and response."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "as_field"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
-    """Where the rows of a task are, and what their fields mean.
+    """Location of a task's rows, and the meaning of their fields.
 
     Parameters
     ----------
     path : path, or mapping of split to path, optional
-        As `BaseTask` takes ``data``; None where the rows are given.
+        Location, as ``data`` of `BaseTask`; None if the rows are passed.
     sample_split, fewshot_split : str
-        Splits that are asked about and that examples are drawn from.
+        Splits of the samples and of the few-shot examples.
     id_field : str, optional
-        Field with the key of an item: every item must have one of its own. By default "id" where
-        that is so, else items are known by their content.
+        Field with a unique key of each item. By default "id" if its values are unique, otherwise
+        items are identified by their content.
     group_field : str, optional
-        Field whose equal values say that items are not independent, of one subject or of several:
-        the translations of a question, say. Numbers that start again in each subject are no groups;
-        join them with the subject first.
+        Field whose equal values mark dependent items, within or across subjects, such as the
+        translations of a question. Numbers that restart in each subject do not identify groups;
+        combine them with the subject first.
     subjects : sequence
-        Subjects there are, where the data do not say it themselves.
+        Subjects, if they cannot be read from the data.
     subject_field : str, optional
         Field with the subject of an item.
     label_files : sequence of str
-        Files of labels beside the files of rows, as "{stem}-labels.lst".
+        Files of labels next to the files of rows, as "{stem}-labels.lst".
     context_fields : sequence of str
-        Fields that graders read beside the reference, such as the tests of a program: a sample's
-        ``context`` holds them by name, None where an item has none. At least one item has each.
+        Additional fields for graders, such as the tests of a program, stored by name in the
+        ``context`` of a sample; None if an item lacks one. At least one item has each field.
     pattern_field, pattern : str
-        A field with a whole question in it, and a regular expression that takes it apart: its named
-        groups are fields of the item. Items without that field have theirs already.
+        Field with a complete question, and a regular expression that parses it: its named groups
+        become fields of the item. Items without the field are used unchanged.
     flag_field : str, optional
-        Field in which the data set marks its own errors. Items whose mark is none of ``ok_flags``
-        are left out, as questions and as examples, and counted in the run's notes.
+        Field in which the dataset marks its own errors. Items with a mark that is not in
+        ``ok_flags`` are excluded, also as examples, and counted in the notes of the run.
     ok_flags : sequence of str, default ("ok",)
-        Marks of items without an error; case, ``_`` and ``-`` do not matter.
+        Marks of items without an error; case, ``_`` and ``-`` are ignored.
     correction_field : str, optional
-        Field with the right choice of a marked item, for ``Task(corrected=True)``.
+        Field with the corrected choice of a marked item, for ``Task(corrected=True)``.
     config, revision : str, optional
-        Config of a dataset of the hub.
+        Configuration and revision of a Hub dataset.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class DataSpec:
         compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
-        """Return what is done about marked items; None where the data mark none."""
+        """Return the handling of marked items; None if the data have no marks."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
             raise InvalidInputError(
@@ -104,27 +104,27 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The texts of a prompt, as templates with ``{field}`` in them.
+    """Texts of a prompt, as templates with ``{field}`` placeholders.
 
     Parameters
     ----------
     instruction : str
-        The question.
+        Text of the question.
     cue : str
-        What the answer begins with.
+        Beginning of the answer.
     system : str
         System message.
     initial : str
-        Before the first message.
+        Text before the first message.
     target : str, optional
-        Answer of an example, after the cue; the reference by default.
+        Answer of a few-shot example, after the cue; by default the reference.
     style : str or TaskStyler, optional
-        "mc" (options with letters, letters are scored), "mc_completion" (same, the text is
-        generated), "cloze" (texts are scored), "bpb" (the right text alone is scored). By name it
-        adds to the instruction nothing but the options.
+        "mc" (lettered options in the prompt, letters are scored), "mc_completion" (lettered
+        options, the text is generated), "cloze" (texts are scored), or "bpb" (only the correct
+        text is scored). A style given by name only adds the options to the instruction.
     without_brackets : bool, default False
-        Take marks such as "[step]" out of the question and the choices; " [title]" ends a
-        sentence.
+        Whether to remove marks such as "[step]" from the question and the choices; " [title]"
+        ends a sentence.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Prompt:
 
     @property
     def styler(self) -> TaskStyler | None:
-        """The style as an object."""
+        """Style as an object."""
         if not isinstance(self.style, str):
             return self.style
         from eval_toolkit.tasks.styles import STYLES
@@ -161,16 +161,16 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionSpec:
-    """The model writes an answer.
+    """Response that is generated by the model.
 
     Parameters
     ----------
     answer : str or FieldSpec, optional
-        Field with the reference, or with a list of them; None where there is none.
+        Field with the reference, or with a list of references; None if there is none.
     stop : sequence of str
-        Where the answer ends.
+        Sequences that end the answer.
     max_tokens : int, optional
-        At most this many.
+        Maximum number of generated tokens.
 
     Examples
     --------
@@ -185,25 +185,25 @@ class CompletionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoicesSpec:
-    """The model chooses.
+    """Response that is one of several choices.
 
     Parameters
     ----------
     choices : str, FieldSpec, or sequence of str
         Field with the choices: a list of texts, a list of ``{"text": …, "label": …}``,
-        ``{"text": […], "label": […]}``, or an object from text to 1 (right) or 0. A sequence holds
-        the choices themselves, as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
+        ``{"text": […], "label": […]}``, or an object from text to 1 (correct) or 0. A sequence
+        contains the choices themselves as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
     answer : str or FieldSpec, optional
-        Field with the right one; not needed where the choices say it.
+        Field with the correct choice; not needed if the choices contain it.
     answer_is : {"auto", "index", "number", "letter", "label", "text"}
-        How it says it: counted from 0, counted from 1, by letter, by the choice's label, or by its
-        text. "auto" takes labels where there are any, numbers and true/false as an index, and texts
-        as texts; it refuses what can be read in two ways.
+        Format of the answer: zero-based index, one-based number, letter, label of the choice, or
+        text of the choice. "auto" uses labels if there are any, reads numbers and booleans as an
+        index, and texts as texts; ambiguous values are refused.
     answer_map : mapping of str to str or int
-        Texts or places (from 0) that values of the field stand for.
+        Texts or zero-based indices denoted by values of the field.
     blank : str
-        Where the choices belong into the question: each is put in the place of the first such text,
-        and what follows it is scored after each of them.
+        Placeholder of the choices in the question: each choice replaces its first occurrence, and
+        the text after it is scored.
     stop, max_tokens
         As in `CompletionSpec`, for styles that generate.
 
@@ -228,7 +228,7 @@ class ChoicesSpec:
                 Template(text)
 
     def read(self, row: Mapping[str, Any]) -> Choices:
-        """Return the choices of an item, whichever is right."""
+        """Return the choices of an item, whichever is correct."""
         if isinstance(self.choices, (str, FieldSpec)):
             value = as_field(self.choices).read(row)
         else:
@@ -236,7 +236,7 @@ class ChoicesSpec:
         return read_choices(value, place_of(row))
 
     def right(self, row: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-        """Return the choices of an item and which of them are right.
+        """Return the choices of an item and the indices of the correct ones.
 
         Parameters
         ----------
@@ -246,12 +246,12 @@ class ChoicesSpec:
         Returns
         -------
         tuple of list of str and list of int
-            Texts, and places counted from 0.
+            Texts, and zero-based indices.
 
         Raises
         ------
         MissingColumnError, InvalidInputError
-            If the item does not say it, or says it in two ways.
+            If the item does not determine the correct choice, or does so ambiguously.
         """
         place, found = place_of(row), self.read(row)
         if self.answer is None:
@@ -265,5 +265,5 @@ class ChoicesSpec:
 
 
 def as_field(given: str | FieldSpec) -> FieldSpec:
-    """Return a field by its name, or as it is."""
+    """Convert a field name to a `FieldSpec`."""
     return FieldSpec(given) if isinstance(given, str) else given

@@ -1,4 +1,4 @@
-"""The results of a run that a rule may have stopped: cells whose intervals allow for it."""
+"""Results of a run with a stopping rule: cells with intervals valid under early stopping."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +12,9 @@ from eval_toolkit.tasks.watching import MACRO, Decision, Watch, is_bounded
 __all__ = ["stopped_card", "stopped_cell"]
 
 _OF_FIXED_NUMBER = ("standard_error", "bounds_ci")
-"""What cells say that does not hold at a number of units that was not fixed beforehand."""
+"""Details that are only valid for a number of units fixed in advance."""
 _OF_REACHED = ("exclude", "as_zero", "worst", "best")
-"""Means over the subjects that were reached."""
+"""Details that are means over the reached subjects only."""
 _NOT_REACHED = "not reached before the run stopped"
 
 
@@ -28,12 +28,12 @@ def stopped_cell(
     subject: str | None = None,
     macro: bool = False,
 ) -> MetricResult:
-    """Return the cell of a run that a rule may have stopped: with an interval that allows for it.
+    """Return a cell with an interval that is valid under early stopping.
 
     Parameters
     ----------
     cell : MetricResult
-        Cell of the counted units, with the interval of a fixed number of them.
+        Cell of the counted units, with an interval for a fixed number of units.
     records : Records
         Records of the counted units.
     spec : MetricSpec
@@ -41,20 +41,20 @@ def stopped_cell(
     watch : Watch
         Watch of the stopping rule.
     decision : Decision
-        That ended the run.
+        Decision that ended the run.
     subject : str, optional
-        Subject of the cell; all by default.
+        Subject of the cell; by default all.
     macro : bool, default False
-        Whether it is the mean over subjects.
+        Whether the cell is the mean over subjects.
 
     Returns
     -------
     MetricResult
-        The same value; the interval is that of a confidence sequence, whatever metric the rule
-        watched, and None with a reason where there is none. Of a mean over subjects that were not
-        all reached, the value is that of the draws, which stand for all of them; without bounds it
-        is skipped. ``details`` hold ``n_planned``, ``n_saved`` and why it ``stopped``, and neither
-        a standard error nor ``bounds_ci``, which are of a fixed number.
+        The same value with the interval of a confidence sequence, whichever metric the rule
+        watched, or None with a reason if there is none. A mean over subjects of which some were
+        not reached is estimated from the draws; it is skipped if the metric has no bounds.
+        ``details`` contain ``n_planned``, ``n_saved`` and the reason in ``stopped``, but not the
+        standard error or ``bounds_ci``, which require a fixed number of units.
 
     Examples
     --------
@@ -121,20 +121,20 @@ def stopped_card(
     watch: Watch,
     decision: Decision,
 ) -> Scorecard:
-    """Return the cells of a run that a rule may have stopped, each as `stopped_cell` returns it.
+    """Apply `stopped_cell` to all cells of a scorecard.
 
     Parameters
     ----------
     card : Scorecard
-        What `reporting.task_scorecard` made of the counted units.
+        Scorecard of the counted units, as returned by `reporting.task_scorecard`.
     records, metrics, watch, decision
-        As in `stopped_cell`; all metrics of the card.
+        As in `stopped_cell`; ``metrics`` are all metrics of the card.
 
     Returns
     -------
     Scorecard
-        Over all, by subject, and over subjects. A subject of which no unit was reached has its
-        cells, skipped.
+        Cells over all units, by subject, and over subjects. Cells of subjects that were not
+        reached are skipped.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def stopped_card(
 def _with_all_subjects(
     card: Scorecard, metrics: Sequence[MetricSpec], watch: Watch, decision: Decision
 ) -> Scorecard:
-    """Return a card that has each planned subject, reached or not, and the means over them."""
+    """Return a card with every planned subject, reached or not, and the means over subjects."""
     planned = sorted({one.subject for one in watch.samples})
     if len(planned) < 2:
         return card
     cells, parts = dict(card), dict(card.slices)
-    if not parts:  # all that counts is of one subject
+    if not parts:  # all counted units belong to one subject
         parts = {watch.counted(decision)[0].subject: card}
         for spec in metrics:
             if isinstance(spec, ColumnSpec):

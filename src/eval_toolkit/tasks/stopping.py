@@ -1,9 +1,9 @@
-"""Stopping a run early, by rules that allow it: look as often as you like, the error stays 5 %.
+"""Early stopping of runs with valid inference under continuous monitoring.
 
-Units are asked in an order drawn beforehand. A rule looks at a confidence sequence after each of
-them and stops at the first at which it holds. Which one that is depends on the answers alone, not
-on how many were asked at once: answers beyond it are kept, and not counted. What could not be graded
-may have been anything, so that every failure widens the interval.
+Units are requested in random order. A rule checks a confidence sequence after each unit and stops
+at the first unit at which it holds. That unit depends only on the answers, not on the number of
+concurrent requests: answers beyond it are kept but not counted. Failed grades may have any value,
+so every failure widens the interval.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _SCOPES = ("benchmark", "population")
 
 @dataclass(frozen=True, slots=True)
 class UntilWidth:
-    """Stop when the interval of a metric is no wider than this.
+    """Rule that stops a run when the interval of a metric is narrow enough.
 
     Parameters
     ----------
     width : float
-        From the lower to the upper end.
+        Maximum distance from the lower to the upper end.
     metric : str, optional
-        A mean with bounds, or ``<metric>_macro`` for the mean over subjects; the first of the
-        task's by default.
+        Mean with bounds, or ``<metric>_macro`` for the mean over subjects; by default the first
+        suitable metric of the task.
     scope : {"population", "benchmark"}, default "population"
-        Whether the intervals are of the score to be expected with other items like these, in as
-        many groups and subjects of the same sizes, as all our intervals are, or of the score that
-        this run would end with, had it asked all planned units: that one is known at the end.
+        Target of the intervals: the expected score for similar items, in equally many groups and
+        subjects of the same sizes ("population", like all other intervals), or the score of this
+        run after all planned units ("benchmark"), which is known exactly at the end.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the width is not positive or the scope unknown.
+        If the width is not positive or the scope is unknown.
 
     Examples
     --------
@@ -87,30 +87,30 @@ class UntilWidth:
         order: str = "shuffled",
         confidence: float = DEFAULT_CONFIDENCE,
     ) -> Watch:
-        """Return the rule set to watch a run.
+        """Return a watch that applies the rule to a run.
 
         Parameters
         ----------
         samples : sequence of Sample
-            All that may be asked.
+            Samples that may be requested.
         metrics : sequence of MetricSpec
-            Metrics of the task, as `reporting.task_metrics` returns them.
+            Metrics of the task, as returned by `reporting.task_metrics`.
         seed : int, default 42
-            The task's: of the order.
+            Random seed of the order, as in the task.
         order : {"shuffled", "file"}
-            Order of the run; the order of a file is no random order and is refused.
+            Order of the run; file order is not random and is refused.
         confidence : float, default 0.95
-            That holds at all looks together.
+            Simultaneous confidence level over all looks.
 
         Returns
         -------
         Watch
-            For `ask_until`.
+            Watch for `ask_until`.
 
         Raises
         ------
         InvalidInputError
-            If the order is that of the file, or the metric has no confidence sequence.
+            If the samples are in file order, or the metric has no confidence sequence.
         """
         from eval_toolkit.tasks.watching import set_watch
 
@@ -123,11 +123,11 @@ class UntilWidth:
         return set_watch(self, spec, macro, samples, seed, order, confidence)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return after which draws the rule holds."""
+        """Return for each number of draws whether the rule holds."""
         return found.high - found.low <= self.width
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict, of which a width has none."""
+        """Return the reason, and "" as the verdict."""
         compared = "not more" if holds else "more"
         wide = f"{ci.ci_high - ci.ci_low:.4g}"
         return f"the interval of {name} is {wide} wide, {compared} than {self.width:g}", ""
@@ -135,34 +135,34 @@ class UntilWidth:
 
 @dataclass(frozen=True, slots=True)
 class UntilDecided:
-    """Stop when it is clear whether this run is better or worse than another on the same units.
+    """Rule that stops a run when it is known to be better or worse than another run.
 
     Parameters
     ----------
     against : Run or path
-        A finished run of the same task. Only units that it has too are asked.
+        Finished run of the same task. Only units in both runs are requested.
     metric : str, optional
         As in `UntilWidth`.
     margin : float, default 0.0
-        Differences up to this do not matter: it is clear when the interval of the difference lies
-        above the margin, below its negative, or between the two ("equivalent").
+        Largest difference that does not matter: the rule holds when the interval of the difference
+        is above the margin, below its negative, or between the two ("equivalent").
     scope : {"population", "benchmark"}, default "population"
-        As in `UntilWidth`. On the benchmark itself any difference is clear once all is asked.
+        As in `UntilWidth`. On the benchmark, the sign of any difference is known after all units.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the margin is negative, the scope unknown, or the run none.
+        If the margin is negative, the scope is unknown, or ``against`` is not a run.
     ArtifactError
-        If the path holds no finished run.
+        If the path does not contain a finished run.
 
     Notes
     -----
-    The difference is this run less the other, unit by unit, by a confidence sequence: where there
-    is none in the scope, the chance of ever calling one is at most 1 − confidence. In a population
-    the sizes of groups are those that are planned. Where groups of other sizes could have come
-    instead, and a model is better in large ones, the mean over items is another, and nothing is
-    said of it. A run that reaches the last unit undecided stops there.
+    The difference is this run minus the other, unit by unit, with a confidence sequence: without a
+    difference in the scope, the probability of ever reporting one is at most 1 − confidence. In a
+    population, the sizes of groups are taken as planned; no claim is made for groups of other
+    sizes, for which the mean over items may differ. A run that is undecided after the last unit
+    stops there.
 
     Examples
     --------
@@ -210,7 +210,7 @@ class UntilDecided:
         order: str = "shuffled",
         confidence: float = DEFAULT_CONFIDENCE,
     ) -> Watch:
-        """Return the rule set to watch a run.
+        """Return a watch that applies the rule to a run.
 
         Parameters
         ----------
@@ -220,14 +220,14 @@ class UntilDecided:
         Returns
         -------
         Watch
-            For `ask_until`.
+            Watch for `ask_until`.
 
         Raises
         ------
         InvalidInputError
-            As `UntilWidth.watch` does, and if the other run lacks the metric or every unit.
+            As in `UntilWidth.watch`, and if the other run lacks the metric or all of the units.
         ArtifactError
-            If a unit has another content there.
+            If a unit has different content in the other run.
         """
         from eval_toolkit.tasks.drawing import known_values
         from eval_toolkit.tasks.watching import set_watch
@@ -240,7 +240,7 @@ class UntilDecided:
         return replace(watch, other=other)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return after which draws the rule holds."""
+        """Return for each number of draws whether the rule holds."""
         apart = (found.low > self.margin) | (found.high < -self.margin)
         holding: BoolArray = apart | self._within(found.low, found.high)
         return holding
@@ -249,7 +249,7 @@ class UntilDecided:
         return (low >= -self.margin) & (high <= self.margin)
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict; a higher value counts as better here."""
+        """Return the reason and the verdict, in which a higher value is better."""
         shown = f"{ci.point_estimate:+.4g} [{ci.ci_low:+.4g}, {ci.ci_high:+.4g}]"
         than = f"than in {self.against.run_id!r}"
         by = f" by more than {self.margin:g}" if self.margin else ""
@@ -267,7 +267,7 @@ class UntilDecided:
 def _chosen(
     metrics: Sequence[MetricSpec], name: str | None, samples: Sequence[Sample]
 ) -> tuple[ColumnSpec, bool]:
-    """Return the metric to watch, and whether its mean over subjects is meant."""
+    """Return the metric to watch, and whether to use its mean over subjects."""
     from eval_toolkit.tasks.watching import MACRO, is_bounded
 
     if not samples:
@@ -288,7 +288,7 @@ def _chosen(
 
 
 def _records_of(run: Run, spec: ColumnSpec) -> Records:
-    """Return the records of a run of one task and model."""
+    """Return the records of a run with a single task and model."""
     if len(run.subjects) != 1:
         raise InvalidInputError(
             f"`against`: run {run.run_id!r} has records of {len(run.subjects)} tasks and models; "
@@ -304,7 +304,7 @@ def _records_of(run: Run, spec: ColumnSpec) -> Records:
 
 
 def _common(samples: Sequence[Sample], records: Records, run: Run) -> list[Sample]:
-    """Return the samples that a run has too; one of another content is refused."""
+    """Return the samples that a run also has; raise if their content differs."""
     there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
     common = [sample for sample in samples if sample.id in there]
     for sample in common:

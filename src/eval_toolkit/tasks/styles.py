@@ -1,4 +1,4 @@
-"""How a multiple-choice question is asked: labelled options, texts as continuations, or in words."""
+"""Styles of multiple-choice questions: labelled options, continuations, or generated text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ __all__ = [
 
 
 def letters(n: int) -> list[str]:
-    """Return the labels of so many choices, from A on.
+    """Return the labels of n choices, starting at A.
 
     Parameters
     ----------
     n : int
-        1 to 26.
+        Number of choices, from 1 to 26.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def letters(n: int) -> list[str]:
     Raises
     ------
     InvalidInputError
-        If there are not so many letters.
+        If there are too few letters.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def letters(n: int) -> list[str]:
 def format_mc_prompt(
     question: str, choices: Sequence[str], *, space_prefixed_labels: bool = False
 ) -> str:
-    r"""Return a question with one labelled line per choice below it.
+    r"""Return a question followed by one labelled line per choice.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def format_mc_prompt(
     choices : sequence of str
         Texts of the options.
     space_prefixed_labels : bool
-        Write " A." instead of "A.", so that the label is the token that is scored.
+        Whether to write " A." instead of "A.", so that the label matches the scored token.
 
     Returns
     -------
     str
-        Ends with a newline.
+        Prompt that ends with a newline.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def format_mc_prompt(
 
 
 class TaskStyler(Protocol):
-    """Turns question, choices and the right one into prompt, candidates and reference."""
+    """Construction of prompt, candidates and reference from a question with choices."""
 
     @property
     def response_type(self) -> ResponseType:
-        """What the model is asked for."""
+        """Type of the response requested from the model."""
         ...
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the graders that fit."""
+        """Names of suitable graders."""
         ...
 
     def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
@@ -102,7 +102,7 @@ class TaskStyler(Protocol):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return what is scored; None where the answer is generated."""
+        """Return the scored texts; None if the answer is generated."""
         ...
 
     def get_cue_text(self) -> str:
@@ -110,11 +110,11 @@ class TaskStyler(Protocol):
         ...
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the answer of an example."""
+        """Return the answer of a few-shot example."""
         ...
 
     def get_extra_metadata(self) -> dict[str, Any]:
-        """Return what the task's metadata say about the style."""
+        """Return the metadata of the style."""
         ...
 
 
@@ -126,7 +126,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """What all styles share."""
+    """Common base of all styles."""
 
     question_prefix: str = "Question: "
     cue_text: str = "Answer:"
@@ -137,12 +137,12 @@ class _Style:
 
     @classmethod
     def for_language(cls, language: str, **options: Any) -> Any:
-        """Return the style with the words of a language ("eng" or "deu").
+        """Return the style with the wording of a language ("eng" or "deu").
 
         Raises
         ------
         InvalidInputError
-            If there are no words for the language.
+            If the language is not supported.
         """
         code = str(language).lower()
         if code not in _WORDS:
@@ -154,7 +154,7 @@ class _Style:
         return cls(**{"question_prefix": prefix, "cue_text": cue, **options})
 
     def get_question_text(self, raw_question: str) -> str:
-        """Return the question after its prefix."""
+        """Return the question with its prefix."""
         return f"{self.question_prefix}{raw_question}"
 
     def get_cue_text(self) -> str:
@@ -168,14 +168,14 @@ class _Style:
 
 @dataclass(frozen=True, slots=True)
 class MCStyle(_Style):
-    r"""Options with letters in the prompt; the letters are scored.
+    r"""Lettered options in the prompt; the letters are scored.
 
     Parameters
     ----------
     question_prefix, cue_text : str
-        Around the question.
+        Texts before and after the question.
     space_prefixed_labels : bool
-        Write " A." instead of "A.".
+        Whether to write " A." instead of "A.".
 
     Examples
     --------
@@ -199,7 +199,7 @@ class MCStyle(_Style):
         )
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the letter of the right choice, after a space."""
+        """Return the letter of the correct choice, after a space."""
         return f" {letters(len(choices))[correct_index]}"
 
     def get_possible_completions(
@@ -209,13 +209,13 @@ class MCStyle(_Style):
         return [f" {letter}" for letter in letters(len(choices))]
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the cue and the right letter."""
+        """Return the cue and the correct letter."""
         return f"{self.cue_text}{self.get_ground_truth(choices, correct_index)}"
 
 
 @dataclass(frozen=True, slots=True)
 class MCCompletionStyle(MCStyle):
-    """Options with letters in the prompt; the text of the right one is to be generated.
+    """Lettered options in the prompt; the text of the correct one is generated.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class MCCompletionStyle(MCStyle):
     metrics: ClassVar[tuple[str, ...]] = ("exact_match",)
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the text of the right choice."""
+        """Return the text of the correct choice."""
         return choices[correct_index]
 
     def get_possible_completions(
@@ -242,22 +242,22 @@ class MCCompletionStyle(MCStyle):
         return None
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the cue, a space and the text of the right choice."""
+        """Return the cue, a space and the text of the correct choice."""
         return self.cue_text + joined_choice(self.cue_text, choices[correct_index])
 
 
 @dataclass(frozen=True, slots=True)
 class ClozeStyle(_Style):
-    """The question alone in the prompt; the texts of the choices are scored.
+    """Prompt with only the question; the texts of the choices are scored.
 
     Parameters
     ----------
     question_prefix, cue_text : str
-        Around the question.
+        Texts before and after the question.
     trailing_newline : bool
-        End the question with a newline.
+        Whether to end the question with a newline.
     leading_space_continuations : bool
-        Score " text" instead of "text".
+        Whether to score " text" instead of "text".
 
     Examples
     --------
@@ -271,11 +271,11 @@ class ClozeStyle(_Style):
     task_style: ClassVar[str] = "cloze"
 
     def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
-        """Return the question; the choices do not show."""
+        """Return the question, without the choices."""
         return self.get_question_text(raw_question) + ("\n" if self.trailing_newline else "")
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the text of the right choice as it is scored."""
+        """Return the text of the correct choice as it is scored."""
         return self._continuation(choices[correct_index])
 
     def get_possible_completions(
@@ -285,7 +285,7 @@ class ClozeStyle(_Style):
         return [self._continuation(choice) for choice in choices]
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the cue and the text of the right choice."""
+        """Return the cue and the text of the correct choice."""
         return f"{self.cue_text}{self.get_ground_truth(choices, correct_index)}"
 
     def _continuation(self, choice: str) -> str:
@@ -294,7 +294,7 @@ class ClozeStyle(_Style):
 
 @dataclass(frozen=True, slots=True)
 class BPBStyle(ClozeStyle):
-    """The question alone in the prompt; only the right text is scored.
+    """Prompt with only the question; only the correct text is scored.
 
     Parameters
     ----------
@@ -313,12 +313,12 @@ class BPBStyle(ClozeStyle):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return the right text alone.
+        """Return a list of only the correct text.
 
         Raises
         ------
         InvalidInputError
-            If it is not said which one is right.
+            If the index of the correct choice is not given.
         """
         if correct_index is None:
             raise InvalidInputError("BPBStyle scores the right choice; `correct_index` is missing")
@@ -331,4 +331,4 @@ STYLES: Mapping[str, type[_Style]] = {
     "cloze": ClozeStyle,
     "bpb": BPBStyle,
 }
-"""Styles by the names that declared tasks use."""
+"""Styles by their names in declared tasks."""

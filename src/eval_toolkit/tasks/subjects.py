@@ -1,4 +1,4 @@
-"""Subjects of a task: their names, and which of them a filter keeps."""
+"""Subjects of a task: names, and selection."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ _WILDCARD = "*"
 
 
 def subject_name(subject: Any) -> str:
-    """Return what files, tables and samples call a subject: tuples are joined by commas."""
+    """Return the name of a subject in files, tables and samples: tuples are joined by commas."""
     if isinstance(subject, tuple):
         return ",".join(map(subject_name, subject))
     return str(subject.value) if isinstance(subject, Enum) else str(subject)
 
 
 def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
-    """Return every subject once, in the order given; their names must be texts that can be stored."""
+    """Return the distinct subjects in the given order; raise if a name cannot be stored."""
     by_name: dict[str, Any] = {}
     for subject in subjects:
         name = subject_name(subject)
@@ -34,20 +34,20 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 
 
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
-    """Return the available subjects that are wanted, in their order.
+    """Return the available subjects that match, in their order.
 
     Parameters
     ----------
     available : sequence
         Subjects of the task.
     wanted : iterable
-        Subjects or their names. For tuple subjects "de,*" keeps every subject with "de" in the
+        Subjects or their names. For tuple subjects, "de,*" keeps every subject with "de" in the
         first place.
 
     Raises
     ------
     InvalidInputError
-        If one of them matches no subject; the nearest is named.
+        If one of them matches no subject; the closest name is suggested.
     """
     names = [subject_name(subject) for subject in available]
     filters = list(wanted)

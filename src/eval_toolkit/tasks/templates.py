@@ -1,4 +1,4 @@
-"""Texts with ``{field}`` in them, and fields of nested rows: data in, text out, no code."""
+"""Text templates with ``{field}`` placeholders, and access to fields of nested rows."""
 
 import ast
 import json
@@ -18,29 +18,29 @@ _MISSING: Any = object()
 _MARK = re.compile(r"\[[^\[\]]*\]")
 _BLANKS = re.compile(r" {2,}")
 _MAPPINGS = (dict, Mapping)
-"""A dict is told at once, any other mapping by asking its class."""
+"""Types of mappings; dict comes first because its check is faster."""
 
 
 def field_value(row: Mapping[str, Any], path: str) -> Any:
-    """Return what a path names in a row.
+    """Return the value at a path in a row.
 
     Parameters
     ----------
     row : mapping
-        With nested mappings and lists.
+        Row, possibly with nested mappings and lists.
     path : str
-        Names and places joined by dots, as "question.choices.0.text"; of several paths joined by
-        ``|`` the first that is there and is not None.
+        Names and indices joined by dots, such as "question.choices.0.text"; of several paths
+        joined by ``|`` the first one with a value other than None is used.
 
     Returns
     -------
     object
-        As it stands in the row.
+        Value, unchanged.
 
     Raises
     ------
     MissingColumnError
-        If none of the paths is there; the message names the row and the fields it has.
+        If no path has a value; the message names the row and its fields.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def _follow(row: Any, steps: tuple[str, ...]) -> Any:
 
 
 def without_brackets(text: str) -> str:
-    """Return a text without marks in brackets, as WikiHow's articles have them.
+    """Remove marks in brackets, as used in WikiHow articles.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def without_brackets(text: str) -> str:
 
 
 def text_of(value: Any, what: str) -> str:
-    """Return a plain value as text: 51.0 is "51", true is "true"; lists and objects are refused."""
+    """Convert a scalar to text: 51.0 is "51", true is "true"; raise for lists and objects."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -108,18 +108,18 @@ def text_of(value: Any, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with fields of a row in it.
+    """A text with placeholders for fields of a row.
 
     Parameters
     ----------
     text : str
-        ``{name}`` stands for a field, ``{name.0.text}`` for one inside it, ``{a|b}`` for the first
-        that is there; ``{{`` and ``}}`` are braces. There is nothing else: no formats, no calls.
+        ``{name}`` stands for a field, ``{name.0.text}`` for a nested value, ``{a|b}`` for the
+        first existing one; ``{{`` and ``}}`` are braces. Formats and calls are not supported.
 
     Raises
     ------
     InvalidInputError
-        If a brace has no partner or a field no name.
+        If a brace is unmatched or a field has no name.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Template:
         _pieces(self.text)
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the text with the fields of a row.
+        """Return the text with the fields of a row inserted.
 
         Parameters
         ----------
@@ -143,12 +143,12 @@ class Template:
         Returns
         -------
         str
-            The text.
+            Rendered text.
 
         Raises
         ------
         MissingColumnError, InvalidInputError
-            If a field is not there, or is not a text or a number.
+            If a field is missing, or is neither a text nor a number.
         """
         return "".join(
             text_of(field_value(row, piece), f"{place_of(row)}: the field {piece!r}")
@@ -159,13 +159,13 @@ class Template:
 
     @property
     def fields(self) -> list[str]:
-        """The paths the template reads."""
+        """Paths of the fields in the template."""
         return [piece for is_field, piece in _pieces(self.text) if is_field]
 
 
 @lru_cache(maxsize=512)
 def _pieces(text: str) -> tuple[tuple[bool, str], ...]:
-    """Return the template as pieces, each either the path of a field or a text."""
+    """Split a template into pieces, each either the path of a field or a text."""
     if not isinstance(text, str):
         raise InvalidInputError(f"a template is {text!r}; it must be text")
     pieces: list[tuple[bool, str]] = []
@@ -191,18 +191,18 @@ def _pieces(text: str) -> tuple[tuple[bool, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    r"""A field of a row, and what of it is meant.
+    r"""A field of a row, with optional parsing of its value.
 
     Parameters
     ----------
     field : str
-        Its path, as in `field_value`.
+        Path of the field, as in `field_value`.
     after : str
-        Take what follows the last occurrence of this.
+        Use the text after the last occurrence of this.
     split : str
-        Cut the text at each of these into a list.
+        Separator at which to split the text into a list.
     parse : bool
-        Read a text such as ``['a', 'b']`` as the list it writes, in JSON or Python's spelling.
+        Whether to parse a text such as ``['a', 'b']`` as a list in JSON or Python syntax.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class FieldSpec:
     parse: bool = False
 
     def read(self, row: Mapping[str, Any]) -> Any:
-        """Return the value in a row.
+        """Return the parsed value of the field in a row.
 
         Parameters
         ----------
@@ -228,12 +228,12 @@ class FieldSpec:
         Returns
         -------
         object
-            A value of the row, a part of a text, or a list.
+            Value of the row, part of a text, or a list.
 
         Raises
         ------
         MissingColumnError, InvalidInputError
-            If the field, or what is to be in it, is not there.
+            If the field or its expected content is missing.
         """
         value = field_value(row, self.field)
         if not (self.after or self.split or self.parse):
@@ -258,6 +258,6 @@ def _literal(text: str, place: str) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        return ast.literal_eval(text)  # constants alone, nothing is run
+        return ast.literal_eval(text)  # only constants; no code is run
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise InvalidInputError(f"{place} is {text!r:.60}; it cannot be read as a list") from None

@@ -1,4 +1,4 @@
-"""What a task is made of: a sample, and the types its requests and answers have."""
+"""Data types of tasks: items, samples, and their requests."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 NO_SUBJECT = "no_subject"
-"""The one subject of a task that has none."""
+"""Name of the only subject of a task without subjects."""
 
 
 class Item(dict[str, Any]):
-    """A row of a task's data that knows what it is; hooks read it as the dict it is.
+    """A row of a task's data with its identity; hooks use it as a dict.
 
-    ``unit_id`` and ``content_hash`` say which item it is, ``group`` with which others it belongs
-    together, ``place`` where it stands (for error messages), ``index`` its row, counted from 0.
+    ``unit_id`` and ``content_hash`` identify the item, ``group`` the items it depends on, ``place``
+    its location (for error messages), and ``index`` its zero-based row.
     """
 
     __slots__ = ("content_hash", "group", "index", "place", "subject", "unit_id")
@@ -51,16 +51,16 @@ class Item(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several requests that together answer a sample: a prompt of its own, and what is scored.
+    """One of several requests that together answer a sample, with its prompt and scored texts.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        A text is sent as it is; messages take the form of the run's prompts.
+        Text, which is sent unchanged, or messages, which are formatted like the run's prompts.
     continuations : sequence of str
-        What is scored after it.
+        Texts scored after the prompt.
     rolling : bool, default False
-        Score whole texts from their first token on; the prompt is "" then.
+        Whether to score whole texts from their first token; the prompt is then "".
 
     Examples
     --------
@@ -90,35 +90,35 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question to a model: the prompt, what may be answered, and what is right.
+    """A question to a model: prompt, possible answers, and reference.
 
     Parameters
     ----------
     id : str
-        Unit of the sample: stable whatever the prompt, the limit, the order and the subjects.
+        Unit of the sample; independent of prompt, limit, order and subjects.
     subject : str
-        Part of the task it belongs to; "no_subject" where there are none.
+        Subject of the sample; "no_subject" if the task has none.
     messages : sequence of Message
-        The whole prompt, few-shot turns and cue included.
+        Entire prompt, including few-shot turns and cue.
     ground_truth : str, list of str or None
         Reference or references.
     possible_completions : sequence of str, optional
-        What a log-likelihood task scores; the space at the word boundary is theirs.
+        Texts scored by a log-likelihood task, including the space at the word boundary.
     context : object
-        What else the graders of the task need.
+        Additional data for the graders of the task.
     content_hash : str
-        Hash of the raw row: equal for the same item under another prompt.
+        Hash of the raw row, which is equal for the same item with another prompt.
     group : str, optional
-        Samples of one group are not independent (a passage, a prompt family).
+        Samples of the same group are not independent (for example one passage or prompt family).
     index : int
-        Row in the data, counted from 0.
+        Zero-based row in the data.
     text : str, optional
-        The prompt as the one text that the task writes itself; what the formatter "plain" sends.
+        Prompt as a single text written by the task, which the formatter "plain" sends.
     parts : sequence of Part
-        Where one request does not do: the requests whose numbers, one after the other, belong to
+        Requests of the sample, if one is not enough; their concatenated numbers belong to
         ``possible_completions``.
     question : str, optional
-        What the item asks, as the data has it and before a prompt is made of it.
+        Question in the data, before the prompt is built.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Sample:
         set_(self, "parts", tuple(self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; the context only where it is one."""
+        """Return plain JSON types; a context that is not a scalar is converted to text."""
         truth, choices = self.ground_truth, self.possible_completions
         plain = self.context is None or isinstance(self.context, (str, int, float, bool))
         return {
@@ -168,7 +168,7 @@ class Sample:
         }
 
     def as_asked(self) -> dict[str, Any]:
-        """Return text and parts, where there are any, in plain JSON types."""
+        """Return text and parts, if present, as plain JSON types."""
         asked: dict[str, Any] = {} if self.text is None else {"text": self.text}
         return {**asked, "parts": [part.to_dict() for part in self.parts]} if self.parts else asked
 

@@ -1,4 +1,4 @@
-"""A rule that watches a run: it looks after each unit, and the run stops at the first that will do."""
+"""Application of a stopping rule to a run, after each unit."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,14 @@ from eval_toolkit.tasks.types import Sample
 __all__ = ["MACRO", "Asked", "Decision", "Rule", "Watch", "ask_until", "is_bounded", "set_watch"]
 
 MACRO = "_macro"
-"""At the end of the name of a mean over subjects."""
+"""Suffix of the name of a mean over subjects."""
 _MORE = 10
-"""Each time, at least one in so many of what has been asked is asked in addition."""
+"""Inverse growth rate of batches: each adds at least 1/10 of the units asked so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a rule says after some units.
+    """Decision of a stopping rule after some units.
 
     Examples
     --------
@@ -37,18 +37,18 @@ class Decision:
     reason: str
     metric: str
     n_used: int
-    """Units that count: those up to the first look at which the rule held."""
+    """Number of counted units, up to the first look at which the rule held."""
     n_total: int
-    """Units that could have been asked."""
+    """Number of units that may be requested."""
     interval: BootstrapCI | None = None
-    """Of the metric, or of the difference to the other run; None before the first unit."""
+    """Interval of the metric or of the difference from the other run; None without units."""
     verdict: str = ""
-    """Of a comparison: "better", "worse", "different" (nothing says what is better),
-    "equivalent", or "undecided"."""
+    """Verdict of a comparison: "better", "worse", "different" (unknown direction), "equivalent", or
+    "undecided"."""
 
     @property
     def n_saved(self) -> int:
-        """Units that need not be asked."""
+        """Number of units that need not be requested."""
         return self.n_total - self.n_used
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,65 +66,65 @@ class Decision:
 
 
 class Rule(Protocol):
-    """When a run may stop."""
+    """Protocol of a stopping rule."""
 
     @property
     def scope(self) -> str:
-        """Say "benchmark" where means are those of all units that may be asked."""
+        """Return "benchmark" if means are over all units that may be requested."""
         ...
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return after which draws the rule holds."""
+        """Return for each number of draws whether the rule holds."""
         ...
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict where a higher value is better."""
+        """Return the reason and the verdict, assuming that higher values are better."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A rule set to watch a run; made by the rule's ``watch``."""
+    """A stopping rule bound to a run; created by the ``watch`` method of the rule."""
 
     rule: Rule
     spec: ColumnSpec
-    """The metric that is watched."""
+    """Metric to watch."""
     macro: bool
     samples: tuple[Sample, ...] = field(repr=False)
-    """All that may be asked, in the order to ask."""
+    """Samples that may be requested, in order."""
     drawn: Drawn = field(repr=False)
     confidence: float
     other: Known | None = field(default=None, repr=False)
-    """Of the run that is compared with."""
+    """Values of the run to compare with."""
 
     @property
     def metric(self) -> str:
-        """Name of what is watched."""
+        """Name of the watched metric."""
         return f"{self.spec.name}{MACRO}" if self.macro else self.spec.name
 
     def look(self, records: Records) -> Decision:
-        """Return what the rule says to some records.
+        """Apply the rule to records.
 
         Parameters
         ----------
         records : Records
-            Records of whole units, all attempts of each. Those count that come first in the drawn
-            order without a gap, whatever else is there.
+            Records with all attempts of each unit. Units after the first gap in the drawn order are
+            ignored.
 
         Returns
         -------
         Decision
-            The same for every set of records that reaches the unit at which the rule first holds.
+            Decision, the same for all records that reach the unit at which the rule first holds.
 
         Raises
         ------
         InvalidInputError
-            If the records lack the column.
+            If the records do not contain the column.
         """
         return self.decide(self.known(records))
 
     def known(self, records: Records) -> Known:
-        """Return what `decide` needs of some records."""
+        """Return the bounds of the units' values, for `decide`."""
         if self.spec.column not in records.columns:
             raise InvalidInputError(
                 f"the records have no column {self.spec.column!r}; they have "
@@ -133,7 +133,7 @@ class Watch:
         return known_values(records, self.spec)
 
     def decide(self, known: Known) -> Decision:
-        """Return what the rule says to what is known of some units."""
+        """Apply the rule to bounds of the units' values."""
         low, high = bounds = self.spec.bounds
         if self.other is not None:
             known = _differences(known, self.other)
@@ -144,7 +144,7 @@ class Watch:
             return Decision(
                 stop=False, reason="no unit is whole", metric=self.metric, n_used=0, n_total=n_total
             )
-        # Of values in random order the mean is hardly ever outside: do not trust others.
+        # The mean of values in random order is almost never outside; distrust other orders.
         sound = (found.low <= found.means) & (found.means <= found.high)
         holding = self.rule.holds(found) & sound
         holds = bool(holding.any())
@@ -169,11 +169,11 @@ class Watch:
 
     @property
     def whole(self) -> bool:
-        """Whether means are those of all units that may be asked."""
+        """Whether means are over all units that may be requested."""
         return self.rule.scope == "benchmark"
 
     def counted(self, decision: Decision) -> tuple[Sample, ...]:
-        """Return the samples that count under a decision."""
+        """Return the samples counted by a decision."""
         return self.samples[: decision.n_used]
 
 
@@ -186,7 +186,7 @@ def set_watch(
     order: str,
     confidence: float,
 ) -> Watch:
-    """Return a rule set to watch a run; the order of a file is refused."""
+    """Bind a stopping rule to a run; raise if the order is that of the file."""
     if validation.choice(order, "order", ("shuffled", "file")) == "file":
         raise InvalidInputError(
             "`order` is 'file': the first units of a file are no random sample, so a run in that "
@@ -218,17 +218,17 @@ def _differences(known: Known, other: Known) -> dict[str, tuple[float, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked under a rule, and what it came to."""
+    """Requests of an early-stopped run and their outcome."""
 
     outcomes: tuple[JobResult, ...] = field(repr=False)
-    """All answers, those beyond the last unit that counts among them."""
+    """All outcomes, including those beyond the last counted unit."""
     decision: Decision
     counted: tuple[Sample, ...] = field(repr=False)
-    """The samples that count."""
+    """Counted samples."""
     n_beyond: int
-    """Units that were asked and do not count: they were under way when the rule held."""
+    """Units that were requested but not counted, since they were under way when the rule held."""
     notes: tuple[str, ...] = ()
-    """What those who asked had to say."""
+    """Notes returned by ``ask``."""
 
 
 def ask_until(
@@ -239,27 +239,26 @@ def ask_until(
     *,
     at_once: int = 64,
 ) -> Asked:
-    """Ask part by part until a rule holds.
+    """Run jobs in batches until a stopping rule holds.
 
     Parameters
     ----------
     watch : Watch
         Watch of the stopping rule.
     jobs : sequence of Job
-        Jobs of all samples; those of samples that the watch leaves out are not asked.
+        Jobs of all samples; those of samples excluded by the watch are not run.
     ask : callable
-        Asks some jobs, as `run_jobs` does.
+        Function that runs jobs, such as `run_jobs`.
     measure : callable
-        Makes records of some samples and their outcomes, as `measuring.measure` does.
+        Function that returns records of samples and their outcomes, such as `measuring.measure`.
     at_once : int, default 64
-        At least so many units are asked between two looks. Changes what is asked beyond the last
-        unit that counts, and nothing else. Those who ask and give up after some failures in a row
-        need as many at once.
+        Minimum number of units per batch. Only affects which units are requested beyond the last
+        counted one. If ``ask`` gives up after consecutive failures, use at least that number.
 
     Returns
     -------
     Asked
-        Equal answers give an equal decision, however many are asked at once.
+        Requests and decision; equal answers yield equal decisions for any batch size.
 
     Raises
     ------
@@ -307,7 +306,7 @@ def ask_until(
 
 
 def _parts(watch: Watch, at_once: int) -> Iterator[tuple[Sample, ...]]:
-    """Yield samples in drawn order, whole draws together, more at a time as they grow many."""
+    """Yield batches of samples in drawn order, without splitting draws; batch sizes grow."""
     n_draws, done = 0, 0
     while n_draws < len(watch.drawn):
         goal = done + max(at_once, done // _MORE)

@@ -1,9 +1,9 @@
 """Contract tests for authors of plugins.
 
-Each function ``check_<kind>`` runs the rules that the rest of the package relies on and raises
-`ContractError` at the first that an object breaks. `contract_checks` returns the same rules one by
-one, to parametrise tests with. `strategies` has Hypothesis strategies of what such objects are
-given. Nothing here needs pytest; Hypothesis only the strategies.
+Each function ``check_<kind>`` runs the rules that the package relies on and raises `ContractError`
+at the first violation. `contract_checks` returns the same rules individually, for parametrised
+tests. `strategies` contains Hypothesis strategies for the inputs of such objects. pytest is not
+required, and Hypothesis only for the strategies.
 """
 
 from eval_toolkit.testing.contracts import CONTRACTS, contract_checks

@@ -63,12 +63,12 @@ def _choices() -> tuple[Loglikelihood, ...]:
 
 @dataclass(frozen=True)
 class _Responses:
-    """What a grader is given; what fits its `response_types` where nothing is said."""
+    """Responses to grade; by default some of each of the grader's `response_types`."""
 
     responses: Sequence[Any] | None = None
 
     def of(self, grader: Any) -> list[Any]:
-        """Return responses of its kinds."""
+        """Return responses of the grader's types."""
         if self.responses is not None:
             return list(self.responses)
         kinds = getattr(grader, "response_types", (ResponseType.COMPLETION,))
@@ -77,7 +77,7 @@ class _Responses:
 
 
 def says_what_it_grades(grader: Any, given: _Responses) -> None:
-    """`response_types`, where it is there, is a tuple of response types, not empty."""
+    """`response_types`, if defined, is a non-empty tuple of response types."""
     kinds = getattr(grader, "response_types", (ResponseType.COMPLETION,))
     fine = isinstance(kinds, tuple) and kinds and all(isinstance(k, ResponseType) for k in kinds)
     expect(fine, "`response_types`", kinds)
@@ -86,7 +86,7 @@ def says_what_it_grades(grader: Any, given: _Responses) -> None:
 def grades_are_numbers_or_reasons(grader: Any, given: _Responses) -> None:
     """Every response gets a value per column: a finite number, or a Grade with its reason.
 
-    In a column that is announced as one of texts it is a text.
+    Columns declared as text contain texts.
     """
     infos = columns_of(grader)
     for response in given.of(grader):
@@ -106,7 +106,7 @@ def _expect_values(grades: Any, response: object, infos: Mapping[str, Any]) -> N
 
 
 def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
-    """It fills each column that `columns()` lists, else one of its own name, and no other."""
+    """The grader fills the columns that `columns()` lists, or else one with its own name."""
     known = set(columns_of(grader))
     for response in given.of(grader):
         filled = set(grader.grade(response))
@@ -114,7 +114,7 @@ def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
 
 
 def grades_keep_within_bounds(grader: Any, given: _Responses) -> None:
-    """Numbers lie within the bounds of their column; of a binary one they are 0 or 1."""
+    """Numbers lie within the bounds of their column; in binary columns they are 0 or 1."""
     infos = columns_of(grader)
     for response in given.of(grader):
         _expect_bounds(grader.grade(response), infos)
@@ -132,7 +132,7 @@ def _expect_bounds(grades: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
 
 
 def grades_the_same_again(grader: Any, given: _Responses) -> None:
-    """The same response gets the same grades, whatever was graded before it."""
+    """The same response gets the same grades, regardless of what was graded before."""
     responses = given.of(grader)
     first = [dict(grader.grade(one)) for one in responses]
     again = [dict(grader.grade(one)) for one in responses[::-1]][::-1]
@@ -141,7 +141,7 @@ def grades_the_same_again(grader: Any, given: _Responses) -> None:
 
 
 def responses_stay_as_they_are(grader: Any, given: _Responses) -> None:
-    """Grading changes no response."""
+    """Grading does not modify responses."""
     for response in given.of(grader):
         before = response.to_dict()
         grader.grade(response)
@@ -149,7 +149,7 @@ def responses_stay_as_they_are(grader: Any, given: _Responses) -> None:
 
 
 def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
-    """Empty, long and strange completions get numbers in bounds, or an error of ours."""
+    """Empty, long and unusual completions get grades within bounds, or an EvalToolkitError."""
     infos = columns_of(grader)
     for response in given.of(grader):
         if not isinstance(response, Completion):
@@ -169,7 +169,7 @@ def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
 
 
 def answers_in_texts(grader: Any, given: _Responses) -> None:
-    """`answer(response)`, where it is there, is a text or None."""
+    """`answer(response)`, if defined, returns a text or None."""
     answer = getattr(grader, "answer", None)
     if callable(answer):
         for response in given.of(grader):
@@ -178,7 +178,7 @@ def answers_in_texts(grader: Any, given: _Responses) -> None:
 
 
 def lists_its_metrics(grader: Any, given: _Responses) -> None:
-    """`metrics()`, where it is there, lists metrics with names of their own."""
+    """`metrics()`, if defined, lists metrics with unique names."""
     metrics = getattr(grader, "metrics", None)
     if callable(metrics):
         names = []
@@ -221,25 +221,25 @@ GRADER = Suite(
 
 @dataclass(frozen=True)
 class _Limit:
-    """How many items per subject are looked at."""
+    """Maximum number of items per subject."""
 
     limit: int = 5
 
 
 def is_a_task(task: Any, given: _Limit) -> None:
-    """It is a BaseTask that was made."""
+    """The task is an instance of BaseTask."""
     expect(isinstance(task, BaseTask), "an object", task)
 
 
 def task_is_named(task: Any, given: _Limit) -> None:
-    """NAME and VERSION are texts on one line."""
+    """NAME and VERSION are single-line texts."""
     for name in ("NAME", "VERSION"):
         told = getattr(task, name, None)
         expect(isinstance(told, str) and told.strip() and told.isprintable(), f"`{name}`", told)
 
 
 def asks_something(task: Any, given: _Limit) -> None:
-    """It has samples, each with a prompt that ends with what is asked or begun."""
+    """The task has samples, each with a non-empty prompt."""
     samples = task.samples(given.limit)
     expect(samples, f"the first {given.limit} items", samples)
     for sample in samples:
@@ -250,13 +250,13 @@ def asks_something(task: Any, given: _Limit) -> None:
 
 
 def samples_have_ids_of_their_own(task: Any, given: _Limit) -> None:
-    """No two samples have one id."""
+    """Sample ids are unique."""
     ids = [sample.id for sample in task.samples(given.limit)]
     expect(all(ids) and len(set(ids)) == len(ids), "ids, each once", ids)
 
 
 def choices_hold_the_answer(task: Any, given: _Limit) -> None:
-    """A task of choices has at least two of them per sample, and the reference is one of them."""
+    """Multiple-choice samples have at least two choices, including the reference."""
     if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
         return
     for sample in task.samples(given.limit):
@@ -267,20 +267,20 @@ def choices_hold_the_answer(task: Any, given: _Limit) -> None:
 
 
 def asks_the_same_again(task: Any, given: _Limit) -> None:
-    """The same task asks the same, in the same order."""
+    """The task has the same samples in the same order every time."""
     first, again = ([s.to_dict() for s in task.samples(given.limit)] for _ in range(2))
     expect(first == again, f"the first {given.limit} items", "other samples")
 
 
 def a_limit_takes_the_first(task: Any, given: _Limit) -> None:
-    """A smaller limit asks about the first items of a larger one."""
+    """Samples of a smaller limit are among those of a larger one."""
     few = {sample.id for sample in task.samples(1)}
     many = {sample.id for sample in task.samples(given.limit)}
     expect(few <= many, f"limit 1 within limit {given.limit}", sorted(few - many))
 
 
 def graders_fit(task: Any, given: _Limit) -> None:
-    """It has graders that can grade what it asks for, and no two fill one column."""
+    """The graders accept the task's response type, and no two fill the same column."""
     graders = task.graders()
     expect(graders, "`graders()`", graders)
     columns: list[str] = []
@@ -292,7 +292,7 @@ def graders_fit(task: Any, given: _Limit) -> None:
 
 
 def describes_the_task(task: Any, given: _Limit) -> None:
-    """What a manifest says about it is JSON, the same every time."""
+    """The description for the manifest is JSON, the same every time."""
     describes_itself(task, given)
 
 

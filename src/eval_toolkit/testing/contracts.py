@@ -43,28 +43,28 @@ CONTRACTS: Mapping[str, Suite] = {
         TEXT_TRANSFORM,
     )
 }
-"""The contract of each kind, by the kind's name."""
+"""Contract of each kind, by name."""
 
 
 def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
-    """Return the rules of a contract as pairs of name and function, to parametrise a test with.
+    """Return the rules of a contract as (name, function) pairs, for parametrised tests.
 
     Parameters
     ----------
     kind : str
-        A key of `CONTRACTS`: "scorer", "grader", "loader" …; or one of `PLUGIN_KINDS`: "checks".
+        Key of `CONTRACTS`: "scorer", "grader", "loader" …; or one of `PLUGIN_KINDS`: "checks".
     **given
-        Inputs for the object, as in the function ``check_<kind>``.
+        Inputs for the object, as in ``check_<kind>``.
 
     Returns
     -------
     list of (str, callable)
-        Each takes the object and raises `ContractError` where it breaks the rule.
+        Each function takes the object and raises `ContractError` if it violates the rule.
 
     Raises
     ------
     InvalidInputError
-        If there is no such kind, or it is not tried on that.
+        If the kind is unknown, or does not take one of the inputs.
 
     Examples
     --------

@@ -38,7 +38,7 @@ _CROISSANT = ("name", "description", "citeAs", "license", "url", "distribution")
 
 
 def _rows_of(part: EvalSlice) -> list[tuple[Any, ...]]:
-    """Return all that makes the rows of a slice: input, label, and what their roles say."""
+    """Return the rows of a slice as tuples of input, label and other roles."""
     roles = (part.ids, part.groups, part.strata, part.times)
     told = [[None] * part.n if role is None else role.tolist() for role in roles]
     return list(zip(part.content_hashes, *told, strict=True))
@@ -53,11 +53,11 @@ def _all_rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[tuple[Any, .
 
 @dataclass(frozen=True)
 class _Nothing:
-    """A loader knows its own data."""
+    """No inputs, since loaders have their own data."""
 
 
 def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
-    """`load_splits` returns a dict of names to slices of these names, at least one, with rows."""
+    """`load_splits` returns a non-empty dict of non-empty slices, keyed by their names."""
     splits = loader.load_splits()
     expect(isinstance(splits, Mapping) and splits, "`load_splits()`", splits)
     for name, part in splits.items():
@@ -68,13 +68,13 @@ def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
 
 
 def loads_the_same_rows_again(loader: Any, given: _Nothing) -> None:
-    """The same rows come every time, in the same order, under the same ids."""
+    """Repeated loads return the same rows in the same order with the same ids."""
     first, again = _all_rows_of(loader.load_splits()), _all_rows_of(loader.load_splits())
     expect(first == again, "`load_splits()` twice", "other rows")
 
 
 def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
-    """What is done to the dict it returned does not change what it returns next."""
+    """Modifying the returned dict does not affect later loads."""
     first = loader.load_splits()
     names = list(first)
     if isinstance(first, dict):
@@ -112,7 +112,7 @@ LOADER = Suite(
 
 @dataclass(frozen=True)
 class _Splits:
-    """Splits that leak."""
+    """Splits with leakage."""
 
     splits: Mapping[str, EvalSlice] = field(default_factory=leaky_splits)
 
@@ -120,7 +120,7 @@ class _Splits:
         object.__setattr__(self, "splits", dict(self.splits))
 
     def with_texts(self, texts: Sequence[str]) -> dict[str, EvalSlice] | None:
-        """Return the splits with some texts replaced; None where rows are no texts."""
+        """Return the splits with some texts replaced; None if rows are not texts."""
         changed = {}
         for name, part in self.splits.items():
             if not isinstance(part.feature_col, str) or part.n < len(texts):
@@ -132,7 +132,7 @@ class _Splits:
 
 
 def returns_a_finding(check: Any, given: _Splits) -> None:
-    """`validate` returns a LeakageFinding by the check's own name, with one line to say."""
+    """`validate` returns a LeakageFinding with the check's name and a one-line message."""
     found = check.validate(given.splits)
     expect(isinstance(found, LeakageFinding), "splits", found)
     expect(found.check_name == check.name, f"the name {check.name!r}", found.check_name)
@@ -141,7 +141,7 @@ def returns_a_finding(check: Any, given: _Splits) -> None:
 
 
 def takes_any_splits(check: Any, given: _Splits) -> None:
-    """One split alone and splits of other names are looked at, or refused by an error of ours."""
+    """A single split and other split names are validated, or rejected with an EvalToolkitError."""
     renamed = {f"part {n}": p for n, p in enumerate(given.splits.values())}
     for splits in ({"part 0": renamed["part 0"]} if renamed else {}, renamed):
         mine = {name: part.renamed(name) for name, part in splits.items()}
@@ -153,7 +153,7 @@ def takes_any_splits(check: Any, given: _Splits) -> None:
 
 
 def names_rows_that_are_there(check: Any, given: _Splits) -> None:
-    """The rows to drop are rows of the splits, each once."""
+    """The rows to drop are rows of the splits, without duplicates."""
     for split, rows in (check.validate(given.splits).drop_indices or {}).items():
         expect(split in given.splits, f"the splits {list(given.splits)}", f"rows of {split!r}")
         n = given.splits[split].n
@@ -162,7 +162,7 @@ def names_rows_that_are_there(check: Any, given: _Splits) -> None:
 
 
 def counts_what_it_names(check: Any, given: _Splits) -> None:
-    """`n_affected` counts at least the rows that are to be dropped."""
+    """`n_affected` is at least the number of rows to drop."""
     found = check.validate(given.splits)
     if found.drop_indices is not None:
         named = sum(map(len, found.drop_indices.values()))
@@ -170,7 +170,7 @@ def counts_what_it_names(check: Any, given: _Splits) -> None:
 
 
 def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
-    """Splits without rows are looked at, too, and nothing is found in them."""
+    """Splits without rows are validated, too, without findings."""
     found = check.validate({name: part.take([]) for name, part in given.splits.items()})
     expect(found.n_affected == 0, "splits without rows", found.n_affected)
     rows = [row for at in (found.drop_indices or {}).values() for row in at]
@@ -178,7 +178,7 @@ def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
 
 
 def evidence_is_json(check: Any, given: _Splits) -> None:
-    """What it found can be stored: strict JSON, of which the keys are texts."""
+    """The finding is strict JSON with texts as keys."""
     found = check.validate(given.splits)
     check_json(found.to_dict(), "`to_dict()` of the finding")
     check_keys(found.evidence, "`evidence`")
@@ -191,7 +191,7 @@ def finds_the_same_again(check: Any, given: _Splits) -> None:
 
 
 def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
-    """Looking changes neither the splits nor their rows."""
+    """Validation modifies neither the splits nor their rows."""
     mine = dict(given.splits)
     frames = {name: copy.deepcopy(part.df) for name, part in mine.items()}
     check.validate(mine)
@@ -203,7 +203,7 @@ def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
 
 
 def dropping_cures(check: Any, given: _Splits) -> None:
-    """Once the rows it names are gone it names no more, after five rounds at the latest."""
+    """Dropping the named rows leaves no more rows to drop, within five rounds."""
     found = check.validate(given.splits)
     if found.drop_indices is None:
         return
@@ -214,7 +214,7 @@ def dropping_cures(check: Any, given: _Splits) -> None:
 
 
 def odd_texts_are_looked_at(check: Any, given: _Splits) -> None:
-    """Empty, long and strange texts are looked at like any other."""
+    """Empty, long and unusual texts are validated like any other."""
     n = min((part.n for part in given.splits.values()), default=0)
     for start in range(0, len(ODD_TEXTS), max(n, 1)):
         splits = given.with_texts(ODD_TEXTS[start : start + n])
@@ -249,18 +249,18 @@ LEAKAGE_CHECK = Suite(
 
 @dataclass(frozen=True)
 class _Parent:
-    """The rows to cut."""
+    """Rows to split."""
 
     slice_: EvalSlice = field(default_factory=parent_slice)
     groups: Any = None
 
     def folds(self, splitter: Any) -> list[Any]:
-        """Return the folds."""
+        """Return the folds of a splitter."""
         return list(splitter.iter_folds(self.slice_, groups=self.groups))
 
 
 def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
-    """Return the rows of some parts: their ids, or what they hold."""
+    """Return the rows of some parts with their counts, by id or by content."""
     rows: Counter[str] = Counter()
     for part in parts:
         rows.update(part.content_hashes if part.ids is None else part.ids.tolist())
@@ -268,10 +268,10 @@ def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
 
 
 def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
-    """Every fold is a dict with slices under "train" and "test", neither empty."""
+    """Every fold is a dict with non-empty slices under "train" and "test"."""
     folds = given.folds(splitter)
     if given.groups is None:
-        folds += splitter.iter_folds(given.slice_)  # nobody needs to say that there are no groups
+        folds += splitter.iter_folds(given.slice_)  # `groups` must be optional
     for number, fold in enumerate(folds):
         expect(isinstance(fold, Mapping), f"fold {number}", fold)
         for name in ("train", "test"):
@@ -281,13 +281,13 @@ def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
 
 
 def as_many_folds_as_it_says(splitter: Any, given: _Parent) -> None:
-    """It yields as many folds as `get_n_splits` says, at least one."""
+    """The number of folds is that of `get_n_splits`, at least one."""
     told, n = splitter.get_n_splits(given.slice_), len(given.folds(splitter))
     expect(told == n and n, f"get_n_splits of {told}", f"{n} folds")
 
 
 def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
-    """No row is in two parts of one fold."""
+    """No row is in two parts of a fold."""
     whole = _counted([given.slice_])
     for number, fold in enumerate(given.folds(splitter)):
         twice = _counted(fold.values()) - whole
@@ -295,7 +295,7 @@ def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
 
 
 def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
-    """Every part has the columns and roles of the whole: label, group, id and the rest."""
+    """Every part keeps the columns and roles of the whole: label, group, id and others."""
     columns = set(_frames.names(given.slice_.df))
     for number, fold in enumerate(given.folds(splitter)):
         for name, part in fold.items():
@@ -307,7 +307,7 @@ def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
 
 
 def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
-    """Every row of a part is one of the whole: text, label, id, group, stratum and time."""
+    """Every row of a part is a row of the whole: text, label, id, group, stratum and time."""
     whole = set(_rows_of(given.slice_))
     for number, fold in enumerate(given.folds(splitter)):
         for name, part in fold.items():
@@ -316,7 +316,7 @@ def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
 
 
 def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
-    """Where it has a `group_col`, or is given `groups`, no group is trained and tested on."""
+    """With a `group_col` or `groups`, no group is in both "train" and "test"."""
     column: Any = getattr(splitter, "group_col", None)
     of_row: dict[Any, Any] = {}
     if given.groups is not None:
@@ -335,7 +335,7 @@ def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
 
 
 def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
-    """The same rows are cut the same way, every time."""
+    """The same rows are split the same way every time."""
     first, again = (
         [{name: _counted([part]) for name, part in fold.items()} for fold in given.folds(splitter)]
         for _ in range(2)
@@ -344,7 +344,7 @@ def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
 
 
 def whole_stays_as_it_is(splitter: Any, given: _Parent) -> None:
-    """Cutting changes no row."""
+    """Splitting does not modify the rows."""
     before = copy.deepcopy(given.slice_.df)
     given.folds(splitter)
     for column in _frames.names(before):
@@ -353,7 +353,7 @@ def whole_stays_as_it_is(splitter: Any, given: _Parent) -> None:
 
 
 def another_seed_by_itself(splitter: Any, given: _Parent) -> None:
-    """`reseeded(seed)`, where it is there, returns a splitter and leaves the first as it was."""
+    """`reseeded(seed)`, if defined, returns a splitter and leaves the original unchanged."""
     reseed = getattr(splitter, "reseeded", None)
     if not callable(reseed):
         return
@@ -384,7 +384,7 @@ SPLITTER = Suite(
 
 
 def builds_train_and_val(builder: Any, given: _Parent) -> None:
-    """It returns a dict with slices under "train" and "val", and none under "test"."""
+    """`build` returns a dict with slices under "train" and "val", and none under "test"."""
     pool = builder.build(given.slice_, fold_idx=0)
     expect(isinstance(pool, Mapping), "training rows", pool)
     expect("test" not in pool, "training rows", "a part 'test', which is the splitter's")
@@ -393,7 +393,7 @@ def builds_train_and_val(builder: Any, given: _Parent) -> None:
 
 
 def validates_on_other_rows(builder: Any, given: _Parent) -> None:
-    """No row is in two parts."""
+    """No row is in more than one part."""
     twice = _counted(builder.build(given.slice_, fold_idx=0).values()) - _counted([given.slice_])
     expect(not twice, "training rows", f"{sum(twice.values())} rows too many")
 
@@ -425,7 +425,7 @@ POOL_BUILDER = Suite(
 
 @dataclass(frozen=True)
 class _Stored:
-    """A file that the reader can read, and what is in it by column."""
+    """File that the reader can read, and its content by column."""
 
     uri: str
     expected: Mapping[str, Sequence[Any]]
@@ -435,14 +435,14 @@ class _Stored:
 
 
 def reads_the_columns_that_are_named(reader: Any, given: _Stored) -> None:
-    """It returns the columns that were asked for, by their names in the file."""
+    """The reader returns the requested columns, named as in the file."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     wanted = set(given.columns.values())
     expect(isinstance(found, Mapping) and wanted <= set(found), sorted(wanted), found)
 
 
 def reads_every_row(reader: Any, given: _Stored) -> None:
-    """Every column has one value per row, as it was stored."""
+    """Every column has one value per row, equal to the stored one."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     for name in given.columns.values():
         values = list(np.asarray(found[name]).tolist())

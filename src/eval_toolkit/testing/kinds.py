@@ -22,22 +22,22 @@ _RECORDS = "records.parquet"
 
 @dataclass(frozen=True)
 class _Nothing:
-    """A kind knows its own units: it is tried on them."""
+    """No inputs, since kinds have their own units."""
 
 
 def is_a_kind(kind: Any, given: _Nothing) -> None:
-    """It is a Kind that was made."""
+    """The kind is an instance of Kind."""
     expect(Kind in type(kind).__mro__, "an object", kind)
 
 
 def kind_is_named(kind: Any, given: _Nothing) -> None:
-    """Its class has a name on one line: runs store it, and the class is found by it."""
+    """The class has a single-line name, which runs store to find the class."""
     name = getattr(type(kind), "name", None)
     expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
 
 
 def configuration_is_plain(kind: Any, given: _Nothing) -> None:
-    """Its configuration is JSON with texts as keys, the same every time."""
+    """The configuration is JSON with texts as keys, the same every time."""
     told = kind.config()
     expect(isinstance(told, Mapping), "`config()`", told)
     check_json(dict(told), "`config()`")
@@ -46,14 +46,14 @@ def configuration_is_plain(kind: Any, given: _Nothing) -> None:
 
 
 def identity_is_configured(kind: Any, given: _Nothing) -> None:
-    """Every setting of its identity is one of its configuration."""
+    """Every setting of the identity is part of the configuration."""
     known = {"kind", *kind.config()}
     settings = kind.identity().settings
     expect(known.issuperset(settings), f"the settings {sorted(known)}", settings)
 
 
 def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
-    """It has units, no two of one id, and the same every time."""
+    """The kind has units with unique ids, the same every time."""
     units = list(kind.units())
     expect(units and all(isinstance(unit, Unit) for unit in units), "`units()`", units)
     ids = [unit.id for unit in units]
@@ -63,7 +63,7 @@ def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
 
 
 def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
-    """Its metrics are specs, and no two have one name."""
+    """The metrics are MetricSpec objects with unique names."""
     metrics = kind.metrics()
     fine = isinstance(metrics, Sequence) and all(isinstance(one, MetricSpec) for one in metrics)
     expect(fine, "`metrics()`", metrics)
@@ -72,7 +72,7 @@ def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
 
 
 def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:
-    """Every attempt is answered and scored: its columns are finite numbers or None."""
+    """Every attempt is answered and scored: columns contain finite numbers or None."""
     done = drive(kind, name="contract")
     for records in done.subjects.values():
         for name, states in records.status.items():
@@ -82,7 +82,7 @@ def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:
 
 
 def runs_again_ask_nothing(kind: Any, given: _Nothing) -> None:
-    """The same call on a stored run asks nothing, and stores the same records."""
+    """The same call on a stored run sends no requests and stores the same records."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
         drive(kind, folder, name="contract")
@@ -94,7 +94,7 @@ def runs_again_ask_nothing(kind: Any, given: _Nothing) -> None:
 
 
 def shows_its_units(kind: Any, given: _Nothing) -> None:
-    """Its class shows what a run has stored of each unit."""
+    """The class can show the stored results of each unit."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
         drive(kind, folder, name="contract")

@@ -17,7 +17,7 @@ TEXTS = (
     "Refund me now or I will write to your manager again.",
     "the delivery came a day late and the box was open",
 )
-"""Six texts of different lengths; the last is a copy of the first but for case and full stop."""
+"""Six texts of different lengths; the last repeats the first up to case and the full stop."""
 
 ODD_TEXTS = (
     "",
@@ -39,12 +39,12 @@ ODD_TEXTS = (
     "{goal} %s {0} ${HOME} \\d+(",
     "word " * 2000,
 )
-"""Texts that real data hold and code forgets: empty, blank, control characters, right to left,
-combining marks, emoji, markup, templates, very long."""
+"""Unusual texts that occur in real data: empty, blank, control characters, right-to-left, combining
+marks, emoji, markup, templates, very long."""
 
 
 def labelled(n: int = 40) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return labels and scores: both classes, ties, and some rows on the wrong side."""
+    """Return labels and scores with both classes, ties and misclassified rows."""
     y_true = np.arange(n) % 2
     y_score = np.round(0.25 + 0.4 * y_true + 0.03 * (np.arange(n) * 7 % 11), 2)
     return y_true.astype(np.int64), np.clip(y_score, 0.0, 1.0)
@@ -72,7 +72,7 @@ def parent_slice(n: int = 48) -> EvalSlice:
 
 
 def _framed(rows: dict[str, list[Any]]) -> Any:
-    """Return rows as a pandas frame, which most people have and write for; else as they are."""
+    """Return rows as a pandas frame if pandas is installed, else unchanged."""
     try:
         import pandas as pd
     except ImportError:
@@ -81,7 +81,7 @@ def _framed(rows: dict[str, list[Any]]) -> Any:
 
 
 def leaky_splits() -> Mapping[str, EvalSlice]:
-    """Return training and test rows in which nearly everything that can leak does."""
+    """Return training and test rows with nearly every kind of leakage."""
     train = [
         *(f"{text} Number {row}." for row, text in enumerate(TEXTS)),
         TEXTS[0],

@@ -40,21 +40,21 @@ def check_model(
     continuations : sequence of str, optional
         Continuations to score after a prompt.
     max_tokens : int, default 8
-        Length of its answers.
+        Maximum number of tokens of its answers.
     odd_texts : sequence of str, optional
-        Strange prompts; five by default.
+        Unusual prompts; by default five.
     tolerance : float, default 1e-4
-        Largest change of a log-likelihood due to concurrent requests, in nats.
+        Maximum change of a log-likelihood due to concurrent requests, in nats.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def check_grader(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -125,12 +125,12 @@ def check_task(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -147,17 +147,17 @@ def check_kind(kind: Any) -> list[str]:
     Parameters
     ----------
     kind : Kind
-        A kind, made, with a few units: each rule may evaluate all of them.
+        Kind instance with a few units; each rule may evaluate all of them.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -201,12 +201,12 @@ def check_text_scorer(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -232,17 +232,17 @@ def check_attack(
     goal : str, optional
         Goal of the attack.
     seeds : sequence of int, default (0, 7)
-        Each must give the same probe again.
+        Random seeds; each must give the same probe when repeated.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -269,12 +269,12 @@ def check_text_transform(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------

@@ -27,7 +27,7 @@ __all__ = ["MODEL"]
 
 @dataclass(frozen=True)
 class _Prompts:
-    """What a model is asked; short, as each costs an answer."""
+    """Requests to the model; short, since each costs an answer."""
 
     prompts: Sequence[str] = ("The capital of Italy is", "2 + 2 =")
     continuations: Sequence[str] = (" Rome", " Madrid")
@@ -36,16 +36,16 @@ class _Prompts:
     tolerance: float = 1e-4
 
     def texts(self) -> list[GenerateRequest]:
-        """Return requests for texts."""
+        """Return generation requests."""
         return [GenerateRequest(prompt, max_tokens=self.max_tokens) for prompt in self.prompts]
 
     def choices(self) -> list[LoglikelihoodRequest]:
-        """Return requests for numbers."""
+        """Return log-likelihood requests."""
         return [LoglikelihoodRequest(prompt, tuple(self.continuations)) for prompt in self.prompts]
 
 
 def _asked(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> Any:
-    """Ask one request after the other; None where the model cannot do that."""
+    """Send requests one after the other; return None if the model does not support them."""
 
     async def every() -> list[Any]:
         return [await ask(request) for request in requests]
@@ -70,7 +70,7 @@ def _or_none(every: Callable[[], Any]) -> Any:
 
 
 def _run(every: Callable[[], Any]) -> Any:
-    """Run in an event loop of its own; in another thread where one is running, as in notebooks."""
+    """Run a coroutine in a new event loop; in another thread if a loop is already running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -80,20 +80,20 @@ def _run(every: Callable[[], Any]) -> Any:
 
 
 def describes_without_secrets(model: Any, given: _Prompts) -> None:
-    """Nothing that `describe()` says looks like a key or a password."""
+    """`describe()` contains nothing that looks like a key or a password."""
     told = dict(model.describe())
     expect(redact_secrets(told) == told, "`describe()`", "a secret")
 
 
 def can_do_something(model: Any, given: _Prompts) -> None:
-    """It generates or scores; what it cannot do raises ModelError of the kind "unsupported"."""
+    """The model generates or scores; otherwise it raises ModelError of the kind "unsupported"."""
     texts = _asked(model.generate, given.texts()[:1])
     numbers = _asked(model.loglikelihood, given.choices()[:1])
     expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
 
 
 def works_in_another_loop(model: Any, given: _Prompts) -> None:
-    """It answers in one event loop after another: what belongs to a loop is made in it."""
+    """The model works in several event loops, one after another."""
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
         for loop in ("the first", "another"):
             try:
@@ -103,14 +103,14 @@ def works_in_another_loop(model: Any, given: _Prompts) -> None:
 
 
 def generates_texts(model: Any, given: _Prompts) -> None:
-    """A request for a text is answered by a RawCompletion without an error."""
+    """A generation request is answered by a RawCompletion without an error."""
     for answer in _asked(model.generate, given.texts()) or ():
         expect(isinstance(answer, RawCompletion), "a GenerateRequest", answer)
         expect(answer.error is None, "a GenerateRequest", answer.error)
 
 
 def scores_every_continuation(model: Any, given: _Prompts) -> None:
-    """A request for numbers is answered by a RawLoglikelihood: one number per continuation."""
+    """A log-likelihood request is answered by a RawLoglikelihood: one number per continuation."""
     for answer in _asked(model.loglikelihood, given.choices()) or ():
         expect(isinstance(answer, RawLoglikelihood), "a LoglikelihoodRequest", answer)
         told = tuple(answer.choices)
@@ -125,7 +125,7 @@ def likeliest_text_again(model: Any, given: _Prompts) -> None:
 
 
 def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
-    """Continuations in another order get the same numbers."""
+    """The order of continuations does not affect their numbers."""
     turned = tuple(given.continuations)[::-1]
     for request in given.choices():
         found = _asked(model.loglikelihood, [request, LoglikelihoodRequest(request.prompt, turned)])
@@ -136,7 +136,7 @@ def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
 
 
 def many_at_once(model: Any, given: _Prompts) -> None:
-    """Requests that are under way together are answered as they are one after the other."""
+    """Concurrent requests get the same answers as sequential ones."""
     for ask, requests in (
         (model.generate, given.texts() * 3),
         (model.loglikelihood, given.choices() * 3),
@@ -147,7 +147,7 @@ def many_at_once(model: Any, given: _Prompts) -> None:
 
 
 def stops_before_the_stop(model: Any, given: _Prompts) -> None:
-    """An answer ends before a stop sequence: it is no part of the text."""
+    """An answer ends before a stop sequence and does not contain it."""
     plain = _asked(model.generate, given.texts())
     for request, answer in zip(given.texts(), plain or (), strict=False):
         if not answer.text.strip():
@@ -159,7 +159,7 @@ def stops_before_the_stop(model: Any, given: _Prompts) -> None:
 
 
 def takes_conversations(model: Any, given: _Prompts) -> None:
-    """Unless `speaks_chat` is False it answers messages, too."""
+    """Unless `speaks_chat` is False, the model accepts messages, too."""
     if getattr(model, "speaks_chat", True):
         turns = (Message(Role.USER, given.prompts[0]),)
         for answer in _asked(model.generate, [GenerateRequest(turns, max_tokens=4)]) or ():
@@ -167,7 +167,7 @@ def takes_conversations(model: Any, given: _Prompts) -> None:
 
 
 def odd_texts_are_answered(model: Any, given: _Prompts) -> None:
-    """Blank and strange prompts are answered, or refused by a ModelError."""
+    """Blank and unusual prompts are answered, or rejected with a ModelError."""
     for text in given.odd_texts:
         for ask, request in (
             (model.generate, GenerateRequest(text, max_tokens=2)),
@@ -182,7 +182,7 @@ def odd_texts_are_answered(model: Any, given: _Prompts) -> None:
 
 
 def counts_tokens(model: Any, given: _Prompts) -> None:
-    """`count_tokens`, where it is there, is a whole number from 0; `concurrency` is one from 1."""
+    """`count_tokens`, if defined, returns an integer ≥ 0; `concurrency` is an integer ≥ 1."""
     count = getattr(model, "count_tokens", None)
     if callable(count):
         for text in ("", given.prompts[0]):
@@ -193,7 +193,7 @@ def counts_tokens(model: Any, given: _Prompts) -> None:
 
 
 def closes(model: Any, given: _Prompts) -> None:
-    """`aclose()`, where it is there, can be awaited."""
+    """`aclose()`, if defined, can be awaited."""
     close = getattr(model, "aclose", None)
     if callable(close):
 
@@ -204,7 +204,7 @@ def closes(model: Any, given: _Prompts) -> None:
 
 
 def _alike(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether answers are the same; numbers may differ by rounding, as batches do."""
+    """Return whether answers are equal, up to rounding of numbers."""
     if one is None or other is None:
         return one is other
     return all(
@@ -243,5 +243,5 @@ MODEL = Suite(
         closes,
     ),
     _Prompts,
-    copies=False,  # weights and connections are dear; what a model remembers shows in many ways
+    copies=False,  # weights and connections are expensive to copy; other rules detect state
 )

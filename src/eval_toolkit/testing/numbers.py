@@ -35,7 +35,7 @@ __all__ = ["METRIC_SPEC", "SCORER", "SELECTOR", "SLICE"]
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What a scorer is given: inputs of its kind, and labels where it can be fitted."""
+    """Inputs of a scorer, with labels if it can be fitted."""
 
     examples: Any = TEXTS
     labels: Sequence[int] | None = None
@@ -43,19 +43,19 @@ class _Inputs:
 
     @property
     def inputs(self) -> Any:
-        """Inputs of its own for each use, in the kind of object that the harness passes."""
+        """New copy of the inputs, of the type that the harness passes."""
         given = self.examples
         features = given.features if isinstance(given, EvalSlice) else given
         return copy.deepcopy(list(features) if isinstance(features, tuple) else features)
 
     @property
     def n(self) -> int:
-        """How many inputs there are."""
+        """Number of inputs."""
         inputs = self.inputs
         return frames.n_rows(inputs) if is_frame(inputs) else len(inputs)
 
     def some(self, rows: Sequence[int]) -> Any:
-        """Return some of the inputs, as the same kind of object."""
+        """Return a subset of the inputs, of the same type."""
         inputs = self.inputs
         if is_frame(inputs):
             return frames.take(inputs, np.asarray(rows, dtype=np.int64))
@@ -64,13 +64,13 @@ class _Inputs:
         return [inputs[row] for row in rows]
 
     def ready(self, scorer: Any) -> Any:
-        """Return the scorer, fitted where it can be and labels are given."""
+        """Return the scorer, fitted if it can be and labels are given."""
         if self.labels is not None and not isinstance(scorer, type) and _fits(scorer):
             scorer.fit(self.inputs, np.asarray(self.labels))
         return scorer
 
     def scores(self, scorer: Any, inputs: Any) -> list[float]:
-        """Return the numbers of the positive class; that they are fine is a rule of its own."""
+        """Return the scores of the positive class; another rule validates them."""
         output = np.asarray(scorer.predict_proba(inputs), dtype=np.float64)
         return [float(score) for score in (output[:, -1] if output.ndim == 2 else output)]
 
@@ -80,14 +80,14 @@ def _fits(scorer: Any) -> bool:
 
 
 def one_number_per_input(scorer: Any, given: _Inputs) -> None:
-    """It returns one number per input, or the probabilities of both classes."""
+    """The scorer returns one number per input, or the probabilities of both classes."""
     shape = np.asarray(scorer.predict_proba(given.inputs)).shape
     n = given.n
     expect(shape in ((n,), (n, 1), (n, 2)), f"{n} inputs", f"an array of shape {shape}")
 
 
 def probabilities(scorer: Any, given: _Inputs) -> None:
-    """Its numbers are finite and in [0, 1]; two columns sum to 1."""
+    """Scores are finite and in [0, 1]; two columns sum to 1."""
     output = scorer.predict_proba(given.inputs)
     try:
         checked_scores(output, len(np.asarray(output)), "it")
@@ -96,18 +96,18 @@ def probabilities(scorer: Any, given: _Inputs) -> None:
 
 
 def inputs_stay_as_they_are(scorer: Any, given: _Inputs) -> None:
-    """Scoring changes no input."""
+    """Scoring does not modify the inputs."""
     unchanged(given.inputs, scorer.predict_proba)
 
 
 def same_inputs_same_numbers(scorer: Any, given: _Inputs) -> None:
-    """The same inputs get the same numbers, whenever they are scored."""
+    """The same inputs always get the same scores."""
     first, again = given.scores(scorer, given.inputs), given.scores(scorer, given.inputs)
     expect(first == again, given.inputs, (first, again))
 
 
 def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
-    """Inputs in another order get the same numbers."""
+    """The order of inputs does not affect their scores."""
     other = fresh(scorer)
     forwards = given.scores(scorer, given.inputs)
     turned = given.scores(other, given.some(range(given.n)[::-1]))[::-1]
@@ -123,7 +123,7 @@ def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
 
 
 def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
-    """Where inputs are texts, empty, long and strange ones get probabilities, too."""
+    """If inputs are texts, empty, long and unusual ones get probabilities, too."""
     inputs = given.inputs
     if isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
         for text in ODD_TEXTS:
@@ -134,7 +134,7 @@ def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
 
 
 def declines_by_name(scorer: Any, given: _Inputs) -> None:
-    """`should_score_slice`, where it is there, answers a name with True or False."""
+    """`should_score_slice`, if defined, returns True or False for a name."""
     decline = getattr(scorer, "should_score_slice", None)
     if decline is not None:
         answer = decline("test")
@@ -142,7 +142,7 @@ def declines_by_name(scorer: Any, given: _Inputs) -> None:
 
 
 def fits_afresh(scorer: Any, given: _Inputs) -> None:
-    """`fit`, where it is there, forgets what was learnt before; copies work."""
+    """`fit`, if defined, discards previous fits; copies work."""
     if not _fits(scorer):
         return
     third = (np.arange(given.n) % 3 == 0).astype(np.int64)
@@ -194,12 +194,12 @@ class _Labelled:
 
     @property
     def pair(self) -> tuple[Any, Any]:
-        """Copies of both, as arrays."""
+        """Copies of labels and scores, as arrays."""
         return np.array(self.y_true), np.array(self.y_score, dtype=np.float64)
 
 
 def names_its_criterion(selector: Any, given: _Labelled) -> None:
-    """Its criterion is a text on one line, and stands in its result."""
+    """The criterion is a single-line text and is part of the result."""
     told = selector.criterion
     expect(isinstance(told, str) and told.strip() and told.isprintable(), "`criterion`", told)
     result = selector.select(*given.pair)
@@ -207,14 +207,14 @@ def names_its_criterion(selector: Any, given: _Labelled) -> None:
 
 
 def returns_a_result(selector: Any, given: _Labelled) -> None:
-    """It returns a ThresholdResult whose threshold is a number."""
+    """The selector returns a ThresholdResult whose threshold is a number."""
     result = selector.select(*given.pair)
     expect(isinstance(result, ThresholdResult), "labels and scores", result)
     expect(not np.isnan(result.threshold), "labels and scores", result)
 
 
 def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
-    """F1, precision and recall in the result are those at its threshold, on what it was given."""
+    """F1, precision and recall in the result are those at its threshold on the given rows."""
     result = selector.select(*given.pair)
     there = metrics_at_threshold(*given.pair, result.threshold)
     for name in ("f1", "precision", "recall"):
@@ -223,7 +223,7 @@ def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
 
 
 def same_rows_same_threshold(selector: Any, given: _Labelled) -> None:
-    """The same rows give the same threshold, in whatever order."""
+    """The same rows give the same threshold, in any order."""
     y_true, y_score = given.pair
     first = selector.select(y_true, y_score).threshold
     for rows in (slice(None), slice(None, None, -1)):
@@ -232,7 +232,7 @@ def same_rows_same_threshold(selector: Any, given: _Labelled) -> None:
 
 
 def takes_lists(selector: Any, given: _Labelled) -> None:
-    """Lists do as well as arrays."""
+    """Lists give the same threshold as arrays."""
     y_true, y_score = given.pair
     expected = selector.select(y_true, y_score).threshold
     got = selector.select(y_true.tolist(), y_score.tolist()).threshold
@@ -240,7 +240,7 @@ def takes_lists(selector: Any, given: _Labelled) -> None:
 
 
 def rows_stay_as_they_are(selector: Any, given: _Labelled) -> None:
-    """Choosing changes neither labels nor scores."""
+    """Selection modifies neither labels nor scores."""
     y_true, y_score = given.pair
     selector.select(y_true, y_score)
     expect(np.array_equal(y_true, given.pair[0]), "labels", y_true)
@@ -248,7 +248,7 @@ def rows_stay_as_they_are(selector: Any, given: _Labelled) -> None:
 
 
 def says_why_there_is_none(selector: Any, given: _Labelled) -> None:
-    """Where one class is missing it returns a result, or raises an error of ours that says why."""
+    """With a single class, the selector returns a result or raises an EvalToolkitError."""
     _, y_score = given.pair
     for label in (0, 1):
         try:
@@ -278,13 +278,13 @@ SELECTOR = Suite(
 
 
 def computes_a_number(spec: Any, given: _Labelled) -> None:
-    """It computes a finite number where both classes are there."""
+    """The metric is a finite number if both classes are present."""
     value = spec.compute(*given.pair)
     expect(np.ndim(value) == 0 and np.isfinite(value), "labels and scores", value)
 
 
 def order_of_rows_does_not_matter(spec: Any, given: _Labelled) -> None:
-    """The order of the rows changes nothing but rounding."""
+    """The order of the rows does not affect the value, except for rounding."""
     y_true, y_score = given.pair
     forwards = float(spec.compute(y_true, y_score))
     for rows in (slice(None), slice(None, None, -1)):
@@ -293,13 +293,13 @@ def order_of_rows_does_not_matter(spec: Any, given: _Labelled) -> None:
 
 
 def same_rows_same_number(spec: Any, given: _Labelled) -> None:
-    """The same rows give the same number, to the last digit."""
+    """The same rows give exactly the same value."""
     first, again = (float(spec.compute(*given.pair)) for _ in range(2))
     expect(first == again, "the same rows", (first, again))
 
 
 def metric_leaves_rows_alone(spec: Any, given: _Labelled) -> None:
-    """Computing changes neither labels nor scores."""
+    """Computation modifies neither labels nor scores."""
     y_true, y_score = given.pair
     spec.compute(y_true, y_score)
     expect(np.array_equal(y_true, given.pair[0]), "labels", y_true)
@@ -307,7 +307,7 @@ def metric_leaves_rows_alone(spec: Any, given: _Labelled) -> None:
 
 
 def undefined_is_no_number(spec: Any, given: _Labelled) -> None:
-    """Where it does not exist it raises UndefinedMetricError: never NaN, never another error."""
+    """An undefined metric raises UndefinedMetricError: never NaN, never another error."""
     _, y_score = given.pair
     for label in (0, 1):
         try:
@@ -320,7 +320,7 @@ def undefined_is_no_number(spec: Any, given: _Labelled) -> None:
 
 
 def goes_to_other_processes(spec: Any, given: _Labelled) -> None:
-    """It can be pickled, so that resamples may be computed elsewhere, and computes the same there."""
+    """The metric can be pickled for other processes, and gives the same value there."""
     there = pickle.loads(pickle.dumps(spec))  # noqa: S301 - made a moment ago, here
     first, again = (float(one.compute(*given.pair)) for one in (spec, there))
     expect(first == again, "the same rows", (first, again))
@@ -348,29 +348,29 @@ METRIC_SPEC = Suite(
 
 @dataclass(frozen=True)
 class _Nothing:
-    """A slice is tried on nothing."""
+    """No inputs, since slices have their own rows."""
 
 
 def labels_are_0_and_1(slice_: Any, given: _Nothing) -> None:
-    """Its labels are a flat array of 0 and 1."""
+    """Labels are a one-dimensional array of 0 and 1."""
     labels = np.asarray(slice_.y_true)
     expect(labels.ndim == 1, "`y_true`", f"shape {labels.shape}")
     expect(set(labels.tolist()) <= {0, 1}, "`y_true`", sorted(set(labels.tolist()))[:5])
 
 
 def one_input_per_label(slice_: Any, given: _Nothing) -> None:
-    """It has one input per label."""
+    """There is one input per label."""
     expect(len(slice_.features) == len(slice_.y_true), len(slice_.y_true), len(slice_.features))
 
 
 def one_stratum_per_label(slice_: Any, given: _Nothing) -> None:
-    """Its strata are None, or one per label."""
+    """Strata are None, or one per label."""
     strata = slice_.strata
     expect(strata is None or len(strata) == len(slice_.y_true), len(slice_.y_true), strata)
 
 
 def rows_do_not_change(slice_: Any, given: _Nothing) -> None:
-    """Inputs and labels are the same whenever they are read."""
+    """Inputs and labels are the same on every access."""
     expect(np.array_equal(slice_.y_true, slice_.y_true), "`y_true` twice", slice_.y_true)
     one, other = slice_.features, slice_.features
     expect(len(one) == len(other), "`features` twice", (len(one), len(other)))

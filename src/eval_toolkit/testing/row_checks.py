@@ -43,23 +43,23 @@ def check_scorer(
     scorer : Scorer
         Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
-        Inputs of its kind, passed on as they are; six texts by default. Give at least two that
-        differ. Of a slice its features, as `evaluate` passes them.
+        Inputs of the scorer's kind, passed on unchanged; six texts by default. Give at least two
+        different ones. For a slice, its features are passed, as in `evaluate`.
     labels : sequence of int, optional
         Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
         scorer is treated as fitted, and ``fit`` is tested with every third label positive.
     tolerance : float, default 1e-6
-        Largest change of a score with the order and number of inputs.
+        Maximum change of a score with the order and number of inputs.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -94,12 +94,12 @@ def check_metric_spec(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -129,12 +129,12 @@ def check_selector(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -161,12 +161,12 @@ def check_similarity(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -190,12 +190,12 @@ def check_slice(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -218,12 +218,12 @@ def check_loader(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -252,12 +252,12 @@ def check_leakage_check(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -281,19 +281,19 @@ def check_splitter(
     splitter : Splitter
         Object with the members of `protocols.Splitter`.
     slice_ : EvalSlice, optional
-        The rows to cut; by default 48 with strata, groups, ids and times.
+        Rows to split; by default 48 with strata, groups, ids and times.
     groups : array-like, optional
         Passed on to the splitter.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -315,17 +315,17 @@ def check_pool_builder(
     builder : PoolBuilder
         Object with the members of `protocols.PoolBuilder`.
     slice_ : EvalSlice, optional
-        The training rows; as in `check_splitter`.
+        Training rows; by default as in `check_splitter`.
 
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------
@@ -352,7 +352,7 @@ def check_prediction_reader(
     reader : PredictionReader
         Object with the members of `protocols.PredictionReader`.
     uri : str
-        A file that it can read.
+        File that the reader can read.
     expected : mapping of str to sequence
         Expected content by column.
     columns : mapping of str to str, optional
@@ -361,12 +361,12 @@ def check_prediction_reader(
     Returns
     -------
     list of str
-        The rules that were tried, in order.
+        Names of the rules that were checked, in order.
 
     Raises
     ------
     ContractError
-        At the first rule that is broken; says what was given and what came back.
+        At the first violated rule; the message contains the input and the output.
 
     Examples
     --------

@@ -18,18 +18,18 @@ __all__ = ["ContractError", "Suite"]
 
 _LONGEST = 160
 Rule = Callable[[Any, Any], None]
-"""Takes the object and what it is tried on; raises where the object breaks the rule."""
+"""Function of the object and its inputs, which raises if the object violates the rule."""
 
 
 class ContractError(AssertionError):
-    """An object breaks a rule of its contract; the message names the rule, what was given and got.
+    """Violation of a contract; the message contains the rule, the input and the output.
 
     Parameters
     ----------
     message : str
-        One line.
+        One-line message.
     rule : str
-        The rule's name, as `contract_checks` lists it.
+        Name of the rule, as listed by `contract_checks`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class ContractError(AssertionError):
 
 
 class Broken(Exception):  # noqa: N818 - becomes a ContractError, which knows the rule
-    """A rule does not hold."""
+    """Violation of a rule."""
 
     def __init__(self, given: object, got: object) -> None:
         super().__init__(given, got)
@@ -60,7 +60,7 @@ class Broken(Exception):  # noqa: N818 - becomes a ContractError, which knows th
 
 
 def expect(holds: object, given: object, got: object) -> None:
-    """Raise unless something holds; say what was given and what came back."""
+    """Raise `Broken`, with the input and the output, unless a condition holds."""
     if not holds:
         raise Broken(given, got)
 
@@ -79,12 +79,12 @@ class Suite:
     kind: str
     rules: tuple[Rule, ...]
     given: Callable[..., Any]
-    """Makes what objects are tried on out of what the author says."""
+    """Function that creates the inputs of the rules from the caller's arguments."""
     copies: bool = True
-    """Whether every rule is tried on a copy: what one leaves behind must not help another."""
+    """Whether each rule runs on its own copy, so that rules cannot affect each other."""
 
     def checks(self, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
-        """Return the rules by name, each as a function of the object."""
+        """Return the rules as pairs of name and function of the object."""
         try:
             trial = self.given(**given)
         except TypeError as error:
@@ -97,7 +97,7 @@ class Suite:
         return [(rule.__name__, _Check(self.kind, rule, trial, self.copies)) for rule in self.rules]
 
     def check(self, given_object: Any, **given: Any) -> list[str]:
-        """Run every rule on an object; return their names, or raise at the first that is broken."""
+        """Run every rule on an object and return their names; raise at the first violation."""
         names = []
         for name, check in self.checks(**given):
             check(given_object)
@@ -107,7 +107,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Check:
-    """One rule, ready to be run on an object."""
+    """Rule with its inputs, as a function of the object."""
 
     kind: str
     rule: Rule
@@ -125,7 +125,7 @@ class _Check:
             self.rule(it if ready is None else ready(it), self.trial)
         except Broken as broken:
             self._raise(given_object, broken.given, _short(broken.got), broken)
-        except Exception as error:  # whatever the object raises, it should not have
+        except Exception as error:  # any exception of the object violates the rule
             self._raise(given_object, "", f"{type(error).__name__}: {error}", error)
 
     def _raise(self, it: Any, given: object, got: str, cause: Exception) -> None:
@@ -144,23 +144,23 @@ def _short(value: object) -> str:
 
 
 def said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given; None stands for what we take by default."""
+    """Return the given arguments without None, which stands for the default."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def fresh(it: Any) -> Any:
-    """Return a copy of an object; what cannot be copied itself."""
+    """Return a copy of an object, or the object itself if it cannot be copied."""
     try:
         return copy.deepcopy(it)
-    except Exception:  # it may refuse in any way
+    except Exception:  # copying may fail in any way
         return it
 
 
-# --- rules that many kinds share ----------------------------------------------------------------
+# --- shared rules -------------------------------------------------------------------------------
 
 
 def has_members(protocol: type) -> Rule:
-    """Return the rule that an object is of a protocol, and made."""
+    """Return the rule that an object is an instance of a protocol."""
     members = sorted(
         name
         for base in protocol.__mro__
@@ -179,26 +179,26 @@ def has_members(protocol: type) -> Rule:
 
 
 def is_named(it: Any, given: Any) -> None:
-    """Its name is a text on one line, and the same whenever it is asked."""
+    """The name is a single-line text, the same on every access."""
     expect(_is_line(it.name), "`name`", it.name)
     expect(it.name == it.name, "`name` twice", it.name)
 
 
 def has_a_version(it: Any, given: Any) -> None:
-    """Its version is a text on one line, and the same whenever it is asked."""
+    """The version is a single-line text, the same on every access."""
     version = getattr(it, "version", None)
     expect(_is_line(version), "`version`", version)
     expect(it.version == version, "`version` twice", (version, it.version))
 
 
 def version_if_any(it: Any, given: Any) -> None:
-    """A version, where it has one, is a text on one line that does not change by itself."""
+    """The version, if defined, is a single-line text that does not change."""
     if hasattr(it, "version"):
         has_a_version(it, given)
 
 
 def describes_itself(it: Any, given: Any) -> None:
-    """What it says about itself is JSON with texts as keys, the same every time."""
+    """The description is JSON with texts as keys, the same every time."""
     told = it.describe()
     expect(isinstance(told, Mapping), "`describe()`", told)
     check_json(told, "`describe()`")
@@ -207,7 +207,7 @@ def describes_itself(it: Any, given: Any) -> None:
 
 
 def describes_itself_if_at_all(it: Any, given: Any) -> None:
-    """A `describe()`, where it has one, is JSON with texts as keys, the same every time."""
+    """The description, if defined, is JSON with texts as keys, the same every time."""
     if callable(getattr(it, "describe", None)):
         describes_itself(it, given)
 
@@ -222,7 +222,7 @@ def check_json(value: Any, what: str) -> None:
 
 
 def check_keys(value: Any, what: str) -> None:
-    """Raise unless every key is a text: others are when they are stored, and may collide."""
+    """Raise unless every key is a text; other keys become texts when stored, and may collide."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             expect(isinstance(key, str), what, f"the key {key!r}, which is no text")
@@ -237,7 +237,7 @@ def _is_line(value: Any) -> bool:
 
 
 def same_numbers(one: Iterable[float], other: Iterable[float], tolerance: float) -> bool:
-    """Return whether two lists of numbers are the same, but for rounding."""
+    """Return whether two lists of numbers are equal up to rounding."""
     left, right = list(one), list(other)
     return len(left) == len(right) and all(
         math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
@@ -253,7 +253,7 @@ def unchanged(value: Any, use: Callable[[Any], object]) -> None:
 
 
 def is_frame(value: Any) -> bool:
-    """Return whether a value is a frame: of pandas or polars, or a dict of columns."""
+    """Return whether a value is a pandas or polars frame, or a dict of columns."""
     return isinstance(value, Mapping) or hasattr(value, "columns")
 
 

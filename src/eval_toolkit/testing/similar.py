@@ -17,25 +17,25 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to compare; a copy of the first is put at the end."""
+    """Texts to compare, followed by a copy of the first."""
 
     texts: Sequence[str] = TEXTS
 
     def within(self, strategy: Any, k: int = 3) -> tuple[Any, Any]:
-        """Return similarities and indices in one list."""
+        """Return similarities and indices of neighbours within one list."""
         found = strategy.pairs_within([*self.texts, self.texts[0]], k)
         expect(isinstance(found, tuple) and len(found) == 2, "`pairs_within`", found)
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1])
 
     def across(self, strategy: Any, k: int = 2) -> tuple[Any, Any]:
-        """Return similarities and indices of the last texts among the first."""
+        """Return similarities and indices of neighbours of the last texts among the first."""
         found = strategy.pairs_across([self.texts[0], self.texts[1]], list(self.texts), k)
         expect(isinstance(found, tuple) and len(found) == 2, "`pairs_across`", found)
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1])
 
 
 def one_line_of_neighbours_per_text(strategy: Any, given: _Texts) -> None:
-    """Both arrays have one line per text and as many columns as neighbours were asked for."""
+    """Both arrays have one row per text and one column per requested neighbour."""
     for name, (similarities, indices), shape in (
         ("pairs_within", given.within(strategy), (len(given.texts) + 1, 3)),
         ("pairs_across", given.across(strategy), (2, 2)),
@@ -45,7 +45,7 @@ def one_line_of_neighbours_per_text(strategy: Any, given: _Texts) -> None:
 
 
 def neighbours_are_texts_of_the_list(strategy: Any, given: _Texts) -> None:
-    """Indices are whole numbers and point into the list; no neighbour is named twice."""
+    """Indices are integers within the list, and no neighbour is repeated."""
     for name, (_, indices), n in (
         ("pairs_within", given.within(strategy), len(given.texts) + 1),
         ("pairs_across", given.across(strategy), len(given.texts)),
@@ -57,7 +57,7 @@ def neighbours_are_texts_of_the_list(strategy: Any, given: _Texts) -> None:
 
 
 def similarities_are_shares(strategy: Any, given: _Texts) -> None:
-    """Similarities are finite, at most 1 and at least -1."""
+    """Similarities are finite and in [-1, 1]."""
     for name, (similarities, _) in (
         ("pairs_within", given.within(strategy)),
         ("pairs_across", given.across(strategy)),
@@ -67,7 +67,7 @@ def similarities_are_shares(strategy: Any, given: _Texts) -> None:
 
 
 def most_similar_first(strategy: Any, given: _Texts) -> None:
-    """Every line begins with the most similar text."""
+    """Neighbours are sorted by decreasing similarity."""
     for name, (similarities, _) in (
         ("pairs_within", given.within(strategy)),
         ("pairs_across", given.across(strategy)),
@@ -77,7 +77,7 @@ def most_similar_first(strategy: Any, given: _Texts) -> None:
 
 
 def itself_first(strategy: Any, given: _Texts) -> None:
-    """In one list every text is its own first neighbour, with similarity 1."""
+    """Within one list, every text is its own first neighbour, with similarity 1."""
     similarities, indices = given.within(strategy)
     n = len(given.texts) + 1
     expect(indices[:, 0].tolist() == list(range(n)), "the first neighbours", indices[:, 0].tolist())
@@ -86,7 +86,7 @@ def itself_first(strategy: Any, given: _Texts) -> None:
 
 
 def copies_are_found(strategy: Any, given: _Texts) -> None:
-    """A copy of a text is among its neighbours with similarity 1, in one list and across two."""
+    """A copy of a text is a neighbour with similarity 1, within one list and across two."""
     last = len(given.texts)
     similarities, indices = given.within(strategy)
     own = dict(zip(indices[last].tolist(), similarities[last].tolist(), strict=True))
@@ -105,13 +105,13 @@ def finds_the_same_neighbours_again(strategy: Any, given: _Texts) -> None:
 
 
 def texts_stay_as_they_are(strategy: Any, given: _Texts) -> None:
-    """Comparing changes neither list."""
+    """Comparison modifies neither list."""
     unchanged(list(given.texts), lambda texts: strategy.pairs_within(texts, 2))
     unchanged(list(given.texts), lambda texts: strategy.pairs_across(texts, texts, 2))
 
 
 def odd_texts_are_compared(strategy: Any, given: _Texts) -> None:
-    """Empty, long and strange texts are compared like any other."""
+    """Empty, long and unusual texts are compared like any other."""
     texts = list(ODD_TEXTS)
     similarities, _ = strategy.pairs_within(texts, 2)
     fine = np.isfinite(np.asarray(similarities, dtype=np.float64))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["completions", "labelled_scores", "messages", "records", "slices", "texts"]
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Scores that occur again and again: ties are where metrics go wrong."""
+"""Repeated scores, since metrics often fail on ties."""
 
 
 def _hypothesis() -> Any:
@@ -25,12 +25,12 @@ def _hypothesis() -> Any:
 
 
 def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
-    """Return texts that can be stored: any characters but lone surrogates, and the odd ones.
+    """Return a strategy for storable texts: no lone surrogates, but other unusual texts.
 
     Parameters
     ----------
     max_size : int, default 60
-        Characters of those that are made up; the odd ones may be longer.
+        Maximum length of generated texts; the fixed unusual ones may be longer.
 
     Returns
     -------
@@ -57,14 +57,14 @@ def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
 def labelled_scores(
     *, min_size: int = 2, max_size: int = 40, both_classes: bool = True
 ) -> "SearchStrategy[tuple[Any, Any]]":
-    """Return labels and scores of the same rows, with ties.
+    """Return a strategy for labels and scores of the same rows, with ties.
 
     Parameters
     ----------
     min_size, max_size : int
-        Rows.
+        Bounds on the number of rows.
     both_classes : bool, default True
-        Whether both classes always occur, and hence at least two rows.
+        Whether both classes always occur, which requires at least two rows.
 
     Returns
     -------
@@ -101,14 +101,14 @@ def labelled_scores(
 def records(
     *, columns: tuple[str, ...] = ("correct",), min_size: int = 1, max_size: int = 20
 ) -> "SearchStrategy[Records]":
-    """Return records with groups, attempts, and values that are missing for a reason.
+    """Return a strategy for records with groups, attempts, and missing values with reasons.
 
     Parameters
     ----------
     columns : tuple of str, default ("correct",)
         Names of binary columns, possibly with missing values.
     min_size, max_size : int
-        Records.
+        Bounds on the number of records.
 
     Returns
     -------
@@ -153,19 +153,19 @@ def records(
 def slices(
     *, name: str = "all", min_size: int = 1, max_size: int = 20
 ) -> "SearchStrategy[EvalSlice]":
-    """Return slices of texts with labels, groups, strata, ids and times.
+    """Return a strategy for slices of texts with labels, groups, strata, ids and times.
 
     Parameters
     ----------
     name : str, default "all"
         Name of the slice.
     min_size, max_size : int
-        Rows.
+        Bounds on the number of rows.
 
     Returns
     -------
     SearchStrategy
-        Strategy of EvalSlice; texts may occur twice, ids do not.
+        Strategy of EvalSlice; texts may repeat, ids do not.
 
     Raises
     ------
@@ -205,13 +205,13 @@ def slices(
 
 
 def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
-    """Return conversations: perhaps a system message, then user and assistant in turn.
+    """Return a strategy for conversations: an optional system message, then alternating turns.
 
     Parameters
     ----------
     max_turns : int, default 3
-        Maximum number of turns of the user; there is at least one. The last may be answered, or
-        begun.
+        Maximum number of user turns, at least one. The last may be followed by a complete or
+        partial answer.
 
     Returns
     -------
@@ -245,7 +245,7 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
 
 
 def completions() -> "SearchStrategy[Completion]":
-    """Return completions beside one reference or several, as graders of texts read them.
+    """Return a strategy for completions with one or several references, as used by text graders.
 
     Returns
     -------

@@ -26,12 +26,12 @@ from eval_toolkit.testing.rules import (
 __all__ = ["ATTACK", "TEXT_SCORER", "TEXT_TRANSFORM"]
 
 
-# --- scorers of texts ---------------------------------------------------------------------------
+# --- text scorers -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """What is scored."""
+    """Texts to score."""
 
     texts: Sequence[str] = TEXTS
     tolerance: float = 1e-6
@@ -42,12 +42,12 @@ def _numbers(scorer: Any, texts: Sequence[str]) -> list[float]:
 
 
 def name_starts_columns(scorer: Any, given: _Texts) -> None:
-    """Its name holds neither ":" nor "/", which begin other columns."""
+    """The name contains neither ":" nor "/", which separate the parts of column names."""
     expect(":" not in scorer.name and "/" not in scorer.name, "`name`", scorer.name)
 
 
 def says_what_is_bad(scorer: Any, given: _Texts) -> None:
-    """Threshold, direction and mode say when a text counts as bad."""
+    """Threshold, direction and mode are valid."""
     threshold = scorer.threshold
     expect(_is_number(threshold), "`threshold`", threshold)
     expect(isinstance(scorer.higher_is_worse, bool), "`higher_is_worse`", scorer.higher_is_worse)
@@ -55,20 +55,20 @@ def says_what_is_bad(scorer: Any, given: _Texts) -> None:
 
 
 def one_number_per_text(scorer: Any, given: _Texts) -> None:
-    """It returns one finite number per text."""
+    """The scorer returns one finite number per text."""
     numbers = list(scorer.score(list(given.texts)))
     expect(len(numbers) == len(given.texts), f"{len(given.texts)} texts", numbers)
     expect(all(map(_is_number, numbers)), list(given.texts), numbers)
 
 
 def no_text_no_number(scorer: Any, given: _Texts) -> None:
-    """No text gets no number, and no error."""
+    """An empty list gives no scores and no error."""
     numbers = list(scorer.score([]))
     expect(not numbers, "no text", numbers)
 
 
 def numbers_keep_within_bounds(scorer: Any, given: _Texts) -> None:
-    """`bounds`, where they are there, hold its numbers and its threshold."""
+    """`bounds`, if defined, contain all scores and the threshold."""
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
         return
@@ -79,13 +79,13 @@ def numbers_keep_within_bounds(scorer: Any, given: _Texts) -> None:
 
 
 def same_texts_same_numbers(scorer: Any, given: _Texts) -> None:
-    """The same texts get the same numbers, whenever they are scored."""
+    """The same texts always get the same scores."""
     first, again = _numbers(scorer, given.texts), _numbers(scorer, given.texts)
     expect(first == again, list(given.texts), (first, again))
 
 
 def order_of_texts_does_not_matter(scorer: Any, given: _Texts) -> None:
-    """Texts in another order, or alone, get the same numbers."""
+    """Order and number of texts do not affect their scores."""
     together = _numbers(scorer, given.texts)
     backwards = _numbers(scorer, list(given.texts)[::-1])[::-1]
     expect(same_numbers(together, backwards, given.tolerance), "another order", backwards)
@@ -94,12 +94,12 @@ def order_of_texts_does_not_matter(scorer: Any, given: _Texts) -> None:
 
 
 def scored_texts_stay_as_they_are(scorer: Any, given: _Texts) -> None:
-    """Scoring does not change the list of texts."""
+    """Scoring does not modify the list of texts."""
     unchanged(list(given.texts), scorer.score)
 
 
 def odd_texts_get_numbers(scorer: Any, given: _Texts) -> None:
-    """Empty, long and strange texts get finite numbers, too."""
+    """Empty, long and unusual texts get finite numbers, too."""
     for text in ODD_TEXTS:
         try:
             numbers = list(scorer.score([text]))
@@ -109,7 +109,7 @@ def odd_texts_get_numbers(scorer: Any, given: _Texts) -> None:
 
 
 def tells_categories_apart(scorer: Any, given: _Texts) -> None:
-    """`score_categories`, where it is there, gives a number per text for each of `categories`."""
+    """`score_categories`, if defined, gives a number per text for each of `categories`."""
     score = getattr(scorer, "score_categories", None)
     if not callable(score):
         return
@@ -156,13 +156,13 @@ TEXT_SCORER = Suite(
 
 @dataclass(frozen=True)
 class _Goal:
-    """What an attack is after."""
+    """Goal of an attack, with random seeds."""
 
     goal: str = "Say something rude about the weather."
     seeds: Sequence[int] = (0, 7)
 
     def states(self) -> list[Conversation]:
-        """Return a conversation that has not begun, and one under way."""
+        """Return a new conversation and an ongoing one."""
         fresh = Conversation(self.goal)
         return [fresh, fresh.with_probe("Hello.").with_response("No. {goal} I will not.")]
 
@@ -175,7 +175,7 @@ def _probe(attack: Any, state: Conversation, seed: int) -> Any:
 
 
 def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
-    """It returns a text that is not blank or a request to a model, or ends by StopAttack."""
+    """The attack returns a non-blank text or a model request, or raises StopAttack."""
     for state in given.states():
         for seed in given.seeds:
             said = _probe(attack, state, seed)
@@ -184,13 +184,13 @@ def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
 
 
 def begins(attack: Any, given: _Goal) -> None:
-    """It has something to say where nothing was said yet."""
+    """The attack has a probe for a new conversation."""
     said = _probe(attack, given.states()[0], given.seeds[0])
     expect(said is not None, "a conversation that has not begun", "StopAttack")
 
 
 def same_seed_same_probe(attack: Any, given: _Goal) -> None:
-    """The same conversation and seed give the same probe, whatever was asked before."""
+    """The same conversation and seed give the same probe, regardless of earlier calls."""
     asked = [(state, seed) for state in given.states() for seed in given.seeds]
     first = [_probe(attack, state, seed) for state, seed in asked]
     again = [_probe(attack, state, seed) for state, seed in asked[::-1]][::-1]
@@ -198,7 +198,7 @@ def same_seed_same_probe(attack: Any, given: _Goal) -> None:
 
 
 def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
-    """Where it returns requests it has a `model`, and reads texts out of replies."""
+    """An attack that returns requests has a `model` and reads texts from replies."""
     for state in given.states():
         said = _probe(attack, state, given.seeds[0])
         if isinstance(said, GenerateRequest):
@@ -213,7 +213,7 @@ def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
 
 
 def odd_goals_are_pursued(attack: Any, given: _Goal) -> None:
-    """Long and strange goals are pursued like any other; braces in them are no templates."""
+    """Long and unusual goals are handled like any other; braces in them are not templates."""
     for text in ODD_TEXTS:
         if text.strip() and text.isprintable():
             try:
@@ -223,7 +223,7 @@ def odd_goals_are_pursued(attack: Any, given: _Goal) -> None:
 
 
 def has_branches(attack: Any, given: _Goal) -> None:
-    """`branches`, where it is there, is a whole number from 1, and `for_branch` gives attacks."""
+    """`branches`, if defined, is an integer ≥ 1, and `for_branch` returns attacks."""
     branches = getattr(attack, "branches", None)
     if branches is not None:
         expect(isinstance(branches, int) and branches >= 1, "`branches`", branches)
@@ -250,25 +250,25 @@ ATTACK = Suite(
 )
 
 
-# --- changes of texts ---------------------------------------------------------------------------
+# --- text transforms ----------------------------------------------------------------------------
 
 
 def returns_a_text(transform: Any, given: _Texts) -> None:
-    """A text becomes a text."""
+    """A text is transformed to a text."""
     for text in given.texts:
         changed = transform.transform(text)
         expect(isinstance(changed, str), text, changed)
 
 
 def same_text_same_change(transform: Any, given: _Texts) -> None:
-    """The same text is changed the same way every time."""
+    """The same text is transformed the same way every time."""
     first = [transform.transform(text) for text in given.texts]
     again = [transform.transform(text) for text in list(given.texts)[::-1]][::-1]
     expect(first == again, list(given.texts), (first, again))
 
 
 def odd_texts_are_changed(transform: Any, given: _Texts) -> None:
-    """Empty, long and strange texts are changed, or left as they are."""
+    """Empty, long and unusual texts are transformed, or returned unchanged."""
     for text in ODD_TEXTS:
         try:
             changed = transform.transform(text)

@@ -17,14 +17,14 @@ __all__ = ["SimilarityAuditReport", "SimilarityFinding", "audit_source_label_sim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityFinding(Displayed):
-    """Two similar rows, with the relation of their sources and labels."""
+    """Two similar rows and the relation of their sources and labels."""
 
     left_index: int
     right_index: int
     similarity: float
     relation: str
-    """``within_source`` or ``cross_source``, ``same_label`` or ``cross_label``, both joined by an
-    underscore, or ``unspecified`` without sources and labels."""
+    """``within_source`` or ``cross_source`` and ``same_label`` or ``cross_label``, joined by an
+    underscore; ``unspecified`` without sources and labels."""
     left_source: Any = None
     right_source: Any = None
     left_label: Any = None
@@ -45,7 +45,7 @@ class SimilarityAuditReport(Displayed):
     strategy: str
     k_neighbors: int
     complete: bool = True
-    """False when very large clusters are connected by some of their pairs, not by all."""
+    """False if very large clusters are connected by some of their pairs only."""
 
     @property
     def n_findings(self) -> int:
@@ -78,7 +78,7 @@ def audit_source_label_similarity(
     include_same_label: bool = True,
     include_cross_label: bool = True,
 ) -> SimilarityAuditReport:
-    """List near-duplicates by whether they share their source and their label.
+    """List near-duplicates with the relation of their sources and labels.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def audit_source_label_similarity(
     Raises
     ------
     InvalidTypeError
-        If the texts are not a list of str, or the strategy is none.
+        If the texts are not a list of str, or the strategy is invalid.
     InvalidInputError
-        If an option is out of range, or sources or labels are not one per text.
+        If an option is out of range, or sources or labels do not match the number of texts.
 
     Examples
     --------

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DEFAULT_DEDUP_THRESHOLD = 0.9
-"""Similarity from which two texts count as near-duplicates."""
+"""Similarity at which two texts count as near-duplicates."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,7 +42,7 @@ class DedupReport(Displayed):
 
     kept_indices: list[int]
     dropped_pairs: list[tuple[int, int, float]]
-    """``(dropped, kept, similarity)``: each dropped row with the first kept row it resembles."""
+    """``(dropped, kept, similarity)``: each dropped row with the first similar kept row."""
     threshold: float
     n_input: int
 
@@ -88,9 +88,8 @@ def near_dedup(
 ) -> DedupReport:
     """Keep the first row of each set of near-duplicates.
 
-    Rows are visited in order: a row that is as similar as the threshold to an earlier row that was
-    kept goes, any other row stays. Nothing is cut off at ``k_neighbors``: of 50 equal rows, one
-    stays.
+    Rows are visited in order. A row is dropped if its similarity to an earlier kept row reaches the
+    threshold. The result is not limited by ``k_neighbors``: of 50 equal rows, one is kept.
 
     Parameters
     ----------
@@ -109,12 +108,12 @@ def near_dedup(
     Returns
     -------
     DedupReport
-        Rows kept and dropped.
+        Kept and dropped rows.
 
     Raises
     ------
     InvalidTypeError
-        If the texts are not a list of str, or the strategy is none.
+        If the texts are not a list of str, or the strategy is invalid.
     InvalidInputError
         If the threshold is out of range or ``k_neighbors`` is below 1.
 
@@ -143,13 +142,13 @@ def near_dedup(
 
 
 Reasons = dict[int, tuple[int, float]]
-"""A dropped text → the first kept text it resembles, and how much."""
+"""Dropped text → first similar kept text, and the similarity."""
 
 
 def _forward(
     texts: list[str], found: Within, strategy: SimilarityStrategy, threshold: float, k: int
 ) -> Reasons:
-    """Visit the distinct texts in order and drop those that resemble a kept one."""
+    """Visit the distinct texts in order and drop those similar to a kept text."""
     reasons: Reasons = {}
     partial: list[SimilarPairs] = []
     for block in found.blocks:
@@ -158,15 +157,15 @@ def _forward(
             partial.append(block)
     examples = [texts[row] for row in found.texts.firsts.tolist()]
     while partial:
-        # Not every pair of a large cluster was listed: look again at what is left, until nothing
-        # is found. Then no two kept texts are similar, and each dropped one has a kept reason.
+        # Only some pairs of a large cluster were listed: search the kept texts again until no
+        # similar pair remains. Every dropped text then has a similar kept text.
         kept = np.array([i for i in range(len(examples)) if i not in reasons], np.int64)
         left_over = [examples[i] for i in kept]
         again = joined(within(strategy, left_over, threshold, k).blocks)
         if not len(again):
             break
         partial.append(_renumbered(again, kept, kept))
-        doubtful = set(partial[-1].right.tolist())  # their loss would orphan what they dropped
+        doubtful = set(partial[-1].right.tolist())  # dropping these orphans texts
         orphans = np.array([i for i, (why, _) in reasons.items() if why in doubtful], np.int64)
         adopted = across(strategy, [examples[i] for i in orphans], left_over, threshold, k)
         partial.append(_renumbered(joined(adopted.blocks), orphans, kept))
@@ -196,7 +195,7 @@ def cross_dedup(
     *,
     strategy: SimilarityStrategy | None = None,
 ) -> list[int]:
-    """Return the evaluation rows that resemble no training row.
+    """Return the evaluation rows without a similar training row.
 
     Parameters
     ----------
@@ -218,7 +217,7 @@ def cross_dedup(
     Raises
     ------
     InvalidTypeError
-        If the texts are not lists of str, or the strategy is none.
+        If the texts are not lists of str, or the strategy is invalid.
     InvalidInputError
         If the threshold is out of range or ``k_neighbors`` is below 1.
 
@@ -227,7 +226,7 @@ def cross_dedup(
     >>> cross_dedup(["win cash now"], ["hello there", "WIN cash now"])
     [0]
     """
-    kinds = np.ones(len(train_texts), np.int64)  # one of them is reason enough
+    kinds = np.ones(len(train_texts), np.int64)  # a single similar training row suffices
     found = _across(train_texts, eval_texts, threshold, k_neighbors, strategy, kinds)
     seen = np.zeros(len(found.query.keys), np.bool_)
     for block in found.all_blocks():
@@ -265,7 +264,7 @@ def cross_dedup_pairs(
     Raises
     ------
     InvalidTypeError
-        If the texts are not lists of str, or the strategy is none.
+        If the texts are not lists of str, or the strategy is invalid.
     InvalidInputError
         If the threshold is out of range or ``k_neighbors`` is below 1.
 
@@ -302,8 +301,8 @@ def duplicate_clusters(
 ) -> list[list[int]]:
     """Return clusters of at least two rows connected by similar pairs.
 
-    Unlike `near_dedup`, which compares with the rows it keeps, a chain of similar pairs makes one
-    cluster here: what must not be torn apart by a split.
+    `near_dedup` compares with kept rows only; here a chain of similar pairs forms one cluster,
+    which a split should keep together.
 
     Parameters
     ----------
@@ -325,7 +324,7 @@ def duplicate_clusters(
     Raises
     ------
     InvalidTypeError
-        If the texts are not a list of str, or the strategy is none.
+        If the texts are not a list of str, or the strategy is invalid.
     InvalidInputError
         If the threshold is out of range or ``k_neighbors`` is below 1.
 

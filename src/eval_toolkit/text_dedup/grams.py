@@ -13,7 +13,7 @@ _WORD = re.compile(r"\w+")
 _LARGEST_CODE = 1 << 62
 
 Units = tuple[IntArray, IntArray]
-"""Numbers of the characters or words of all texts, one text after the other; texts' lengths."""
+"""Concatenated numbers of the characters or words of all texts, and the lengths of the texts."""
 
 
 def character_units(texts: Sequence[str]) -> Units:
@@ -36,7 +36,7 @@ def word_units(texts: Sequence[str]) -> Units:
 def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, IntArray]:
     """Count the n-grams of ``low`` to ``high`` units of each text.
 
-    A text of fewer than ``low`` units, but not an empty one, is a gram by itself.
+    A non-empty text of fewer than ``low`` units is a single gram.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, 
 
 
 def _windows(units: Units, low: int, high: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the text and the code of every window of ``low`` to ``high`` units."""
+    """Yield the text number and the code of every window of ``low`` to ``high`` units."""
     numbers, lengths = units
     row = np.repeat(np.arange(len(lengths)), lengths)
     remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(numbers))

@@ -1,4 +1,4 @@
-"""MinHash LSH: near-duplicates among millions of texts, with verified pairs."""
+"""MinHash LSH for near-duplicates among millions of texts, with verified pairs."""
 
 import math
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ __all__ = ["MinHashLSHStrategy"]
 
 MAX_HASHES = 256
 MISS = 0.001
-"""Chance wanted of missing a pair exactly at the threshold; pairs above it are missed less."""
+"""Target probability of missing a pair exactly at the threshold; it is lower above it."""
 TOLERABLE_MISS = 0.02
 SELECTIVE_ROWS = 5
-"""With fewer rows per band, unrelated texts meet in too many buckets."""
+"""Rows per band below which unrelated texts share too many buckets."""
 
 _TASKS: dict[Wanted, int] = {
     "pairs": neardup.ALL_PAIRS,
@@ -39,7 +39,7 @@ _TASKS: dict[Wanted, int] = {
 
 
 def _bands_for(threshold: float) -> tuple[int, int]:
-    """Return numbers of bands and of rows per band that find pairs at the threshold.
+    """Return the numbers of bands and rows per band that find pairs at the threshold.
 
     A pair of similarity s shares none of b bands of r rows with probability (1 − sʳ)ᵇ.
     """
@@ -59,20 +59,20 @@ def _bands_for(threshold: float) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class MinHashLSHStrategy(JoinStrategy):
-    """Jaccard similarity of character n-grams, for candidate pairs from MinHash.
+    """Jaccard similarity of character n-grams, with candidate pairs from MinHash.
 
-    Locality-sensitive hashing chooses the pairs to look at; each is then compared exactly, so no
-    pair is reported that is not similar (grams are compared by 32-bit hashes: two different grams
-    are taken for equal once in 2³² comparisons). ``pairs_above`` chooses its own bands from the
-    threshold — 51 of 5 rows at 0.6 — so that a pair at the threshold is missed with probability
-    below 0.02, and pairs above it far less; below 0.5 the work approaches that of comparing
-    everything. ``num_perm`` and ``bands`` serve ``pairs_within`` and ``pairs_across``, where a
-    similarity of 0 means: no band in common.
+    Locality-sensitive hashing selects candidate pairs; each is then compared exactly, so every
+    reported pair is similar (grams are compared by 32-bit hashes: two different grams are taken
+    for equal once in 2³² comparisons). ``pairs_above`` chooses its own bands from the threshold,
+    such as 51 bands of 5 rows at 0.6, so that a pair at the threshold is missed with probability
+    below 0.02, and pairs above it far less often; below 0.5 the cost approaches that of comparing
+    all pairs. ``num_perm`` and ``bands`` apply to ``pairs_within`` and ``pairs_across``, where a
+    similarity of 0 means that no band is shared.
 
-    A bucket of more than 512 distinct texts is compared with the clusters already found in it,
-    not pairwise; ``pairs_above`` then returns pairs that connect the cluster and says so in
-    ``complete``. `near_dedup`, `duplicate_clusters` and `cross_dedup` do not need all pairs and do
-    not ask for them: of any number of near-identical texts each is compared a few times.
+    The texts of a bucket of more than 512 distinct texts are compared with the clusters found in
+    it so far, not pairwise; ``pairs_above`` then returns pairs that connect the cluster and sets
+    ``complete`` to False. `near_dedup`, `duplicate_clusters` and `cross_dedup` do not need all
+    pairs, so each of any number of near-identical texts is compared only a few times.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def normalize_text_for_dedup(text: str) -> str:
     Returns
     -------
     str
-        Equal for texts that differ in case, white space or the composition of letters alone.
+        Normalised text; equal for texts that differ only in case, white space or composition.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def normalize_text_for_dedup(text: str) -> str:
         raise InvalidTypeError(f"`text` must be a str, got {type(text).__name__}: {text!r:.80}")
     if text.isascii():
         form = text.lower()
-    else:  # composed again after lowering: some letters are composed in lower case only
+    else:  # compose again after lowering: some letters compose in lower case only
         form = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
     if form.isprintable() and "  " not in form:  # the space is the only printable white space
         return form.strip(" ")

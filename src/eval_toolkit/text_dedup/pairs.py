@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 Wanted: TypeAlias = Literal["pairs", "clusters", "first_kept"]
-"""All pairs; enough of them to connect each cluster; or, visiting the texts in order, each text
-that goes with the first kept one it resembles. A strategy may always list more pairs."""
+"""All pairs; enough of them to connect each cluster; or, for texts visited in order, each dropped
+text with the first similar kept text. A strategy may always list more pairs."""
 
 COPIES_LIMIT = 1000
-"""Of more rows with one text, only the first are paired with each other; the rest with one."""
+"""Maximum number of equal rows paired with each other; further ones are paired with one row."""
 
 Neighbours = Iterable[tuple[IntArray, FloatArray]]
 
@@ -43,7 +43,7 @@ class SimilarPairs(Displayed):
     right: IntArray
     similarity: FloatArray
     complete: bool = True
-    """False when very large clusters are connected by some of their pairs, not by all."""
+    """False if very large clusters are connected by some of their pairs only."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.left, self.right, self.similarity))
@@ -88,8 +88,8 @@ class Within:
 
     texts: Distinct
     blocks: Iterable[SimilarPairs]
-    """Pairs of distinct texts; a block holds all pairs of the right texts in it. If pairs are left
-    out, there is but one block."""
+    """Pairs of distinct texts; a block contains all pairs of its right texts. If pairs are omitted,
+    there is only one block."""
 
     def expanded(self) -> SimilarPairs:
         """Return the pairs of rows."""
@@ -132,7 +132,7 @@ def _expand(pairs: SimilarPairs, lefts: Distinct, rights: Distinct) -> SimilarPa
     rows_right, begin_right = rights.members()
     size_left, size_right = lefts.sizes[pairs.left], rights.sizes[pairs.right]
     n_left, n_right = np.minimum(size_left, COPIES_LIMIT), np.minimum(size_right, COPIES_LIMIT)
-    # Copies beyond the limit are paired with the first copy on the other side: none is left out.
+    # Copies beyond the limit are paired with the first copy on the other side; none is omitted.
     beyond_left, beyond_right = size_left - n_left, size_right - n_right
     times = n_left * n_right + beyond_left + beyond_right
     of_pair = np.repeat(np.arange(len(times)), times)
@@ -159,7 +159,7 @@ def _copies(texts: Distinct) -> SimilarPairs:
     blocks = []
     for size in np.unique(sizes[sizes > 1]).tolist():
         first, second = np.triu_indices(min(size, COPIES_LIMIT), 1)
-        beyond = np.arange(COPIES_LIMIT, size)  # linked to the first copy alone
+        beyond = np.arange(COPIES_LIMIT, size)  # linked to the first copy only
         first = np.concatenate([first, np.zeros_like(beyond)])
         second = np.concatenate([second, beyond])
         group = begins[sizes == size][:, None]
@@ -173,7 +173,7 @@ class JoinStrategy(ABC):
 
     __slots__ = ()
     reaches_one: ClassVar[bool] = False
-    """Whether what is equal has a similarity of exactly 1; a cosine is rounded."""
+    """Whether equal texts have a similarity of exactly 1; cosines are subject to rounding."""
 
     @abstractmethod
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
@@ -189,8 +189,8 @@ class JoinStrategy(ABC):
     ) -> Across:
         """Find the similar distinct texts of two lists.
 
-        With ``kinds``, bits of each reference row, one similar reference per query and bit is
-        enough; more do no harm.
+        With ``kinds`` (bits of each reference row), one similar reference per query and bit
+        suffices; extra ones are allowed.
         """
 
     @abstractmethod
@@ -238,7 +238,7 @@ class JoinStrategy(ABC):
         Returns
         -------
         SimilarPairs
-            ``left`` is a row of the query, ``right`` one of the reference; in ascending order.
+            ``left`` is a query row, ``right`` a reference row; in ascending order.
 
         Raises
         ------
@@ -259,7 +259,7 @@ class JoinStrategy(ABC):
         texts : list of str
             One text per row.
         k_neighbors, k : int
-            How many, the row itself included. Two spellings of one argument.
+            Number of neighbours, including the row itself; two names of one argument.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class JoinStrategy(ABC):
         query, reference : list of str
             One text per row.
         k_neighbors, k : int
-            How many. Two spellings of one argument.
+            Number of neighbours; two names of one argument.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class JoinStrategy(ABC):
 
 
 def _asked(k_neighbors: int | None, k: int | None) -> int:
-    """Return how many neighbours are asked for, in either spelling."""
+    """Return the requested number of neighbours, given under either name."""
     if k_neighbors is not None and k is not None:
         raise InvalidInputError("give `k_neighbors` or `k`, not both: they are the same argument")
     given: Any = k if k_neighbors is None else k_neighbors
@@ -339,8 +339,8 @@ def nearest(
 ) -> tuple[FloatArray, IntArray]:
     """Convert the nearest distinct texts of each query to the nearest rows of each row.
 
-    Rows with the same text come first. Where too few neighbours are known, rows with similarity 0
-    fill up the rest.
+    Rows with the same text come first. If fewer than k neighbours are known, rows with similarity
+    0 fill the remaining places.
     """
     n_rows, n_others = len(query.codes), len(reference.codes)
     similarities, indices = np.zeros((n_rows, k)), np.zeros((n_rows, k), np.int64)
@@ -349,7 +349,7 @@ def nearest(
     groups, own_groups = reference.groups(), query.groups()
     places = {text: place for place, text in enumerate(reference.keys)}
     none = np.empty(0, np.int64)
-    filler = np.arange(min(2 * k, n_others))  # fewer than k of these are there already
+    filler = np.arange(min(2 * k, n_others))  # fewer than k of these are already included
     for number, (near, values) in enumerate(neighbours):
         equal = places.get(query.keys[number])
         copies = none if equal is None else groups[equal][: k + 1]

@@ -2,8 +2,9 @@
 
 Sparse rows are joined by prefix filtering [1]_: with features ordered from rare to frequent, two
 rows can be similar only if they share a feature among their first few. For cosines the prefix ends
-where what remains is too short to reach the threshold, ‖rest‖ < t; for sets of m elements it has
-m − ⌈t·m⌉ + 1. Candidates come from a sparse product of the prefixes and are then computed exactly.
+where the remainder is too short to reach the threshold, ‖rest‖ < t; for sets of m elements it has
+m − ⌈t·m⌉ + 1 features. Candidates come from a sparse product of the prefixes and are then computed
+exactly.
 
 References
 ----------
@@ -24,13 +25,13 @@ from eval_toolkit.text_dedup.pairs import SimilarPairs
 __all__ = ["DenseCosine", "SetJaccard", "Space", "SparseCosine", "rare_first"]
 
 BLOCK_PRODUCTS = 1 << 24
-"""Multiplications of a block; bounds its memory."""
+"""Maximum number of multiplications per block; bounds its memory."""
 CHUNK_PAIRS = 1 << 14
 MOST_PRODUCTS = 10**10
-"""Multiplications of all exact comparisons, some minutes of them; more are refused."""
+"""Maximum number of multiplications of all exact comparisons (some minutes); more are refused."""
 
 DIGITS = 12
-"""Cosines are rounded: parallel vectors have 1, and the order of a sum does not matter."""
+"""Digits of cosines: rounding gives parallel vectors 1 and removes effects of summation order."""
 
 SparseMatrix = Any
 
@@ -77,7 +78,7 @@ class Space(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DenseCosine(Space):
-    """Unit (or zero) vectors."""
+    """Unit (or zero) vectors as rows of a dense matrix."""
 
     vectors: FloatArray
 
@@ -87,7 +88,7 @@ class DenseCosine(Space):
         return len(self.vectors)
 
     def similarities(self, rows: slice, others: slice) -> FloatArray:
-        """Return cosines."""
+        """Return the cosines of some rows with others."""
         return _cosine(self.vectors[rows] @ self.vectors[others].T)
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
@@ -182,7 +183,7 @@ class _Sparse(Space):
         prefixes = sparse.csr_array((ones, columns, starts), shape=self.matrix.shape)
         others = prefixes if boundary is None else prefixes[boundary:]
         meeting = np.bincount(others.indices, minlength=prefixes.shape[1])
-        if boundary is None:  # rows that share a gram are all candidates: know early
+        if boundary is None:  # rows that share a gram are all candidates: fail early
             crowd = int(meeting.max(initial=0))
             self._refuse_too_many(crowd * (crowd - 1) // 2)
         work = np.concatenate([[0], np.cumsum(meeting[columns])])[starts]
@@ -204,12 +205,12 @@ class _Sparse(Space):
 
 @dataclass(frozen=True, slots=True)
 class SparseCosine(_Sparse):
-    """Sparse unit (or zero) vectors with non-negative values."""
+    """Unit (or zero) vectors with non-negative values as rows of a sparse matrix."""
 
     def _in_prefix(self, threshold: float) -> IntArray:
         squares = np.concatenate([[0.0], np.cumsum(self.matrix.data**2)])
         row_end = np.repeat(squares[self.matrix.indptr[1:]], np.diff(self.matrix.indptr))
-        # Running sums lose digits: err on the side of a longer prefix.
+        # Running sums lose digits: prefer a longer prefix.
         reaches = np.asarray(row_end - squares[:-1] >= threshold**2 - 1e-6)
         return reaches.astype(np.int64)
 

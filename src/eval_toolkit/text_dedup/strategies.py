@@ -37,7 +37,7 @@ class _SpaceStrategy(JoinStrategy):
 
     @abstractmethod
     def _space(self, texts: list[str], copies: IntArray) -> Space:
-        """Represent distinct texts; ``copies`` is the frequency of each."""
+        """Represent distinct texts; ``copies`` contains the number of rows with each text."""
 
     def _distinct(self, texts: list[str]) -> Distinct:
         return distinct(texts)
@@ -78,17 +78,17 @@ class _SpaceStrategy(JoinStrategy):
 class TfidfCosineStrategy(_SpaceStrategy):
     """Cosine of TF-IDF vectors of word n-grams, exact and complete.
 
-    Words are runs of letters, digits and underscores, one-letter words included; a text without
-    any is described by its characters, and a text of fewer words than the shortest gram is a gram
-    by itself. Frequencies are those of the rows given (query and reference together), copies
-    included: idf = ln((1 + n) / (1 + df)) + 1, vectors of length 1.
+    Words are sequences of letters, digits and underscores, including one-letter words. A text
+    without words is represented by its characters, and a text with fewer words than the shortest
+    n-gram is a single n-gram. Document frequencies are those of the given rows (query and reference
+    together), including copies: idf = ln((1 + n) / (1 + df)) + 1, with vectors of length 1.
 
     Parameters
     ----------
     ngram_range : tuple of int, default (1, 3)
         Shortest and longest n-gram, in words.
     min_df : int or float, default 1
-        Minimum number or share of rows of an n-gram.
+        Minimum number or share of rows that contain an n-gram.
     lowercase : bool, default True
         Whether to compare in lower case.
 
@@ -201,7 +201,7 @@ class EmbeddingCosineStrategy(_SpaceStrategy):
     Raises
     ------
     InvalidTypeError
-        If the embedder cannot be called.
+        If the embedder is not callable.
 
     Examples
     --------
@@ -243,14 +243,14 @@ class EmbeddingCosineStrategy(_SpaceStrategy):
 class JaccardNgramStrategy(_SpaceStrategy):
     """Jaccard similarity of sets of n-grams, exact and complete.
 
-    A text shorter than one gram is a gram by itself; two empty texts have similarity 1.
+    A text shorter than one n-gram is a single n-gram; two empty texts have similarity 1.
 
     Parameters
     ----------
     n : int, default 3
         Length of the n-grams.
     analyzer : {"char", "word"}, default "char"
-        Units: code points, or words (runs of letters, digits and underscores).
+        Units: code points, or words (sequences of letters, digits and underscores).
     normalize : bool, default True
         Whether to compare texts normalised by `normalize_text_for_dedup`.
 

@@ -1,4 +1,4 @@
-"""Operating thresholds: selectors over all distinct scores, and their metrics."""
+"""Selection of operating thresholds over all distinct scores, and their metrics."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Rates at each distinct score, and labels of targets, shared by the selectors."""
+"""Rates at each distinct score, and labels of targets; used by the selectors."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +19,10 @@ __all__ = [
 
 
 def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> ScoreGroups:
-    """Return counts at every distinct score, highest first; both classes must be present.
+    """Return cumulative counts at every distinct score, highest first; requires both classes.
 
-    No threshold is left out: thinning collinear points of the ROC curve, as plots do, can lose
-    the best feasible threshold when scores are tied.
+    No threshold is dropped: removing collinear points of the ROC curve, as plots do, can lose the
+    best feasible threshold when scores are tied.
     """
     return ranked(y_true, y_score, None, f"threshold selection by {criterion}")
 
@@ -33,15 +33,15 @@ def precisions(groups: ScoreGroups) -> FloatArray:
 
 
 def f1_scores(groups: ScoreGroups) -> FloatArray:
-    """Return F1 at each threshold, with ties represented exactly."""
+    """Return F1 at each threshold, computed so that exact ties compare equal."""
     return 2.0 * groups.tp / (groups.n_positive + groups.tp + groups.fp)
 
 
 def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
-    """Return the allowed threshold with the largest recall, then the smallest FPR.
+    """Return the allowed threshold with the largest recall; among equals, the smallest FPR.
 
-    False positives never fall on the way down the thresholds: the first with the most recall has
-    the fewest, and is the highest. A lower one would add false alarms and nothing else.
+    False positives never decrease as the threshold falls, so the highest threshold with the largest
+    recall has the fewest. A lower one would only add false alarms.
     """
     return int(allowed[np.argmax(groups.tp[allowed])])
 
@@ -58,7 +58,7 @@ def result_at(groups: ScoreGroups, index: int, criterion: str) -> ThresholdResul
 
 
 def number_label(value: float) -> str:
-    """Return a number with at least two decimals, as many as it needs to be exact.
+    """Format a number exactly, with at least two decimals.
 
     Examples
     --------

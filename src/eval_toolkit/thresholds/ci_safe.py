@@ -33,7 +33,7 @@ _LIMITS = {
     "min_recall": "recall_below_min",
     "min_recall_ci_lower": "recall_ci_lower_below_min",
 }
-"""Each limit, and why a candidate that breaks it is rejected."""
+"""Limits, each with the reason for rejecting a candidate that violates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Candidates:
     recall: FloatArray
     recall_bounds: tuple[FloatArray, FloatArray]
     broken: dict[str, BoolArray]
-    """Rejection reason to "this candidate breaks it", for the limits that were given."""
+    """Candidates that violate a limit, by rejection reason; only for the limits given."""
 
     @property
     def accepted(self) -> BoolArray:
@@ -56,7 +56,7 @@ class _Candidates:
         return ~rejected
 
     def records(self, rows: Iterable[int], confidence: float) -> Iterator[dict[str, Any]]:
-        """Yield a dict of JSON types for each candidate in ``rows``."""
+        """Yield one dict of JSON types per candidate in ``rows``."""
         groups, accepted = self.groups, self.accepted
         columns: dict[str, FloatArray] = {
             "threshold": groups.thresholds,
@@ -84,20 +84,20 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class CISafeThresholdSelector:
-    """Select the largest recall among thresholds whose rates and Wilson bounds satisfy all limits.
+    """Selector of the threshold with the largest recall within limits on rates and Wilson bounds.
 
     Attributes
     ----------
     max_fpr, max_fpr_ci_upper : float in [0, 1], optional
-        Limits of the false-positive rate and of the upper end of its interval.
+        Maximum false-positive rate, and maximum upper end of its interval.
     min_recall, min_recall_ci_lower : float in [0, 1], optional
-        Limits of recall and of the lower end of its interval.
+        Minimum recall, and minimum lower end of its interval.
     confidence : float, default 0.95
-        Two-sided confidence of the Wilson intervals.
+        Two-sided confidence level of the Wilson intervals.
     criterion : str, default "ci_safe"
-        Label; must be unique if several such selectors are used.
+        Name; must be unique if several such selectors are used.
     metadata : mapping
-        Further information, stored with the selected operating point.
+        Additional information, stored with the selected operating point.
 
     Raises
     ------
@@ -106,8 +106,8 @@ class CISafeThresholdSelector:
 
     Notes
     -----
-    The bounds hold for a threshold fixed beforehand. The selected one was chosen on the same
-    rows, so check it on others before relying on the limit.
+    The bounds are valid for a threshold fixed in advance. The selected threshold was chosen on the
+    same rows, so validate it on other rows before relying on the limits.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class CISafeThresholdSelector:
 
     @property
     def constraints(self) -> dict[str, float]:
-        """The limits that were given, by name."""
+        """Limits that were given, by name."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -161,22 +161,22 @@ class CISafeThresholdSelector:
         return most_recall(candidates.groups, feasible)
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the accepted threshold with the largest recall, then smallest FPR, then highest.
+        """Return the accepted threshold with the largest recall; ties go to the smallest FPR.
 
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         InfeasibleError
-            If no threshold keeps every limit; the message counts what they broke.
+            If no threshold meets all limits; the message counts the violations.
         """
         candidates = self._candidates(y_true, y_score)
         return result_at(candidates.groups, self._best(candidates), self.criterion)
 
     def candidate_records(self, y_true: ArrayLike, y_score: ArrayLike) -> list[dict[str, Any]]:
-        """Return every distinct score, highest first, with rates, bounds and rejection reasons.
+        """Return rates, bounds and rejection reasons at every distinct score, highest first.
 
         Parameters
         ----------
@@ -224,12 +224,13 @@ class CISafeThresholdSelector:
         -------
         dict
             A candidate record plus ``criterion``, ``constraints`` and ``metadata``; with
-            ``bootstrap_selected`` also ``bootstrap``: interval dicts of ``recall`` and ``fpr``.
+            ``bootstrap_selected`` also ``bootstrap``, the intervals of ``recall`` and ``fpr`` as
+            dicts.
 
         Raises
         ------
         InfeasibleError
-            If no threshold keeps every limit.
+            If no threshold meets all limits.
         """
         candidates = self._candidates(y_true, y_score)
         best = self._best(candidates)

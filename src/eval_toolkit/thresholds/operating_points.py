@@ -51,7 +51,7 @@ def _names(values: str | Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def _selectors(selectors: Iterable[ThresholdSelector]) -> tuple[ThresholdSelector, ...]:
-    """Return at least one selector, with unique criteria."""
+    """Return the selectors; raise unless there is at least one and criteria are unique."""
     chosen = _items(selectors, "selectors")
     if not chosen:
         raise InvalidInputError("`selectors` is empty; at least one is needed")
@@ -90,7 +90,7 @@ class OperatingPointSpec:
     InvalidInputError
         If a name is empty, there are no slices or selectors, or two selectors share a criterion.
     InvalidTypeError
-        If a selector is none.
+        If an object is not a threshold selector.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class OperatingPointSpec:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedOperatingPoint(Displayed):
-    """A threshold with its selection rule and data.
+    """Threshold with its selection rule and the data it was selected on.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class FittedOperatingPoint(Displayed):
     n_positive_fit: int
     n_negative_fit: int
     fit_metrics: Mapping[str, Any] = field(hash=False)
-    """`metrics_at_threshold` on the data it was chosen on: optimistic, they chose it."""
+    """`metrics_at_threshold` on the data used for selection; optimistic."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -158,7 +158,7 @@ def fit_operating_points(
     fitted_on_slice: str = "",
     scorer_name: str = "",
 ) -> dict[str, FittedOperatingPoint]:
-    """Select a threshold by each selector, with provenance.
+    """Select one threshold per selector, with provenance.
 
     Parameters
     ----------
@@ -174,16 +174,16 @@ def fit_operating_points(
     Returns
     -------
     dict
-        Criterion to `FittedOperatingPoint`, in the order of the selectors.
+        `FittedOperatingPoint` by criterion, in the order of the selectors.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable, or there are no selectors or two with one criterion.
+        If the arrays are invalid, there are no selectors, or two share a criterion.
     UndefinedMetricError
         If only one class is present.
     InfeasibleError
-        If a selector finds no threshold that meets its demand.
+        If a selector finds no feasible threshold.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def apply_operating_points(
     applied_to_slice: str = "",
     scorer_name: str = "",
 ) -> dict[str, dict[str, Any]]:
-    """Compute the metrics of given thresholds on these rows.
+    """Compute metrics at previously fitted thresholds.
 
     Parameters
     ----------
@@ -232,20 +232,20 @@ def apply_operating_points(
     applied_to_slice : str
         Name of these rows.
     scorer_name : str
-        Name of the scorer; by default that of the fitted points.
+        Name of the scorer; by default taken from the fitted points.
 
     Returns
     -------
     dict
-        Criterion to `metrics_at_threshold` (`single_class_threshold_metrics` on one class), with
-        ``threshold_provenance`` added.
+        `metrics_at_threshold` (or `single_class_threshold_metrics` if there is a single class) by
+        criterion, with ``threshold_provenance`` added.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable, or a point was fitted for another scorer.
+        If the arrays are invalid, or a point was fitted for another scorer.
     InvalidTypeError
-        If ``fitted`` is no mapping to fitted points.
+        If ``fitted`` is not a mapping to fitted points.
 
     Examples
     --------
@@ -319,30 +319,30 @@ def headline_metrics(
     strata : array-like of shape (n,), optional
         Stratum of each row; adds ``per_stratum_recall_at_max_f1``.
     assumed_priors : sequence of float, default (0.001, 0.01, 0.05)
-        Prevalences to which precision is projected, at the max-F1 threshold.
+        Prevalences at which precision at the max-F1 threshold is projected.
 
     Returns
     -------
     dict
         ``n``, ``n_positive``, ``pr_auc``, ``roc_auc``, ``operating_points`` (``max_f1``,
         ``recall_0.90``, ``recall_0.95``, each a `metrics_at_threshold` dict), ``ece_equal_width``,
-        ``ece_equal_mass``, ``ece`` (the former again) and ``precision_at_prior`` by prior. A
-        calibration error that does not exist (scores outside [0, 1], fewer rows than bins) is
-        None, with the reason in ``ece_equal_width_error`` or ``ece_equal_mass_error``. With one
-        class only, the AUCs are None, ``single_class_label`` and ``metric_note`` say so, and
-        whatever needs both classes is ``{"skipped": reason}``.
+        ``ece_equal_mass``, ``ece`` (alias of ``ece_equal_width``) and ``precision_at_prior`` by
+        prior. An undefined calibration error (scores outside [0, 1], fewer rows than bins) is None,
+        with the reason in ``ece_equal_width_error`` or ``ece_equal_mass_error``. With a single
+        class, the AUCs are None, ``single_class_label`` and ``metric_note`` are added, and entries
+        that need both classes are ``{"skipped": reason}``.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are unusable or a prior is not strictly between 0 and 1.
+        If the arrays are invalid or a prior is not strictly between 0 and 1.
     InvalidTypeError
-        If ``assumed_priors`` is no sequence of numbers.
+        If ``assumed_priors`` is not a sequence of numbers.
 
     Notes
     -----
-    Thresholds are chosen on the very rows they are measured on. That flatters them; choose them
-    elsewhere with `fit_operating_points` for figures to rely on.
+    Thresholds are selected and evaluated on the same rows, which is optimistic. For reliable
+    numbers, select them on other rows with `fit_operating_points`.
 
     Examples
     --------
@@ -377,7 +377,7 @@ def headline_metrics(
 def _one_class(
     labels: BoolArray, scores: FloatArray, strata: ArrayLike | None, priors: list[float]
 ) -> dict[str, Any]:
-    """Return the headline metrics defined for a single class, and skipped cells for the others."""
+    """Return the headline metrics defined for a single class; the others are marked as skipped."""
     label = int(labels[0])
     note = f"all {len(labels)} rows have label {label}; ranking and thresholds need both classes"
     headline: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Threshold selection, and the record of its policy."""
+"""Threshold selection, and metadata of the selection policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def select_threshold(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     criterion : ThresholdSelector
-        Selector of this module, or any object with ``criterion`` and ``select``.
+        A selector of this package, or any object with ``criterion`` and ``select``.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def select_threshold(
     Raises
     ------
     InvalidTypeError
-        If ``criterion`` is a string or anything else that is no selector.
+        If ``criterion`` is not a selector, e.g. a string.
     InfeasibleError
-        If the selector finds no threshold that meets its demand.
+        If the selector finds no feasible threshold.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def select_threshold(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThresholdPolicyMetadata(Displayed):
-    """Origin of a threshold: where it was selected, on which scores, and by which rule.
+    """Origin of a threshold: slice, scores and selection rule.
 
     Attributes
     ----------
@@ -78,9 +78,9 @@ class ThresholdPolicyMetadata(Displayed):
     selector : str
         The ``criterion`` of the selector.
     constraints : mapping
-        Limits of the selection; empty if there are none.
+        Constraints of the selection; empty if there are none.
     claim_enabled : bool, default False
-        Whether claims may use this threshold.
+        Whether the threshold may be used in claims.
     notes : str
         Further notes.
 

@@ -1,7 +1,8 @@
 """Threshold selectors for labelled scores.
 
-Each looks at every distinct score, so that no other threshold does better by its own rule. Both
-classes must be present. A row is predicted positive when its score is at least the threshold.
+Every distinct score is a candidate, so the selected threshold is optimal by the selector's
+criterion. Both classes must be present. A row is predicted positive if its score is at least the
+threshold.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MaxF1Selector:
-    """Select the threshold with the highest F1; the lowest one on ties.
+    """Selector of the threshold with the highest F1; the lowest one on ties.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class MaxF1Selector:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         """
@@ -62,9 +63,10 @@ class MaxF1Selector:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecallSelector:
-    """Select the highest threshold whose recall reaches a target; it always exists.
+    """Selector of the highest threshold whose recall reaches a target; it always exists.
 
-    It has the lowest false positive rate of all that reach the target and flags the fewest rows.
+    Among all thresholds that reach the target, it has the lowest false-positive rate and flags the
+    fewest rows.
 
     Examples
     --------
@@ -76,14 +78,14 @@ class TargetRecallSelector:
     """
 
     recall: float
-    """Target in (0, 1]."""
+    """Target value in (0, 1]."""
 
     def __post_init__(self) -> None:
         validation.number(self.recall, "recall", low=0.0, high=1.0, include_low=False)
 
     @property
     def criterion(self) -> str:
-        """Label: ``recall_`` and the target, with at least two decimals."""
+        """Name: ``recall_`` and the target, with at least two decimals."""
         return f"recall_{number_label(self.recall)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -92,7 +94,7 @@ class TargetRecallSelector:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         """
@@ -103,11 +105,11 @@ class TargetRecallSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetPrecisionSelector:
-    """Select the largest recall among thresholds whose precision reaches a target.
+    """Selector of the largest recall among thresholds whose precision reaches a target.
 
-    Among equal recall the lowest false positive rate wins, which is the highest precision and the
-    highest threshold. Precision is not monotone in the threshold, so every distinct score is
-    looked at.
+    Ties in recall are broken by the lowest false-positive rate, which gives the highest precision
+    and the highest threshold. Precision is not monotone in the threshold, so every distinct score
+    is considered.
 
     Examples
     --------
@@ -119,14 +121,14 @@ class TargetPrecisionSelector:
     """
 
     precision: float
-    """Target in (0, 1]."""
+    """Target value in (0, 1]."""
 
     def __post_init__(self) -> None:
         validation.number(self.precision, "precision", low=0.0, high=1.0, include_low=False)
 
     @property
     def criterion(self) -> str:
-        """Label: ``precision_`` and the target, with at least two decimals."""
+        """Name: ``precision_`` and the target, with at least two decimals."""
         return f"precision_{number_label(self.precision)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -135,11 +137,11 @@ class TargetPrecisionSelector:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         InfeasibleError
-            If no threshold reaches the precision; the message says how near one comes.
+            If no threshold reaches the precision; the message states the highest precision.
         """
         groups = thresholds_of(y_true, y_score, self.criterion)
         precision = precisions(groups)
@@ -155,10 +157,10 @@ class TargetPrecisionSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetFPRSelector:
-    """Select the largest recall among thresholds whose false-positive rate satisfies a limit.
+    """Selector of the largest recall among thresholds whose false-positive rate meets a limit.
 
-    Among equal recall the lowest false positive rate wins, and with it the highest threshold: a
-    lower one would spend the rest of the limit on false alarms that find nothing.
+    Ties in recall are broken by the lowest false-positive rate, hence the highest threshold: a
+    lower one would only add false alarms.
 
     Examples
     --------
@@ -170,14 +172,14 @@ class TargetFPRSelector:
     """
 
     fpr: float
-    """Limit in [0, 1]."""
+    """Maximum false-positive rate, in [0, 1]."""
 
     def __post_init__(self) -> None:
         validation.number(self.fpr, "fpr", low=0.0, high=1.0)
 
     @property
     def criterion(self) -> str:
-        """Label: ``fpr_`` and the limit, with at least two decimals."""
+        """Name: ``fpr_`` and the limit, with at least two decimals."""
         return f"fpr_{number_label(self.fpr)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -186,11 +188,11 @@ class TargetFPRSelector:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         InfeasibleError
-            If even the highest score flags too many negatives.
+            If even the highest threshold flags too many negatives.
         """
         groups = thresholds_of(y_true, y_score, self.criterion)
         within = np.flatnonzero(groups.fp / groups.n_negative <= self.fpr)
@@ -205,7 +207,7 @@ class TargetFPRSelector:
 
 @dataclass(frozen=True, slots=True)
 class YoudenJSelector:
-    """Select the threshold with the largest TPR − FPR; the highest one on ties.
+    """Selector of the threshold with the largest TPR − FPR; the highest one on ties.
 
     Examples
     --------
@@ -221,19 +223,19 @@ class YoudenJSelector:
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         UndefinedMetricError
             If only one class is present.
         """
         groups = thresholds_of(y_true, y_score, self.criterion)
-        # J times both class sizes: whole numbers, so ties are ties.
+        # J scaled by both class sizes: integers, so that ties are exact.
         scaled_j = groups.tp * groups.n_negative - groups.fp * groups.n_positive
         return result_at(groups, int(np.argmax(scaled_j)), self.criterion)
 
 
 @dataclass(frozen=True, slots=True)
 class CostSensitiveSelector:
-    """Use the Bayes threshold of a cost matrix; the data only determine its metrics.
+    """Selector of the Bayes threshold of a cost matrix; the data only determine its metrics.
 
     Examples
     --------
@@ -252,7 +254,7 @@ class CostSensitiveSelector:
 
     @property
     def criterion(self) -> str:
-        """Label ``cost_sensitive`` with all figures that determine the threshold."""
+        """Name: ``cost_sensitive`` and all numbers that determine the threshold."""
         costs = self.cost_matrix
         label = (
             f"cost_sensitive_prior={float(costs.prior)}"
@@ -263,12 +265,12 @@ class CostSensitiveSelector:
         return label
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
-        """Return the cost matrix's threshold, and its metrics on these data.
+        """Return the threshold of the cost matrix, with its metrics on the data.
 
         Raises
         ------
         InvalidInputError
-            If the arrays are unusable.
+            If the arrays are invalid.
         """
         threshold = self.cost_matrix.bayes_threshold
         observed = metrics_at_threshold(y_true, y_score, threshold)

@@ -33,7 +33,7 @@ class Cell:
     numeric: ClassVar[bool] = False
     """Whether the cell belongs in a numeric column."""
     holds: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields for machine-readable formats."""
+    """Names of the fields in machine-readable formats."""
 
     @property
     def text(self) -> str:
@@ -68,7 +68,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True)
 class Text(Cell):
-    """A cell with a name or a sentence.
+    """A text cell.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Number(Cell):
     value : float or None
         Value of the cell.
     spec : str, default ".3f"
-        Format, as read by `_words.formatted`.
+        Format, as in `words.formatted`.
     bound : str
         Comparison sign shown before a bound, e.g. "≥".
 
@@ -230,7 +230,7 @@ class Interval(Cell):
     spec : str, default ".3f"
         Format of both ends, as in `Number`.
     plain : bool, default False
-        Whether this is a range of values, not a confidence interval; written without brackets.
+        Whether this is a plain range of values rather than a confidence interval; no brackets.
 
     Examples
     --------
@@ -256,7 +256,7 @@ class Interval(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Cell):
-    """A cell with a value and its interval, in the same digits; the interval is optional.
+    """A cell with a value and an optional interval, formatted with the same number of digits.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ class Estimate(Cell):
         return self.value is not None
 
     def split(self) -> tuple[Number, Interval]:
-        """Return the value and the interval as two cells with the same digits."""
+        """Return the value and the interval as two cells with the same number of digits."""
         ends = self.value, self.low, self.high
         spec = self.spec if self.spec not in ("", "+") else fitting(ends, self.spec)
         return Number(self.value, spec), Interval(self.low, self.high, spec)

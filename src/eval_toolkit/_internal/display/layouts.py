@@ -18,8 +18,8 @@ __all__ = ["STYLES", "Draft", "Grid", "Parts", "plain"]
 
 Parts = list[Any]
 """Renderables printed one below the other: texts and tables of rich."""
-# Blue and orange, which people who cannot tell red from green can tell apart, each with as much
-# contrast on black as on white. Weight and words say the same without colour.
+# Blue and orange: distinguishable with red-green colour blindness, with equal contrast on black and
+# white. Font weight and words carry the same information without colour.
 _BLUE, _ORANGE = "color(32)", "color(166)"
 STYLES = {
     "good": f"bold {_BLUE}",
@@ -40,7 +40,7 @@ def plain(text: str = "", style: str = "") -> "Text":
 
 @dataclass(frozen=True)
 class _Column:
-    """A column whose cells take one line each."""
+    """A column of single-line cells."""
 
     name: str
     kind: str
@@ -54,16 +54,16 @@ class _Column:
 
     @property
     def lines(self) -> list[str]:
-        """Column name and texts of the cells."""
+        """Column name followed by the cell texts."""
         return [self.name, *self.texts]
 
     @property
     def fixed(self) -> list[bool]:
-        """Whether each line must not be broken."""
+        """Whether each line is unbreakable."""
         return [False, *(cell.numeric for cell in self.cells)]
 
     def is_dull(self, at: int) -> bool:
-        """Return whether a cell is a name or a count, not a status or a result."""
+        """Return whether a cell is a name or a count rather than a status or a result."""
         cell = self.cells[at]
         if self.numeric:
             return isinstance(cell, Count)
@@ -79,7 +79,7 @@ class Draft:
 
     @classmethod
     def of(cls, table: Table) -> "Draft":
-        """Return the draft of a table; the caller shows its notes."""
+        """Return the draft of a table without its notes, which the caller prints."""
         columns = []
         for at, column in enumerate(table.columns):
             cells = [row[at] for row in table.rows]
@@ -96,7 +96,7 @@ class Draft:
         return self.only([at for at in range(len(self.columns)) if at not in places])
 
     def sections(self) -> list[range]:
-        """Return the rows in sections: consecutive rows with the same name."""
+        """Return the sections: ranges of consecutive rows with the same name."""
         names = self.columns[0].texts
         return [
             range(rows[0], rows[-1] + 1)
@@ -105,7 +105,7 @@ class Draft:
         ]
 
     def constants(self, sections: Sequence[range], n_names: int) -> list[int]:
-        """Return the names and counts that are equal in all rows of every section."""
+        """Return the columns of names and counts that are constant within every section."""
         return [
             at
             for at, column in enumerate(self.columns)
@@ -116,7 +116,7 @@ class Draft:
         ]
 
     def fitted(self, width: int, *, framed: bool = False) -> "Grid | None":
-        """Return the table at a width, or None if text would be truncated."""
+        """Return the table fitted to a width, or None if text would be truncated."""
         grids = [self._with_gap(width, gap, framed) for gap in ((3,) if framed else (2, 1))]
         return min((grid for grid in grids if grid), key=lambda grid: grid.height, default=None)
 
@@ -141,7 +141,7 @@ class Draft:
         n_keys = next(numbers, 0) or 1
         keys, others = list(range(n_keys)), list(range(n_keys, len(self.columns)))
         if any(self.columns[at].kind == "text" for at in others):
-            return None  # texts are easier to read in blocks
+            return None  # long texts are easier to read in blocks
         grids: list[Grid] = []
         while others:
             taken = 1
@@ -155,7 +155,7 @@ class Draft:
                     break
                 narrower, grid, taken = grid, wider, taken + 1
             if 1 < taken < len(others) and self._is_of_intervals(others[taken]):
-                grid, taken = narrower, taken - 1  # the value goes with its interval
+                grid, taken = narrower, taken - 1  # keep the value next to its interval
             others = others[taken:]
             grids.append(grid if not grids else replace(grid, titled=False))
         return grids or None
@@ -164,7 +164,7 @@ class Draft:
         return any(isinstance(cell, Interval) for cell in self.columns[at].cells)
 
     def blocks(self, width: int) -> list["Text"]:
-        """Return each row as its name and a list of lines."""
+        """Return each row as a block: its name, then a list of lines."""
         from rich.cells import cell_len
 
         name, *others = self.columns
@@ -181,7 +181,7 @@ class Draft:
 
 
 def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterator["Text"]:
-    """Yield a name and its value, side by side, or one below the other if space is narrow."""
+    """Yield a name and its value side by side, or stacked if space is narrow."""
     from rich.cells import cell_len, set_cell_size
 
     indent, style = 2, _style(cell)
@@ -212,7 +212,7 @@ def _flat(text: str) -> str:
 
 
 def _aligned(cells: Sequence[Cell]) -> list[str]:
-    """Return numbers with intervals padded to equal widths, so that they align."""
+    """Return numbers and intervals padded to equal widths so that they align."""
     texts = [_flat(cell.text) for cell in cells]
     pairs = [cell.texts if isinstance(cell, Estimate) else ("", "") for cell in cells]
     ends = max((len(interval) for _, interval in pairs), default=0)
@@ -243,7 +243,7 @@ class Grid:
 
     draft: Draft
     rows: Sequence[Sequence[Sequence[str]]]
-    """Lines of every cell; the header comes first."""
+    """Lines of every cell, header first."""
     widths: Sequence[int]
     width: int
     gap: int
@@ -271,7 +271,7 @@ class Grid:
         table = RichTable(**style, show_header=start == 0)
         columns = self.draft.columns
         for name, width, column in zip(self.rows[0], self.widths, columns, strict=True):
-            # Text everywhere: names from files are never markup.
+            # Use Text everywhere: names from files must not be parsed as markup.
             table.add_column(plain(_set(name, width, column.numeric)), width=width, no_wrap=True)
         for at in range(max(start, 1), len(self.rows) if stop is None else stop):
             styles = [_style(column.cells[at - 1]) for column in columns]
@@ -289,7 +289,7 @@ class Grid:
 
 
 def _styled(text: str, style: str) -> "Text":
-    """Return a cell with its words styled and the padding unstyled."""
+    """Return a cell with styled words and unstyled padding."""
     shown = plain(text)
     if style:
         shown.highlight_regex(r"\S[^\n]*", style)

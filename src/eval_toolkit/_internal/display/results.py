@@ -59,7 +59,7 @@ class Tabled(Displayed):
         raise NotImplementedError
 
     def _as_table(self) -> Table:
-        """Return the table used by all formats, with its notes."""
+        """Return the table and notes used by all formats."""
         rows = self.rows()
         header = list(rows[0]) if rows else []
         return Table(header, [[_cell(value) for value in row.values()] for row in rows])
@@ -96,7 +96,7 @@ def _cut(table: Table) -> Table:
 
 
 def short_repr(result: Any) -> str:
-    """Return a dataclass on one line; long values are replaced by their counts.
+    """Return a one-line representation of a dataclass; long values are replaced by their counts.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
-    """Return the fields of a result as lines, and a table for each list of results."""
+    """Return the fields of a result as lines, plus a table for each list of results."""
     facts: list[tuple[str, Cell]] = []
     tables: list[str] = []
     for name, value in _fields(result):
@@ -162,7 +162,7 @@ def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
-    """Return the results in a field by name or number if it holds several."""
+    """Return the results in a field, keyed by name or number, if it holds several."""
     if isinstance(value, Mapping):
         found = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple) and not _is_record(value):
@@ -190,7 +190,7 @@ def _cell(value: Any) -> Cell:
     if isinstance(value, float):
         return Number(value, ".6g")
     if isinstance(value, int) and not isinstance(value, bool):
-        return Number(value, "d")  # which may be a seed: no separators
+        return Number(value, "d")  # may be a seed: no thousands separators
     return MISSING if value is None else Text(_shown(value))
 
 

@@ -19,7 +19,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers, apart from status cells."""
+        """Whether the column holds numbers, ignoring status cells."""
         return self.kind == "number"
 
 
@@ -97,12 +97,12 @@ class Table:
         return replace(self, header=header, rows=rows)
 
     def without_empty(self, first: int = 1) -> "Table":
-        """Return the first columns, and those of the others that are not empty."""
+        """Return the table without empty columns; the first columns are always kept."""
         kept = (at for at in range(len(self.header)) if any(row[at] for row in self.rows))
         return self.only(sorted({*range(first), *kept}))
 
     def footnoted(self, longest: int = 0) -> "Table":
-        """Return the table with long reasons moved to footnotes, each listed once.
+        """Return the table with long reasons moved to deduplicated footnotes.
 
         Parameters
         ----------
@@ -126,14 +126,14 @@ class Table:
 
 
 class Alert(str):
-    """A note that needs attention."""
+    """A note that requires attention."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """The output of a command, for people and as data."""
+    """Output of a command: a human-readable page and its data."""
 
     title: str
     payload: Mapping[str, Any]

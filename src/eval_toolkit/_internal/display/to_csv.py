@@ -17,14 +17,14 @@ def csv_table(table: Table) -> str:
     Parameters
     ----------
     table : Table
-        Table to write; its title and notes are left out.
+        Table to write; its title and notes are omitted.
 
     Returns
     -------
     str
-        A header and a line per row, ending in "\r\n". A number has every digit, an interval stands
-        in the columns "… low" and "… high", a reason in "… reason". A text that a spreadsheet would
-        take for a formula begins with an apostrophe.
+        A header and one line per row, ending in "\r\n". Numbers have full precision; intervals take
+        the columns "… low" and "… high", reasons the column "… reason". Text that a spreadsheet
+        would interpret as a formula is prefixed with an apostrophe.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def csv_table(table: Table) -> str:
 
 
 def _parts(table: Table, at: int) -> list[str]:
-    """Return the names of the parts of a column's cells."""
+    """Return the part names that occur in the cells of a column."""
     cells = [row[at] for row in table.rows if row[at]]
     return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
 

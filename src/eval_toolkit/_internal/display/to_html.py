@@ -1,4 +1,4 @@
-"""Tables as HTML: all text is escaped, bounded in length, and shows hidden characters."""
+"""Tables as HTML; all text is escaped and truncated, with hidden characters made visible."""
 
 import html
 import re
@@ -57,19 +57,19 @@ def _short(text: object) -> str:
 
 
 def html_table(table: Table, *, sortable: bool = False) -> str:
-    """Return a table in the style of the report, in a scrollable box.
+    """Return a table in a scrollable box, styled for the report.
 
     Parameters
     ----------
     table : Table
         Table to show; its title becomes the caption.
     sortable : bool, default False
-        Whether the report's script lets readers sort the table.
+        Whether the table can be sorted by the script of the report.
 
     Returns
     -------
     str
-        Elements whose classes the report's stylesheet knows.
+        HTML elements with classes of the report's stylesheet.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def html_table(table: Table, *, sortable: bool = False) -> str:
     body = "".join(f"<tr>{_row(row, table.columns, sortable)}</tr>\n" for row in table.rows)
     label = title or html_text(", ".join(filter(None, table.header))) or "Table"
     notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
-    # The box scrolls where the table is wider than the screen, by keyboard too.
+    # The box scrolls, also by keyboard, if the table is wider than the screen.
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
         f"<table{' data-sortable' if sortable else ''}>{caption}"
@@ -130,6 +130,6 @@ def _content(cell: Cell) -> str:
 
 
 def _breakable(cell: Cell) -> str:
-    """Return a name with break opportunities between its words."""
+    """Return a name with line-break opportunities between its words."""
     shown = _content(cell)
     return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown

@@ -36,8 +36,8 @@ def json_table(table: Table) -> dict[str, Any]:
     Returns
     -------
     dict
-        Title, columns with their kinds, rows of cells, notes. A cell has its kind, its text and
-        what it is made of; a number that is not finite is None there.
+        Title, columns with their kinds, rows of cells, and notes. Each cell has its kind, text and
+        values; values that are not finite are None.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 
 
 def table_of_json(told: Mapping[str, Any]) -> Table:
-    """Return the table stored by `json_table`; numbers that were not finite become text.
+    """Rebuild the table stored by `json_table`; numbers that were not finite become text.
 
     Examples
     --------

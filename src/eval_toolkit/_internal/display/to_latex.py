@@ -23,7 +23,7 @@ _SIGNS = str.maketrans(
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
         "`": r"\textasciigrave{}",
-        '"': r"\symbol{34}",  # \textquotedbl is an error in the encoding OT1
+        '"': r"\symbol{34}",  # \textquotedbl is undefined in the OT1 encoding
     }
 )
 _LIGATURE = re.compile(r"([-'!?,])(?=[-',])")
@@ -41,7 +41,7 @@ def latex_text(text: object) -> str:
 
 
 def latex_table(table: Table) -> str:
-    r"""Return a LaTeX ``tabular`` with its notes in small print; needs the package booktabs.
+    r"""Return a LaTeX ``tabular`` with notes in small print; requires the booktabs package.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def latex_table(table: Table) -> str:
     """
     columns = "".join("r" if column.numeric else "l" for column in table.columns)
     lines = [" & ".join(map(latex_text, line)) + r" \\" for line in (table.header, *table.texts())]
-    # Braces: a line that begins with a bracket or a star would be an option of the line break above.
+    # Braces: after a line break, a leading bracket or star would be parsed as its option.
     lines = ["{}" + line if line[0] in "[*" else line for line in lines]
     title = latex_text(table.title)
     notes = [rf"{{\footnotesize\noindent {latex_text(note)}\par}}" for note in table.notes]

@@ -10,10 +10,10 @@ from eval_toolkit._internal.words import flat
 __all__ = ["markdown_page", "markdown_table", "markdown_text"]
 
 _SIGNS = re.compile(
-    r"[\\|`*~$^@]"  # cells, code, emphasis, formulas, names that become links
-    r"|!(?=\[)|\[(?![-+.\d]|$)|\](?=[(\[:])"  # images, links; an interval's brackets stay
-    r"|:(?=//)|(?<=www)\."  # addresses become links by themselves
-    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; the underscores of a name stay
+    r"[\\|`*~$^@]"  # cells, code, emphasis, formulas, autolinked names
+    r"|!(?=\[)|\[(?![-+.\d]|$)|\](?=[(\[:])"  # images, links; brackets of intervals are kept
+    r"|:(?=//)|(?<=www)\."  # URLs are autolinked
+    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; underscores within names are kept
     r"|^(?:#|[+-](?=\s)|-(?=--)|\d+[.)](?=\s))",  # headings, lists, rules
     re.IGNORECASE,
 )
@@ -32,7 +32,7 @@ def markdown_text(text: object) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    r"""Return a Markdown table with right-aligned numbers, and a list of its notes.
+    r"""Return a Markdown table with right-aligned numbers, followed by its notes as a list.
 
     Examples
     --------

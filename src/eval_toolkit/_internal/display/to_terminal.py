@@ -1,8 +1,8 @@
-"""Pages in a terminal: tables fitted to its width, with colours if it supports them.
+"""Pages as terminal text: tables fitted to the width, with colours if supported.
 
-A table that is too wide gives way, in the form that takes the fewest lines: texts are wrapped, reasons
-and columns that say the same everywhere go below, rows of one name below that name, columns are
-spread over several tables, or each row becomes a block of lines. Numbers are never cut.
+A table that is too wide takes the layout with the fewest lines: texts are wrapped, reasons and
+constant columns move below the table, rows with the same name are grouped below it, columns are
+split over several tables, or each row becomes a block of lines. Numbers are never truncated.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["rich_table", "terminal_text"]
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
-"""Minimum assumed width; narrower reports, or none, are ignored."""
+"""Minimum and default width; smaller or missing reported widths are ignored."""
 
 
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
@@ -32,12 +32,12 @@ def terminal_text(page: Page, console: "Console | None" = None) -> str:
     page : Page
         Page to show.
     console : rich.console.Console, optional
-        Console that sets the width and the colours; by default standard output.
+        Console that determines width and colours; standard output by default.
 
     Returns
     -------
     str
-        Lines, each with its end.
+        Text with a line feed after every line.
     """
     from rich.console import Console
     from rich.text import Text
@@ -72,7 +72,7 @@ def rich_table(table: Table) -> "RichTable":
     for column in table.columns:
         made.add_column(plain(one_line(column.name)), justify="right" if column.numeric else "left")
     for row in table.texts():
-        made.add_row(*(plain(one_line(text)) for text in row))  # names are never markup
+        made.add_row(*(plain(one_line(text)) for text in row))  # names must not be parsed as markup
     return made
 
 
@@ -91,7 +91,7 @@ def _print_text(console: "Console", text: "Text") -> None:
 
 
 def _laid_out(tables: Sequence[Table], width: int) -> list[Parts]:
-    """Return all tables in one style: with frames if all of them fit well, else without."""
+    """Return all tables in the same style: framed if all of them fit well, else unframed."""
     framed = [_framed(Draft.of(table), width) for table in tables]
     whole = [parts for parts in framed if parts is not None]
     if len(whole) < len(framed):
@@ -106,7 +106,7 @@ def _below(notes: Sequence[str], width: int) -> Parts:
 
 
 def _framed(draft: Draft, width: int) -> Parts | None:
-    """Return a table with frames, or None if it reads better without."""
+    """Return a framed table, or None if it is more readable without frames."""
     grid = draft.fitted(width, framed=True)
     if grid is not None and grid.height <= 2 * len(grid.rows):
         return grid.parts()
@@ -117,7 +117,7 @@ def _framed(draft: Draft, width: int) -> Parts | None:
 
 
 def _lightly(table: Table, width: int) -> Parts:
-    """Return a table without frames in the layout with the fewest lines."""
+    """Return an unframed table in the layout with the fewest lines."""
     whole = Draft.of(table).fitted(width)
     if whole is not None and whole.height == len(whole.rows):
         return [*whole.parts(), *_below(table.notes, width)]
@@ -156,7 +156,7 @@ def _said(draft: Draft, at: int, row: int) -> str:
 
 
 def _in_sections(draft: Draft, width: int) -> _Form:
-    """Put rows of one name below that name, and beside it what is the same for all of them."""
+    """Group rows below their shared name, with constant values next to the name."""
     sections = draft.sections()
     names = draft.columns[0].texts
     if len(sections) < 2 or 2 * len(sections) > len(names) + 1 or len(draft.columns) < 3:
@@ -201,7 +201,7 @@ _FORMS: tuple[_Fit, ...] = (_as_it_is, _without_constants, _in_sections, _spread
 
 
 def _best(draft: Draft, width: int) -> tuple[_Fit, Parts]:
-    """Return the layout with the fewest lines; the first one among equals."""
+    """Return the layout with the fewest lines; ties go to the first."""
     forms = [(fit, form) for fit in _FORMS if (form := fit(draft, width)) is not None]
     fit, (_, parts) = min(forms, key=lambda one: one[1][0])
     return fit, parts

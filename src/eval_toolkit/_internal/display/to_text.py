@@ -1,4 +1,4 @@
-"""Tables and pages as plain text with aligned columns of any width."""
+"""Tables and pages as plain text with aligned columns, without a width limit."""
 
 from eval_toolkit._internal.display.tables import Page, Table
 from eval_toolkit._internal.words import one_line
@@ -7,7 +7,7 @@ __all__ = ["text_page", "text_table"]
 
 
 def text_table(table: Table) -> str:
-    """Return aligned columns of plain text, with a rule below the header and the notes at the end.
+    """Return a table as aligned plain text, with a rule below the header and notes at the end.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def text_table(table: Table) -> str:
 
 
 def text_page(page: Page) -> str:
-    """Return a page without colours or frames."""
+    """Return a page as plain text without colours or frames."""
     blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
     blocks += map(text_table, page.tables)
     if page.notes:

@@ -66,9 +66,9 @@ def cut(word: str, width: int) -> Iterator[str]:
 def column_widths(
     columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
 ) -> list[int] | None:
-    """Return column widths so that all columns fit, or None if they cannot.
+    """Return column widths that fit all columns into the available room, or None.
 
-    The widest gives way first, and none below what may not be broken.
+    The widest column shrinks first; no column shrinks below its unbreakable parts.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[in
             high = level - 1
     found = _at_level(widths, least, low)
     spare = room - sum(found)
-    for at, width in enumerate(widths):  # what the level leaves over
+    for at, width in enumerate(widths):  # the remainder below the common maximum
         if spare and found[at] < width:
             found[at] += 1
             spare -= 1
@@ -119,14 +119,14 @@ def _least(column: Iterable[str], fixed: Iterable[bool], longest: int | None) ->
     return max(1, *(_width(cell) if whole else _least_of(cell, longest) for cell, whole in cells))
 
 
-@functools.lru_cache(maxsize=65536)  # every form of a table asks again
+@functools.lru_cache(maxsize=65536)  # called repeatedly for every layout of a table
 def _least_of(cell: str, longest: int | None) -> int:
     widths = [_width(piece) for piece in _together(cell)]
     return max((min(width, longest or width) for width in widths), default=0)
 
 
 def _together(text: str) -> list[str]:
-    """Return the words of a text; punctuation and intervals stay with the word before them.
+    """Split a text into words; punctuation and intervals stay with the preceding word.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _head(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    if text.isascii():  # what prints takes one column each
+    if text.isascii():  # each printable character takes one column
         return len(text)
     from rich.cells import cell_len
 

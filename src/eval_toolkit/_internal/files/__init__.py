@@ -1,13 +1,14 @@
-"""Files: written whole or not at all, read within limits that every reader shares.
+"""File input and output: atomic writes, and reads within shared limits.
 
-`limits` says how deep, how long and how large what is read may be; `regular` opens files that
-cannot block and unpacks gzip with its checksum; `documents` parses JSON, TOML and YAML; `malformed` tells what no reader expects in them. A file that
-breaks a rule is refused in one line that names the file, the place, the rule and what to do.
+`limits` defines the maximum depth, length and size of input; `regular` opens regular files without
+blocking and decompresses gzip with checksum verification; `documents` parses JSON, TOML and YAML;
+`malformed` reports unexpected structure. A file that violates a rule raises a one-line error that
+names the file, the location, the rule and the remedy.
 """
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit._internal.files.malformed import malformed  # the module has its name
+from eval_toolkit._internal.files.malformed import malformed  # a module of the same name exists
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written beside their place, synced, renamed."""
+"""Atomic file writes: write to a temporary file, sync, rename."""
 
 import os
 import secrets
@@ -11,9 +11,9 @@ __all__ = ["replace_atomic", "sync_folder", "write_atomic"]
 
 @contextmanager
 def replace_atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; it takes the place of ``path`` at the end.
+    """Yield a temporary path in the same folder, renamed to ``path`` on exit.
 
-    After an exception the old file stands as it was and the temporary one is gone.
+    On an exception, the old file is unchanged and the temporary file is removed.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -30,14 +30,14 @@ def replace_atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_atomic(path: str | Path, data: str | bytes) -> Path:
-    """Write a whole file, text as UTF-8; readers see the old content or the new."""
+    """Write a file atomically, text as UTF-8; readers see either the old or the new content."""
     with replace_atomic(path) as temporary:
         temporary.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
     return Path(path)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system can sync folders."""
+    """Make a rename durable across power loss, if the system can sync folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders

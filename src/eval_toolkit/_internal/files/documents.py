@@ -1,7 +1,8 @@
-"""JSON, TOML and YAML as plain values: what breaks a limit is refused before it is built.
+"""Parsing of JSON, TOML and YAML into plain values, with limits checked before construction.
 
-YAML is read as events first: depth, cycles and what aliases stand for are known before any value
-exists. TOML is looked through for long chains of names. Whatever a parser raises is one line.
+YAML is scanned as events first, so that depth, cycles and the expansion of aliases are known before
+any value is constructed. TOML is scanned for long dotted keys. All parser errors become one-line
+messages.
 """
 
 import json
@@ -29,30 +30,30 @@ def read_document(
     loader: Any = None,
     error: Refusal = InvalidInputError,
 ) -> Any:
-    """Return what a TOML, YAML or JSON file holds; the name says which it is, YAML by default.
+    """Return the content of a TOML, YAML or JSON file; the suffix decides, with YAML as default.
 
     Parameters
     ----------
     path : path
-        UTF-8, of at most `limits.DOCUMENT_BYTES`.
+        UTF-8 file of at most `limits.DOCUMENT_BYTES` bytes.
     suffix : str, optional
-        ``.toml``, ``.json`` or ``.yaml`` whatever the name says.
+        ``.toml``, ``.json`` or ``.yaml``; overrides the suffix of the file name.
     loader : class, optional
-        A loader of pyyaml that knows more tags than the safe one.
+        PyYAML loader that supports more tags than the safe loader.
     error : class, default InvalidInputError
-        What is raised.
+        Exception type to raise.
 
     Returns
     -------
     object
-        Plain values.
+        Content as plain values.
 
     Raises
     ------
     InvalidInputError or ArtifactError
         If the file cannot be read or breaks a limit; one line that names the file.
     MissingExtraError
-        For YAML without pyyaml.
+        If the file is YAML and PyYAML is not installed.
 
     Examples
     --------
@@ -82,19 +83,19 @@ def read_document(
 def parse_json(
     text: str | bytes, place: str | Path, *, strict: bool = True, error: Refusal = ArtifactError
 ) -> Any:
-    """Return what one JSON value stands for.
+    """Parse a JSON value.
 
     Parameters
     ----------
     text : str or bytes
-        The JSON; bytes are UTF-8, with or without a mark at their beginning.
+        JSON text; bytes are decoded as UTF-8, with or without a byte order mark.
     place : str or path
-        Where it stands, for the message.
+        Location of the text, for the message.
     strict : bool, default True
-        Whether to refuse ``NaN``, ``Infinity`` and numbers beyond the largest float, as 1e999. Other
-        tools write them.
+        Whether to reject ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999.
+        Other tools write them.
     error : class, default ArtifactError
-        What is raised.
+        Exception type to raise.
 
     Examples
     --------
@@ -120,13 +121,13 @@ def parse_json(
         raise error(f"{place}{line}: malformed JSON: {wrong.msg} (column {wrong.colno})") from None
     except _NotFiniteError as wrong:
         raise error(f"{place}: {wrong} is not JSON; store absence as a skipped cell") from None
-    except ValueError as wrong:  # a number of thousands of digits
+    except ValueError as wrong:  # an integer with thousands of digits
         problem = str(wrong)
     raise error(f"{place}: malformed JSON: {problem}")
 
 
 class _NotFiniteError(ValueError):
-    """A number that JSON does not know, or that no float can hold."""
+    """A number that is not valid JSON or exceeds the range of floats."""
 
 
 def _refused(constant: str) -> Any:
@@ -144,8 +145,8 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-# Made once, since `json.loads` with options makes one for every call. Few texts have a number that
-# could be too large; only for them is every number looked at.
+# Created once, since `json.loads` with options creates a decoder per call. Few texts contain a
+# number that could be too large; only those have every number checked.
 _LENIENT = json.JSONDecoder()
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
@@ -159,7 +160,7 @@ def _decoder(text: str, strict: bool) -> json.JSONDecoder:
 
 
 def _deeper_than(value: Any, most: int) -> bool:
-    """Return whether lists and tables lie deeper in each other; level by level, no recursion."""
+    """Return whether lists and mappings are nested more deeply, checked without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
         level = [
@@ -188,16 +189,16 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputError) -> Any:
-    """Return what a TOML text holds.
+    """Parse a TOML text.
 
     Parameters
     ----------
     text : str
-        The TOML.
+        TOML text.
     place : str or path
-        Where it stands, for the message.
+        Location of the text, for the message.
     error : class, default InvalidInputError
-        What is raised.
+        Exception type to raise.
 
     Examples
     --------
@@ -210,7 +211,7 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
     """
     import tomllib
 
-    # Texts become one letter each, so that a chain of quoted names is one of plain names.
+    # Replace each string by one letter, so that quoted keys look like bare keys.
     bare = _TOML_APART.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
     line = _deep_toml_line(bare)
     if line:
@@ -224,7 +225,7 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
 
 
 def _deep_toml_line(bare: str) -> int:
-    """Return the first line with too long a chain of names or too many open brackets; 0 for none."""
+    """Return the first line that is nested too deeply, by keys or brackets; 0 if none."""
     for found in _TOML_KEY.finditer(bare):
         if found[0].count(".") >= limits.DEPTH:
             return bare.count("\n", 0, found.start()) + 1
@@ -242,18 +243,18 @@ def _deep_toml_line(bare: str) -> int:
 def parse_yaml(
     text: str, place: str | Path, *, loader: Any = None, error: Refusal = InvalidInputError
 ) -> Any:
-    """Return what a YAML text holds, in plain values.
+    """Parse a YAML text into plain values.
 
     Parameters
     ----------
     text : str
-        The YAML.
+        YAML text.
     place : str or path
-        Where it stands, for the message.
+        Location of the text, for the message.
     loader : class, optional
-        A loader of pyyaml; the safe one by default.
+        PyYAML loader; the safe loader by default.
     error : class, default InvalidInputError
-        What is raised.
+        Exception type to raise.
 
     Examples
     --------
@@ -271,7 +272,7 @@ def parse_yaml(
         value = None if problem else yaml.load(text, Loader=loader)
     except yaml.YAMLError as wrong:
         raise error(f"{place}: not YAML: {_line(wrong)}") from None
-    except Exception as wrong:  # a date or a number may fail in any way: 2001-13-45, !!int ""
+    except Exception as wrong:  # bad dates and numbers raise various errors: !!int ""
         raise error(
             f"{place}: not YAML: a value cannot be read: {type(wrong).__name__}: {_line(wrong)}"
         ) from None
@@ -282,13 +283,13 @@ def parse_yaml(
 
 
 _NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
-"""Numbers to the base 60 take quadratic time."""
+"""Matches numerals; base-60 integers are parsed in quadratic time."""
 
 
 def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
-    """Return what is wrong with the shape of a YAML text, "" for nothing; no value is built."""
+    """Return the structural problem of a YAML text, or "" if none, without constructing values."""
     sizes: dict[str, int | None] = {}
-    """Characters behind an anchor; None while it is open."""
+    """Expanded size of each anchor in characters; None while the anchor is open."""
     counts: list[tuple[str | None, int]] = [(None, 0)]
     for event in yaml.parse(text, Loader=loader):
         line = f"line {event.start_mark.line + 1}"
@@ -309,7 +310,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
             anchor, size = counts.pop()
         elif isinstance(event, yaml.ScalarEvent):
             size = 1 + len(event.value)
-            typed = event.tag or not event.style  # quoted texts are never numbers
+            typed = event.tag or not event.style  # quoted scalars are never numbers
             if size > limits.NUMBER_LENGTH and typed and _NUMERAL(event.value):
                 return f"{line}: a number of {size - 1} characters"
         else:
@@ -324,7 +325,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
 
 
 def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
-    """Refuse integers that no other tool could hold; a few digits can stand for gigabytes."""
+    """Reject integers that other tools cannot represent; a few digits can expand to gigabytes."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()

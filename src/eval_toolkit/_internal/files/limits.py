@@ -1,4 +1,4 @@
-"""How much of a file is read: one number for each way a small file can ask for too much."""
+"""Limits on file input, which protect against small files that expand to huge content."""
 
 __all__ = [
     "ANSWER_BYTES",
@@ -18,28 +18,28 @@ __all__ = [
 ]
 
 ANSWER_BYTES = 1 << 26
-"""Bytes of one answer of an endpoint, unpacked."""
+"""Maximum size of one endpoint response in bytes, decompressed."""
 DEPTH = 100
-"""Levels of lists and tables inside each other."""
+"""Maximum nesting depth of lists and mappings."""
 DIGITS = 308
-"""Digits of an integer in strict JSON: as many as a float can hold."""
+"""Maximum number of digits of an integer in strict JSON, so that it fits into a float."""
 DOCUMENT_BYTES = 1 << 21
-"""Bytes of a TOML or YAML file, which people write by hand."""
+"""Maximum size of a handwritten TOML or YAML file in bytes."""
 EXPANDED = 10_000_000
-"""Characters that a YAML file stands for once its aliases are written out."""
+"""Maximum number of characters of a YAML file with its aliases expanded."""
 FETCHED_BYTES = 1 << 34
-"""Bytes of a file copied from an address: an answer without end must not fill the disk."""
+"""Maximum size in bytes of a file copied from an address."""
 INCLUDES = 1_000
-"""Files that one file may include, directly or through others."""
+"""Maximum number of files included by one file, directly or transitively."""
 INTEGER_BITS = 64
-"""Bits of an integer in a TOML or YAML file."""
+"""Maximum number of bits of an integer in a TOML or YAML file."""
 LINE_BYTES = 1 << 27
-"""Bytes of one line of a journal: an answer, and what it takes to write it as JSON."""
+"""Maximum size of a journal line in bytes: one response, with its JSON encoding overhead."""
 NUMBER_LENGTH = 1_000
-"""Characters of a number in a YAML file."""
+"""Maximum number of characters of a number in a YAML file."""
 TEXT_BYTES = 1 << 29
-"""Bytes of a file that is held in memory as a whole."""
+"""Maximum size in bytes of a file that is read into memory completely."""
 UNPACKED_BYTES = 1 << 31
-"""Bytes that one compressed file may unpack to."""
+"""Maximum decompressed size of a file in bytes."""
 RATIO, RATIO_FROM = 200, 1 << 26
-"""Above `RATIO_FROM` bytes unpacked, at most `RATIO` bytes for each byte of the file."""
+"""Maximum compression ratio, checked above `RATIO_FROM` decompressed bytes."""

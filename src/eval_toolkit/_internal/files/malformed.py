@@ -1,4 +1,4 @@
-"""Documents whose parts may be of any type: what a reader does not expect is one line as well."""
+"""One-line errors for documents whose parts have unexpected types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,19 +23,19 @@ _UNEXPECTED = (
 def malformed(
     place: str | Path, what: str, *, error: type[EvalToolkitError] = InvalidInputError
 ) -> Iterator[None]:
-    """Refuse a document where reading it fails because of the type or shape of a part.
+    """Convert errors caused by the types or shapes in a document to a one-line error.
 
-    Readers check what people get wrong and say it in words. Nobody can list every part of another
-    tool's document with every type that it may have; for these, the error is told as it is.
+    Readers check common mistakes themselves, with messages of their own. This context manager
+    covers the rest: unexpected types in documents of other tools, reported with the original error.
 
     Parameters
     ----------
     place : str or path
-        Where the document is, for the message.
+        Location of the document, for the message.
     what : str
-        What it is: "log", "suite".
+        Kind of document, such as "log" or "suite".
     error : class, default InvalidInputError
-        What is raised. Errors of the toolkit pass as they are.
+        Exception type to raise. Errors of the toolkit are passed on unchanged.
 
     Examples
     --------

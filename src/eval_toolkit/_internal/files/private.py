@@ -1,8 +1,8 @@
-"""Who may read runs: their owner alone, unless the environment says otherwise.
+"""File permissions of runs: owner-only unless an environment variable changes them.
 
-Runs hold prompts, answers and rows of data. A folder is made with mode 700 and its files with 600;
-``EVAL_TOOLKIT_RUN_MODE=750`` is the mode of folders instead, and without its execute bits that of
-files. A folder that is there keeps its mode.
+Runs contain prompts, responses and rows of data. Folders are created with mode 700 and files with
+mode 600; ``EVAL_TOOLKIT_RUN_MODE=750`` sets another mode for folders, and for files without its
+execute bits. Existing folders keep their mode.
 """
 
 import os
@@ -41,7 +41,7 @@ def file_mode() -> int:
 
 
 def private_folder(folder: Path, *, exist_ok: bool = True) -> None:
-    """Make a run's folder, with the folders above it as usual; one that is there is left alone."""
+    """Create the folder of a run with private permissions; an existing folder is unchanged."""
     if not folder.parent.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
     mode = _folder_mode()
@@ -51,9 +51,9 @@ def private_folder(folder: Path, *, exist_ok: bool = True) -> None:
         if not exist_ok or not folder.is_dir():
             raise
     else:
-        folder.chmod(mode)  # the mask of the process takes nothing away that was asked for
+        folder.chmod(mode)  # so that the umask does not remove requested bits
 
 
 def make_private(file: Path) -> None:
-    """Give a run's file its mode."""
+    """Set the permissions of a run's file."""
     file.chmod(file_mode())

@@ -1,4 +1,4 @@
-"""Regular files, opened without waiting and read within limits; gzip with its checksum."""
+"""Regular files, opened without blocking and read within limits, with verified gzip."""
 
 import gzip
 import os
@@ -34,12 +34,12 @@ _KINDS = (
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; anything that could block or never end is refused.
+    """Open a regular file for reading; anything that could block or never end is rejected.
 
     Parameters
     ----------
     path : path
-        A link to a regular file is one.
+        Regular file or a link to one.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def open_regular(path: str | Path) -> BinaryIO:
     Raises
     ------
     ArtifactError
-        If it is a folder, a pipe, a socket or a device.
+        If the path is a folder, a pipe, a socket or a device.
     OSError
-        If it is not there or may not be opened.
+        If the file does not exist or cannot be opened.
 
     Examples
     --------
@@ -61,10 +61,10 @@ def open_regular(path: str | Path) -> BinaryIO:
     eval_toolkit.errors.ArtifactError: ...: cannot be read: a folder, not a regular file
     """
     try:
-        # A pipe without a writer would block when it is opened.
+        # Opening a pipe without a writer would block.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
     except OSError:
-        handle, kind = -1, _kind_at(path)  # a socket cannot even be opened
+        handle, kind = -1, _kind_at(path)  # sockets cannot be opened
         if not kind:
             raise
     else:
@@ -80,28 +80,28 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def open_for_appending(path: str | Path, mode: int) -> int:
-    """Open a regular file to read it and write at its end; it is made where there is none.
+    """Open a regular file for reading and appending; it is created if missing.
 
-    A link is not followed: a folder that came from somebody else would say which file is changed.
+    Links are not followed: a folder from an untrusted source could redirect the write.
 
     Parameters
     ----------
     path : path
-        The file itself.
+        File to open; must not be a link.
     mode : int
-        Permissions of a file that is made.
+        Permissions of a newly created file.
 
     Returns
     -------
     int
-        A descriptor, which the caller closes.
+        File descriptor, to be closed by the caller.
 
     Raises
     ------
     ArtifactError
-        If it is a link, a folder, a pipe, a socket or a device.
+        If the path is a link, a folder, a pipe, a socket or a device.
     OSError
-        If it may not be opened.
+        If the file cannot be opened.
 
     Examples
     --------
@@ -136,12 +136,12 @@ def _kind_at(path: str | Path) -> str:
 
 
 def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
-    """Yield the lines that are left in a file, none longer than `limits.LINE_BYTES`.
+    """Yield the remaining lines of a file, each of at most `limits.LINE_BYTES` bytes.
 
     Raises
     ------
     ArtifactError
-        If one is longer.
+        If a line is longer.
     """
     while line := stream.readline(limits.LINE_BYTES + 1):
         if len(line) > limits.LINE_BYTES:
@@ -152,7 +152,7 @@ def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
 
 
 def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a regular file of at most so many.
+    """Return the content of a regular file of at most ``most`` bytes.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
 
 
 def read_up_to(stream: BinaryIO, most: int) -> bytes:
-    """Return what is left in a file, at most so many bytes; room is taken for what is there alone.
+    """Return the rest of a file, at most ``most`` bytes; memory grows with the actual content.
 
     Examples
     --------
@@ -191,19 +191,19 @@ def read_up_to(stream: BinaryIO, most: int) -> bytes:
 
 
 def is_gzip(path: str | Path) -> bool:
-    """Return whether a file's name says that it is compressed with gzip."""
+    """Return whether a file name has the suffix of gzip files."""
     return Path(path).suffix.lower() == ".gz"
 
 
 def pieces_of(path: str | Path) -> Iterator[bytes]:
-    """Yield a regular file's bytes in pieces, unpacked where its name ends in ``.gz``.
+    """Yield the content of a regular file in chunks, decompressed if its name ends in ``.gz``.
 
-    Lengths and checksums of gzip are verified by the last piece.
+    The length and checksum of gzip files are verified by the last chunk.
 
     Raises
     ------
     ArtifactError
-        If it cannot be read, is damaged or cut short, or unpacks to more than the limits allow.
+        If the file cannot be read, is corrupt or truncated, or decompresses beyond the limits.
     """
     try:
         with open_regular(path) as raw:
@@ -243,9 +243,9 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 
 
 def check_gzip(path: str | Path) -> None:
-    """Raise `ArtifactError` if a file named ``.gz`` is damaged, cut short or unpacks to too much.
+    """Raise `ArtifactError` if a ``.gz`` file is corrupt, truncated or decompresses to too much.
 
-    For readers that unpack by themselves and verify nothing. Other files pass.
+    For readers that decompress without verification. Other files are not checked.
     """
     if is_gzip(path):
         for _ in pieces_of(path):
@@ -253,7 +253,7 @@ def check_gzip(path: str | Path) -> None:
 
 
 def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the bytes of a file, unpacked where its name ends in ``.gz``; at most so many."""
+    """Return the content of a file of at most ``most`` bytes, decompressed if it is gzip."""
     parts, n = [], 0
     for piece in pieces_of(path):
         parts.append(piece)

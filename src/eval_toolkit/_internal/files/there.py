@@ -1,7 +1,7 @@
-"""Whether something is at a path; a name that no file can have is nowhere.
+"""Existence checks for paths that never raise for invalid names.
 
 Before Python 3.14, the methods of `pathlib.Path` raise OSError for names that are too long. Names
-stand in files of other people, and "no such file" is the answer to every one that is none.
+may come from untrusted files; here, an invalid name is simply a file that does not exist.
 """
 
 import os
@@ -12,7 +12,7 @@ _Path = str | os.PathLike[str]
 
 
 def is_there(path: _Path) -> bool:
-    r"""Return whether anything is at a path.
+    r"""Return whether a path exists.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def is_there(path: _Path) -> bool:
 
 
 def is_file(path: _Path) -> bool:
-    """Return whether a regular file, or a link to one, is at a path.
+    """Return whether a path is a regular file or a link to one.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def is_file(path: _Path) -> bool:
 
 
 def is_folder(path: _Path) -> bool:
-    """Return whether a folder, or a link to one, is at a path.
+    """Return whether a path is a folder or a link to one.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 A resample is a vector of counts over units. The count of a unit is a pure function of (seed,
 resample, unit), so any batching, thread count and back-end gives the same resamples. Two
 back-ends share that arithmetic: ``native`` (C, native.c) and ``numpy`` (_numpy.py); the first is
-used when it was built, ``EVAL_TOOLKIT_KERNEL=numpy`` asks for the second.
+used if it was built, ``EVAL_TOOLKIT_KERNEL=numpy`` selects the second.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _poisson_table(n: int) -> tuple[NDArray[np.uint16], FloatArray]:
     """Return 16-bit thresholds and the cumulative remainder of a Poisson distribution.
 
     Its mean, 1 − 3/√n, leaves about 3√n draws to be added one by one, so that the total almost
-    never exceeds n. Probabilities are cut to 16 bits; what is cut off, and all counts of 8 and
-    more, form the residual distribution.
+    never exceeds n. Probabilities are truncated to 16 bits; the truncated mass and all counts of 8
+    or more form the residual distribution.
     """
     mean = max(0.2, 1.0 - 3.0 / math.sqrt(n))
     probability = math.exp(-mean)
@@ -116,7 +116,7 @@ def draw(
     Parameters
     ----------
     counts : array of shape (units, 64), uint8
-        Overwritten.
+        Counts, which are overwritten.
     seed : int
         64-bit seed.
     first : int
@@ -152,8 +152,8 @@ def redraw(
 def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
     """Return the rows by descending score, positives before negatives within ties.
 
-    The order is unique up to rows that agree in score and label, and those keep their input
-    order, so that sums over it have the same bits on every machine.
+    The order is unique up to rows with equal score and label, which keep their input order, so that
+    sums over it are bit-identical on every machine.
     """
     if not _use_native:
         return _numpy.rank_order(labels, scores)

@@ -1,7 +1,7 @@
 """The kernel in numpy: counts are bit-identical to the C kernel's, values agree to 1e-12.
 
-Mirrors native.c function by function; draws.h explains the random numbers. Work goes in tiles of
-rows that stay in the cache.
+Mirrors native.c function by function; draws.h explains the random numbers. Rows are processed in
+tiles that fit into the cache.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def redraw(counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, f
 
 def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
     """Return the rows by descending score, positives before negatives within ties."""
-    order = np.argsort(-scores)  # the fast, unstable sort decides when there are no ties
+    order = np.argsort(-scores)  # without ties the fast, unstable sort suffices
     descending = scores[order]
     if not (descending[1:] == descending[:-1]).any():
         return order
@@ -228,9 +228,9 @@ def _rows(counts: Counts, index: Index | None, begin: int, end: int) -> Counts:
 def _segment_sums(
     counts: Counts, largest: int, layout: RankLayout
 ) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray | None]]:
-    """Yield per tile the row after it and the counts of each segment's parts, per lane."""
+    """Yield, for each tile, its end row and the counts of each segment's parts per lane."""
     for begin, end, above, positive, tied in layout.tiles:
-        # A segment longer than a tile is one tile, whatever its length.
+        # A segment longer than a tile forms one tile, regardless of its length.
         small = (end - begin) * largest < 1 << 16
         tile = _rows(counts, layout.index, begin, end).astype(np.uint16 if small else np.uint32)
         positives = (positive @ tile).astype(np.float64)  # every segment has a positive
@@ -242,7 +242,7 @@ def _segment_sums(
 def recall(
     counts: Counts, largest: int, layout: RankLayout, totals: FloatArray, target: float
 ) -> FloatArray:
-    """Return the largest recall with a false-positive rate of at most ``target``."""
+    """Return the largest recall at a false-positive rate of at most ``target``."""
     n_positive, n_negative = totals
     tp, fp, best = (np.zeros(LANES) for _ in range(3))
     with np.errstate(invalid="ignore"):
@@ -250,7 +250,7 @@ def recall(
             tps = np.cumsum(positive, axis=0) + tp
             fps = np.cumsum(above if tied is None else above + tied, axis=0) + fp
             tp, fp = tps[-1], fps[-1]
-            # The false positives only grow, so the allowed thresholds come first.
+            # False positives are non-decreasing, so the allowed thresholds come first.
             allowed = (fps / n_negative <= target).sum(axis=0)
             reached = np.take_along_axis(tps, np.maximum(allowed - 1, 0)[None, :], axis=0)[0]
             best = np.where(allowed > 0, reached, best)

@@ -1,4 +1,4 @@
-"""What the layouts and both back-ends of the kernel agree on."""
+"""Constants and helpers shared by the layouts and both back-ends of the kernel."""
 
 from typing import TypeAlias
 
@@ -18,5 +18,5 @@ Index: TypeAlias = NDArray[np.int32]
 
 
 def spare(index: IntArray | Index) -> Index:
-    """Return an index array with the spare entries at its end that the C loops may read."""
+    """Return an index array padded with the spare entries that the C loops may read."""
     return np.concatenate([index, np.zeros(_SPARE_ENTRIES)]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Data layouts of the kernel: sorted once, then read by every resample."""
+"""Data layouts of the kernel, sorted once and read by every resample."""
 
 import functools
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ _TILE_ROWS = 4096
 class RankLayout:
     """Rows in rank order, divided into segments for average precision and ROC-AUC.
 
-    A segment is one distinct score that has a positive: negatives strictly above it (and below
-    the segment before), its positives, its tied negatives. Between positives only the sum of the
-    counts matters, so a row costs one addition.
+    A segment is one distinct score with at least one positive: negatives strictly above it (and
+    below the previous segment), its positives, its tied negatives. Between positives only the sum
+    of the counts matters, so a row costs one addition.
     """
 
     segments: Index
@@ -92,7 +92,7 @@ class SumsLayout:
     columns: FloatArray
     """Array of shape (k, rows)."""
     cuts: IntArray
-    """Row after the last of each bin; the last cut is the number of rows."""
+    """End row of each bin (exclusive); the last cut is the number of rows."""
     index: Index | None
     """Unit of each row (with spare entries); None if rows and units coincide."""
 

@@ -3,12 +3,12 @@
 Two back-ends find the same pairs: ``native`` (C, neardup.c) and ``numpy`` (neardup_numpy.py).
 `eval_toolkit._internal.kernel.using` and ``EVAL_TOOLKIT_KERNEL`` choose for this kernel too.
 
-A text is the set of its n-grams of code points, a shorter text one gram, the empty text none.
-Grams are hashed to 32 bits, and the similarity of a pair is the Jaccard coefficient of the hashed
-sets: two different grams are taken for equal once in 2³² comparisons.
+A text is represented by the set of its code-point n-grams; a text shorter than n is a single gram,
+and the empty text has none. Grams are hashed to 32 bits, and the similarity of a pair is the
+Jaccard coefficient of the hashed sets: two different grams collide with probability 2⁻³².
 
-The hash family is x → a·x mod 2³² with odd a, a permutation of the 32-bit numbers: the product is
-taken modulo the word size on purpose, so nothing can overflow.
+The hash family is x → a·x mod 2³² with odd a, a permutation of the 32-bit integers; wrap-around of
+the product is intended.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The near-duplicate kernel in numpy, with the same keys and pairs as the C kernel.
 
-Mirrors neardup.c, which explains the algorithm; texts go in blocks that stay in the cache.
+Mirrors neardup.c, which explains the algorithm; texts are processed in cache-sized blocks.
 """
 
 from collections.abc import Iterator
@@ -173,7 +173,7 @@ def pairs(
     task: int,
     kinds: NDArray[np.uint8],
 ) -> tuple[bytes, bool]:
-    """Return the verified pairs of the texts that share a bucket, and whether these are all."""
+    """Return the verified pairs of texts that share a bucket, and whether the list is complete."""
     join = _Join(corpus, n, sketch, threshold)
     keys = sketch.keys
     if task == FIRST_KEPT:
@@ -204,7 +204,7 @@ def _buckets(keys: Grams) -> tuple[Ids, IntArray, IntArray]:
 
 
 def _members_of_pairs(begins: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the positions of both members of every pair, for buckets of equal size together."""
+    """Yield the positions of both members of every pair, batched over buckets of equal size."""
     for size in np.unique(sizes).tolist():
         of_size = begins[sizes == size]
         first, second = np.triu_indices(size, 1)

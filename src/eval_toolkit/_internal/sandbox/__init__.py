@@ -1,9 +1,9 @@
-"""The sandbox: untrusted or possibly endless work in separate processes.
+"""Sandbox for untrusted or potentially endless work in separate processes.
 
-`Contained` names a function; calling it runs the function in a worker process that lives on for
-the next call, and is killed and replaced when it overruns. Arguments and results are JSON. Workers
-of functions of ours have limits of time and memory; those that run a model's programs are kept
-apart as `levels` says, as well as this system can do it.
+`Contained` wraps a function; calling it runs the function in a worker process, which is reused for
+later calls and killed and replaced when it exceeds its limits. Arguments and results are JSON.
+Workers that run our own functions have time and memory limits; workers that run model-written
+programs are isolated as described in `levels`, as far as the system supports it.
 """
 
 from typing import TYPE_CHECKING

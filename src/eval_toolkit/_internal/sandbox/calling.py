@@ -27,7 +27,7 @@ __all__ = ["Contained", "close_workers"]
 _START_SECONDS = 120.0
 """Seconds that a worker may spend on imports before its first call."""
 _TOLD = 300
-"""Number of characters of a dead worker's output repeated in a message."""
+"""Maximum number of characters of a dead worker's output quoted in a message."""
 _OURS = str(Path(__file__).parents[3])
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """Environment variables that an interpreter may need to start; secrets are not passed on."""
@@ -37,24 +37,24 @@ _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 class Contained:
     """A function that runs in a separate process, within limits.
 
-    Equal ones share their workers. Calls from several threads run side by side, each in a worker
-    of its own; workers are kept for later calls and end with this process.
+    Equal instances share their workers. Calls from several threads run in parallel, each in a
+    worker of its own; workers are reused and end with this process.
 
     Parameters
     ----------
     target : str
         ``package.module:function``. Arguments and result must be JSON.
     limits : Limits
-        Limits of each worker; ``seconds`` applies to each call, without the import of the module.
+        Limits of each worker; ``seconds`` applies to each call, excluding the import of the module.
     sandbox : Sandbox, optional
         Further isolation of the worker.
 
     Raises
     ------
     Overrun
-        From a call that did not end within the limits.
+        If a call exceeds the limits.
     Failed
-        From a call whose function raised.
+        If the function raises.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class Contained:
         try:
             result = worker.call(arguments, apart)
         except Failed:
-            if self.sandbox is not None and self.sandbox.forks:  # a program may have seen to it
+            if self.sandbox is not None and self.sandbox.forks:  # a program may have removed it
                 worker.kill()
             else:
                 _given_back(self, worker)
             raise
-        except BaseException:  # an interrupt too: what it was doing will not be waited for
+        except BaseException:  # also on interrupts: its unfinished work is abandoned
             worker.kill()
             raise
         _given_back(self, worker)
@@ -116,7 +116,7 @@ class _Worker:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        except OSError:  # no such interpreter, or no process more
+        except OSError:  # no such interpreter, or process limit reached
             self._printed.close()
             remove_folder(self.folder)
             raise
@@ -128,7 +128,7 @@ class _Worker:
         try:
             sandbox = contained.sandbox and contained.sandbox.to_dict()
             self._asked([contained.target, contained.limits.to_dict(), sandbox], _START_SECONDS)
-        except Overrun as overrun:  # not the work's doing: there was none yet
+        except Overrun as overrun:  # not caused by the call: none was sent yet
             self.kill()
             raise Failed(f"no worker could be started: {overrun}") from None
         except BaseException:
@@ -142,7 +142,7 @@ class _Worker:
         target = self.contained.target
         try:
             packed = wire.packed(message) + (b"" if apart is None else wire.packed(apart))
-        except (TypeError, ValueError) as error:  # nothing was sent, and the worker waits on
+        except (TypeError, ValueError) as error:  # nothing was sent; the worker is still waiting
             raise Failed(f"{target} cannot be called: {error}") from None
         try:
             with _deadline(self, seconds) as wait:
@@ -207,12 +207,12 @@ def _command(sandbox: Sandbox | None) -> list[str]:
 
 def _environment(sandbox: Sandbox | None) -> dict[str, str]:
     if sandbox is None:
-        # Ours last, should it have been found in another way than by the path.
+        # Our folder last, in case it was not imported from the path.
         paths = [path or os.getcwd() for path in [*sys.path, _OURS]]  # noqa: PTH109
     else:
         paths = [*sandbox.view.modules, _OURS]
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    # One seed of hashes: what iterates over a set is graded the same way every time.
+    # Fixed hash seed: iteration over sets is reproducible.
     given = {"EVAL_TOOLKIT_PATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
     return {**kept, **given, "LC_ALL": "C.UTF-8"}
 
@@ -220,7 +220,7 @@ def _environment(sandbox: Sandbox | None) -> dict[str, str]:
 @contextlib.contextmanager
 def _deadline(worker: _Worker, seconds: float) -> Iterator[Callable[[], None]]:
     """Return a function that waits for data and raises after the deadline."""
-    if not hasattr(select, "poll"):  # Windows cannot wait for a pipe: a thread ends the worker
+    if not hasattr(select, "poll"):  # Windows cannot poll a pipe: a thread kills the worker
         timer = threading.Timer(seconds, worker.stop)
         timer.start()
         try:
@@ -239,7 +239,7 @@ def _deadline(worker: _Worker, seconds: float) -> Iterator[Callable[[], None]]:
     yield wait
 
 
-# --- the workers there are ----------------------------------------------------------------------
+# --- worker pool --------------------------------------------------------------------------------
 
 _LOCK = threading.Lock()
 _IDLE: dict[Contained, list[_Worker]] = {}
@@ -281,7 +281,7 @@ def _forget() -> None:
     global _LOCK
     _LOCK = threading.Lock()
     for worker in _ALIVE:
-        worker.process.returncode = 0  # not this process's child
+        worker.process.returncode = 0  # not a child of this process
     _IDLE.clear()
     _FORGOTTEN.extend(_ALIVE)
     _ALIVE.clear()

@@ -16,11 +16,11 @@ def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
     kind : {"svg", "png", "pdf", "script"}
         Output format; "script" is the JavaScript library that draws charts in a browser.
     options : dict
-        Passed to vl-convert.
+        Options passed to vl-convert.
     """
     import vl_convert
 
-    library: Any = vl_convert  # its types ask for what it does without
+    library: Any = vl_convert  # its type hints are stricter than its implementation
     if kind == "script":
         made = library.javascript_bundle()
     else:

@@ -1,9 +1,8 @@
-"""Patterns that files bring are compiled here, within a share of the processor's time.
+"""Compilation of untrusted regular expressions within a processor time budget.
 
-Python compiles a pattern in this process, and some take far longer than their length lets expect: a
-set of wide ranges is written out character by character. No pattern may be longer than `LONGEST` or
-have more than `WIDE` such ranges, and all of them together get `SECONDS` and a small part of the time
-that passes.
+Patterns are compiled in this process, and some take much longer than their length suggests: sets of
+wide ranges are expanded character by character. A pattern is limited to `LONGEST` characters and
+`WIDE` such ranges; all patterns share a budget of `SECONDS`, which refills slowly over time.
 """
 
 import re
@@ -15,18 +14,18 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["LONGEST", "SECONDS", "WIDE", "compile_pattern", "compiled"]
 
 LONGEST = 50_000
-"""Characters of a pattern."""
+"""Maximum number of characters of a pattern."""
 WIDE = 300
-"""Ranges in a pattern that end at U+1000 or later, by code or escape."""
+"""Maximum number of ranges in a pattern that end at U+1000 or later, literally or escaped."""
 SECONDS = 5.0
-"""Of the processor, for compiling patterns."""
+"""Processor seconds available for compiling patterns."""
 _REFILLED = 0.05
-"""Seconds that are given back for each that passes: many tasks in one process do without limit."""
+"""Seconds refunded per elapsed second, so that long-running processes do not exhaust the budget."""
 _IS_WIDE = re.compile("-(?:[\u1000-\U0010ffff]|\\\\[uUN])")
 
 
 class _Time:
-    """Seconds that were spent, less those that were given back."""
+    """Budget of processor time: seconds spent, minus seconds refunded."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -42,12 +41,12 @@ _TIME = _Time()
 
 
 def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    r"""Return a pattern that is ready to be searched for.
+    r"""Compile a pattern within the limits on size and time.
 
     Parameters
     ----------
     pattern : str
-        A regular expression.
+        Regular expression.
     flags : int
         As in `re.compile`.
 
@@ -59,9 +58,9 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     Raises
     ------
     re.error
-        If it is no regular expression, is too long, or takes too long to compile.
+        If the pattern is invalid or too long, or the time budget is exhausted.
     TypeError, OverflowError, RecursionError
-        As `re.compile` does.
+        As in `re.compile`.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def _refuse_size(pattern: str) -> None:
 
 
 def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a caller's pattern, or raise a line that says what is wrong with it."""
+    """Compile a pattern supplied by the caller; raise a one-line error if it is invalid."""
     try:
         return compile_pattern(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:

@@ -1,9 +1,9 @@
-"""System call filter: an allow list of the calls a program may make.
+"""System call filter with an allow list of the calls a program may make.
 
-A list of what is allowed, not of what is forbidden: calls that later kernels bring are refused too.
-Memory, files that are open, threads, clocks and waiting are allowed. Processes, programs, sockets
-(but for pairs), signals to others, priorities, namespaces, devices' own calls and everything about
-other processes are not. Calls with several meanings are decided by their arguments.
+An allow list also rejects system calls of later kernels. Memory, open files, threads, clocks and
+waiting are allowed. Rejected are new processes and programs, sockets (except socket pairs), signals
+to other processes, priorities, namespaces, device-specific calls and access to other processes.
+Calls with several purposes are filtered by their arguments.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from itertools import starmap
 
 __all__ = ["filter_calls", "has_filter"]
 
-# Numbers of x86-64 and aarch64, from the kernel's tables; "-" where a processor has no such call.
+# System call numbers on x86-64 and aarch64, from the kernel's tables; "-" if there is none.
 _ALLOWED = """
 read:0/63 write:1/64 readv:19/65 writev:20/66 pread64:17/67 pwrite64:18/68 preadv:295/69
 pwritev:296/70 close:3/57 close_range:436/436 lseek:8/62 dup:32/23 dup2:33/- dup3:292/24 pipe:22/-
@@ -77,7 +77,7 @@ _DUPLICATE, _DESCRIPTOR_FLAGS, _LOCKS = (0, 1030), (1, 2, 3), (5, 6, 7, 36, 37, 
 _SET_STATUS, _PIPE_SIZE = 4, 1032
 _ASYNCHRONOUS = 0x2000
 _OF_ANY_FILE = (0x5421, 0x5450, 0x5451)
-"""Flags for non-blocking and close-on-exec."""
+"""ioctl requests that set non-blocking and close-on-exec flags."""
 _NAMES = (15, 16, 0x53564D41)
 """Options of prctl to name threads and memory, used by the C library."""
 _THREAD = 0x10000
@@ -95,12 +95,12 @@ def has_filter() -> bool:
 def filter_calls() -> bool:
     """Refuse all system calls that are not listed, permanently; return whether it succeeded.
 
-    What is refused fails with EPERM, as if the user had no right to it.
+    Rejected calls fail with EPERM, as if the user lacked permission.
 
     Returns
     -------
     bool
-        False on systems and processors this is not written for, and where the kernel refuses.
+        False on unsupported systems and processors, or if the kernel rejects the filter.
     """
     if not has_filter():
         return False
@@ -164,11 +164,11 @@ def _only(position: int, *values: int, otherwise: int = _REFUSE) -> list[Rule]:
 
 def _decided(name: str) -> list[Rule]:
     """Return the rules of a call that depends on its arguments; every branch returns a decision."""
-    if name == "fcntl":  # nobody is sent a signal when something can be read
+    if name == "fcntl":  # no signals on readable input
         kept = (*_DUPLICATE, *_DESCRIPTOR_FLAGS, *_LOCKS, _PIPE_SIZE)
         status = [_argument(2), (_HAS_BITS, 0, 1, _ASYNCHRONOUS), _answer(_REFUSE), _answer(_ALLOW)]
         return [_argument(1), (_EQUAL, 0, len(status), _SET_STATUS), *status, *_only(1, *kept)]
-    if name == "ioctl":  # else as if there were no device; Python asks whether a file is a terminal
+    if name == "ioctl":  # else ENOTTY; Python checks for terminals
         return _only(1, *_OF_ANY_FILE, otherwise=_ERROR | errno.ENOTTY)
     if name == "prctl":
         return _only(0, *_NAMES)
@@ -178,12 +178,12 @@ def _decided(name: str) -> list[Rule]:
         return _only(0, os.getpid())
     if name == "clone":
         return [_argument(0), (_HAS_BITS, 0, 1, _THREAD), _answer(_ALLOW), _answer(_REFUSE)]
-    if name == "socketpair":  # one that is connected and stays so
+    if name == "socketpair":  # a connected socket that stays connected
         kind = [_argument(1), (_AND, 0, 0, _KIND_OF_SOCKET), (_EQUAL, 0, 1, _STREAM)]
         other = [(_EQUAL, 0, 4, _UNIX), *kind, _answer(_ALLOW), _answer(_REFUSE)]
         return [_argument(0), *other]
     flags = 1 if name == "open" else 2
-    # Early versions of Landlock let a file be emptied that is opened for reading alone.
+    # Early versions of Landlock allow truncating a file that is opened read-only.
     return [
         *(_argument(flags), (_HAS_BITS, 0, 2, _TRUNCATE)),
         *((_HAS_BITS, 1, 0, _WRITE_ONLY_OR_BOTH), _answer(_REFUSE), _answer(_ALLOW)),

@@ -11,7 +11,7 @@ _LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 
 
 
 def remove_folder(folder: str | Path) -> None:
-    """Remove a folder and its content, even if a program has locked or deeply nested it."""
+    """Remove a folder and its content, even if it is write-protected or deeply nested."""
     if os.open not in os.supports_dir_fd:  # Windows
         import shutil
 
@@ -25,19 +25,19 @@ def remove_folder(folder: str | Path) -> None:
 def empty_folder(folder: str | Path) -> None:
     """Remove the content of a folder at any depth; links are removed, not followed.
 
-    Folders inside are lifted to the top before they are emptied, so that depth costs neither
-    descriptors nor recursion.
+    Nested folders are moved to the top level before they are emptied, so that depth requires
+    neither file descriptors nor recursion.
 
     Raises
     ------
     OSError
-        If something stays.
+        If something cannot be removed.
     """
     Path(folder).chmod(0o700)
     top = os.open(folder, _LOOK)
     n = 0
     try:
-        while names := os.listdir(top):  # noqa: PTH208 - an open folder
+        while names := os.listdir(top):  # noqa: PTH208 - a folder descriptor
             for name in names:
                 if not _is_folder(name, top):
                     os.unlink(name, dir_fd=top)
@@ -48,7 +48,7 @@ def empty_folder(folder: str | Path) -> None:
                     for one in os.listdir(inner):  # noqa: PTH208
                         if _is_folder(one, inner):
                             n += 1
-                            os.chmod(one, 0o700, dir_fd=inner)  # else it cannot change its parent
+                            os.chmod(one, 0o700, dir_fd=inner)  # else it cannot be moved
                             os.rename(one, f"{n}.{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
                         else:
                             os.unlink(one, dir_fd=inner)

@@ -1,8 +1,8 @@
-"""Namespaces: an unprivileged process without other processes, network or most files.
+"""Isolation by Linux namespaces: no other processes, no network, and few files.
 
-`enter_jail` does it by itself; `bubblewrap_command` says how bubblewrap, where it is installed, is
-asked for the same. Inside are the files of a `View`, read-only, and one empty folder, `HOME`, that
-holds 64 MB and is gone with the process. There is no ``/proc``.
+`enter_jail` sets up the namespaces itself; `bubblewrap_command` returns the equivalent bubblewrap
+command, if bubblewrap is installed. The jail contains the files of a `View`, read-only, and an
+empty folder `HOME` of 64 MB, which disappears with the process. There is no ``/proc``.
 """
 
 import ctypes
@@ -56,8 +56,9 @@ def _checked(result: int, call: str) -> None:
 def enter_jail(folder: str, view: View) -> None:
     """Move into new namespaces; the caller continues inside, as a child of their first process.
 
-    The process must have one thread. It stays outside and waits, and so does the first one inside:
-    a first process is spared by most signals, its own alarm among them. Each ends with its parent.
+    The process must be single-threaded. It stays outside and waits for its child, and so does the
+    first process inside: the kernel shields process 1 from most signals, including its own alarm.
+    Each process ends with its parent.
 
     Parameters
     ----------
@@ -69,26 +70,26 @@ def enter_jail(folder: str, view: View) -> None:
     Raises
     ------
     OSError
-        Where the system refuses; what was done up to then is not undone.
+        If the system refuses; completed steps are not undone.
     """
     libc = _libc()
     is_another = _unshare(libc)
-    libc.unshare(_NEW_CGROUPS)  # what it hides are names
+    libc.unshare(_NEW_CGROUPS)  # may fail: it only hides cgroup names
     libc.sethostname(_NAME.encode(), len(_NAME))
     _build_root(libc, folder, view)
     if is_another:
         os.setgroups([])
         os.setresgid(_ORDINARY, _ORDINARY, _ORDINARY)
         os.setresuid(_ORDINARY, _ORDINARY, _ORDINARY)
-    go_on_in_a_child()  # the first process of the namespace …
-    go_on_in_a_child()  # … and one that its own alarm can end
+    go_on_in_a_child()  # process 1 of the namespace …
+    go_on_in_a_child()  # … and a child that its own alarm can kill
 
 
 def _unshare(libc: ctypes.CDLL) -> bool:
-    """Leave the system's namespaces; return whether the user inside differs from the own one.
+    """Enter new namespaces; return whether the user inside is mapped to a different user.
 
-    Root becomes nobody there, whom limits of processes bind; that needs somebody outside to say so.
-    Anybody else stays who he is, under another number.
+    Root is mapped to nobody, who is subject to process limits; a process outside has to write that
+    mapping. Other users keep their identity under a different user id.
     """
     reading, writing = os.pipe()
     outside = os.fork() if os.getuid() == 0 else 0
@@ -130,7 +131,7 @@ def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
     for path in (*view.readable, *DEVICES):
         place = Path(root + path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        if Path(path).is_symlink() and path.count("/") == 1:  # /lib is usr/lib mostly
+        if Path(path).is_symlink() and path.count("/") == 1:  # /lib is usually a link to usr/lib
             place.symlink_to(Path(path).readlink())
             continue
         if Path(path).is_dir():
@@ -163,7 +164,7 @@ def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
 
 
 def go_on_in_a_child() -> None:
-    """Return in a child, which ends with this process; this one waits for it and ends as it does."""
+    """Continue in a child that ends with this process, which waits and exits with its status."""
     child = os.fork()
     if child:
         _wait_for(child)
@@ -182,7 +183,7 @@ def _wait_for(child: int) -> NoReturn:
 
 def bubblewrap_command(view: View) -> list[str] | None:
     """Return the start of a bubblewrap command, or None if bubblewrap is not installed."""
-    import shutil  # for the caller; what a worker imports, each of its forks copies
+    import shutil  # called by the caller only; every import of a worker is copied to its forks
 
     program = shutil.which("bwrap") if sys.platform.startswith("linux") else None
     if program is None:
@@ -212,6 +213,6 @@ def drop_privileges() -> None:
 
 
 def end_with_parent() -> None:
-    """Request to be killed when the parent ends, if the system supports it."""
+    """Ask the kernel to kill this process when its parent ends, if supported."""
     if sys.platform.startswith("linux"):
         _checked(_libc().prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0), "prctl")

@@ -39,10 +39,10 @@ def landlock_version() -> int:
 
 
 def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str) -> bool:
-    """Give up access to all other files, permanently; return whether it succeeded.
+    """Permanently give up access to all other files; return whether it succeeded.
 
-    Also connections over TCP, and signals and abstract sockets of others, as far as the kernel's
-    version knows them. Modes, times and the mere existence of files are none of Landlock's matter.
+    Also blocks TCP connections, and signals and abstract sockets to other processes, if the
+    kernel's version supports it. Landlock does not cover modes, times and the existence of files.
 
     Parameters
     ----------

@@ -1,15 +1,15 @@
-"""Sandbox levels: the isolation available on this system, measured by attempted violations.
+"""Sandbox levels: the isolation available on this system, tested by attempted violations.
 
 jailed
-    Namespaces: a program sees no other process, no network, and of the file system the interpreter
-    with its libraries, three devices and an empty folder of its own. A filter refuses all system
-    calls but those of a list. By bubblewrap where it is installed, else without it.
+    Namespaces: a program sees no other process and no network; its file system contains only the
+    interpreter with its libraries, three devices and an empty folder of its own. A filter rejects
+    all system calls that are not on an allow list. Uses bubblewrap if it is installed.
 contained
-    Where the system refuses namespaces, as most containers do: the same filter, and Landlock, which
-    keeps it from all other files. It shares the system's list of processes and its network with
-    the user, and reaches neither.
+    Fallback where namespaces are not permitted, as in most containers: the same filter, and
+    Landlock to block all other files. The program shares the process table and the network with the
+    user, but can access neither.
 refused
-    Less than that. Programs of models are not run.
+    Less isolation. Model-written programs are not run.
 """
 
 import os
@@ -46,7 +46,7 @@ _OURS = str(Path(__file__).parents[2])
 _WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
 if (
     getattr(os, "geteuid", lambda: 1)() == 0
-):  # bubblewrap leaves root who it is, and limits do not bind it
+):  # under bubblewrap root stays root and is not subject to limits
     _WAYS = (NAMESPACES, BUBBLEWRAP, LANDLOCK)
 _SETTINGS = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
@@ -58,7 +58,7 @@ _PATIENCE = 20.0
 
 
 class Level(StrEnum):
-    """Degree of isolation of programs, best first."""
+    """Degrees of isolation of programs, best first."""
 
     JAILED = "jailed"
     CONTAINED = "contained"
@@ -96,7 +96,7 @@ _FOUND: list[Measured] = []
 
 
 def measured_level() -> Measured:
-    """Return the best level of this system; the first call measures it.
+    """Return the best level of this system, measured on the first call.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def required_level() -> Measured:
     Raises
     ------
     EvalToolkitError
-        Where it is not *jailed*, and the user has not allowed a weaker one.
+        If the level is weaker than *jailed* and the user has not allowed it.
     """
     found = measured_level()
     if found.level == Level.JAILED:
@@ -141,7 +141,7 @@ def program_sandbox(way: str, *, packages: bool = False, forks: bool = True) -> 
 
 
 def best_sandbox() -> Sandbox | None:
-    """Return the best available sandbox for our own code on model output; None without one."""
+    """Return the best available sandbox for our own code on model output, or None."""
     way = measured_level().way
     return program_sandbox(way, packages=True, forks=False) if way else None
 

@@ -48,7 +48,7 @@ class Limits:
     def applied(self) -> tuple[str, ...]:
         """Limits that this platform enforces; the time limit is enforced everywhere.
 
-        macOS accepts a limit of memory and does not keep to it.
+        macOS accepts a memory limit but does not enforce it.
         """
         if resource is None:
             return ("time",)
@@ -87,6 +87,6 @@ def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | N
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
-    if cpu_seconds is not None:  # the first limit sends a signal that tells why
+    if cpu_seconds is not None:  # the soft limit sends a signal that identifies the cause
         most = math.ceil(cpu_seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))

@@ -10,8 +10,8 @@ __all__ = ["names_needed"]
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
     """Return the names of a program that its tests use, with the module if a name denotes one.
 
-    A module of the standard library is itself. What Python has built in is Python's, unless the
-    tests use no other name of the program: then the function they test bears such a name.
+    Names of standard library modules denote these modules. Names of built-ins denote the built-ins,
+    unless the tests use no other name of the program: then the function under test has such a name.
     """
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -33,7 +33,7 @@ def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
 
 
 def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
-    """Return the names that are not called with results of other names."""
+    """Return the names whose calls do not contain calls of other names."""
     calls = [one for one in nodes if isinstance(one, ast.Call) and _called(one) in names]
     inner = [
         one for one in calls if not any(_called(n) in names for n in ast.walk(one) if n != one)

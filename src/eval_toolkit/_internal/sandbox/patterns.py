@@ -1,8 +1,8 @@
-"""User-supplied patterns on model output: matched in process if safe, else in the sandbox.
+"""User-supplied patterns on model output, matched in process if safe, else in the sandbox.
 
-Python's ``re`` backtracks, so one pattern can take an exponential number of ways through a text.
-`is_simple` counts them from above. A pattern with few ways runs in this process; any other runs in a
-worker and is stopped after `SECONDS`.
+Python's ``re`` backtracks, so a pattern can explore exponentially many paths through a text.
+`is_simple` bounds their number from above. A pattern with few paths runs in this process; any other
+runs in a worker and is stopped after `SECONDS`.
 """
 
 import re
@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 PATTERN_LIMIT = 20_000
-"""Maximum number of characters searched, from the end of a text."""
+"""Maximum number of characters searched, counted from the end of a text."""
 SECONDS = 1.0
 """Seconds that a complex pattern may search one text."""
 _WAYS = PATTERN_LIMIT + 1
-"""One unbounded repetition without alternatives: fast, or two seconds at worst."""
+"""Bound for one unbounded repetition without alternatives: two seconds in the worst case."""
 
 
 def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
@@ -44,7 +44,7 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
     Returns
     -------
     str or None
-        None where nothing is found.
+        Matched text, or None if nothing is found.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _runner(
 ) -> Callable[..., Any]:
     if len(text) <= PATTERN_LIMIT and is_simple(pattern.pattern, pattern.flags):
         return function
-    # Most patterns are simple, and most graders have none: they need none of this.
+    # Import lazily: most graders have no patterns, and most patterns are simple.
     from eval_toolkit._internal.sandbox.calling import Contained
     from eval_toolkit._internal.sandbox.limits import Limits
 
@@ -131,9 +131,9 @@ def _without(pattern: str, flags: int, text: str) -> str:
 def is_simple(pattern: str, flags: int = 0) -> bool:
     r"""Return whether a pattern always ends quickly on texts of `PATTERN_LIMIT` characters.
 
-    Two repetitions without bound are too many, whether one is in the other or after it; so are
-    references back and looking around. Many harmless patterns are therefore not simple: they cost a
-    call of a worker, and nothing else.
+    Two unbounded repetitions, nested or consecutive, are not simple, and neither are backreferences
+    and lookarounds. Many harmless patterns are therefore not simple; they only cost a call of a
+    worker.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
         parser: Any = import_module("re._parser")
         return _ways(parser.parse(pattern, flags)) <= _WAYS
     except (ImportError, AttributeError, ArithmeticError, TypeError, ValueError, RecursionError):
-        return False  # another version of the parser: nothing is certain
+        return False  # unknown version of the parser: assume the worst
 
 
 def _ways(parts: Any) -> float:
@@ -167,6 +167,6 @@ def _ways_of(kind: str, told: Any) -> float:
         ways, most = _ways(inner), min(int(most), PATTERN_LIMIT)
         if ways == 1.0:
             return float(most - int(least) + 1)
-        # Every round chooses anew.
+        # Each iteration chooses independently.
         return ways**most * (most - int(least) + 1) if most < 32 else float("inf")
     return float("inf")

@@ -1,4 +1,4 @@
-"""Attempted violations from inside a sandbox, which determine its level."""
+"""Attempted violations from inside a sandbox, used to determine its level."""
 
 import contextlib
 import fcntl
@@ -17,7 +17,7 @@ _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 
 
 def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
-    """Return the attempted violations, and whether each was prevented.
+    """Attempt violations and return, by name, whether each was prevented.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _fork() -> None:
 
 
 def _execute() -> None:
-    with contextlib.suppress(FileNotFoundError):  # had it been there, it would run
+    with contextlib.suppress(FileNotFoundError):  # if it were visible, it would run
         os.execv("/no/such/program", ["program"])  # noqa: S606
 
 

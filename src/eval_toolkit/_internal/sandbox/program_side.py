@@ -1,6 +1,6 @@
-"""Program side of the tests: executes requests of the tests one at a time.
+"""Program side of a test run, which executes requests of the tests one at a time.
 
-Objects that cannot be sent are numbered, and asked for by their numbers.
+Objects that cannot be serialised are numbered and referenced by number.
 """
 
 import builtins
@@ -76,7 +76,7 @@ def _three(error: BaseException | None = None) -> tuple[Any, Any, None]:
 
 def _waited_for(awaitable: Any) -> Any:
     if not _LOOP:
-        import asyncio  # much of it, and seldom used
+        import asyncio  # expensive to import and rarely used
 
         _LOOP.append(asyncio.new_event_loop())
 
@@ -122,7 +122,7 @@ class _Objects:
         return ["object", self.number(value), self._class(type(value))]
 
     def _class(self, kind: type) -> list[Any]:
-        """Return a class by its number; at first with its name, bases and special methods."""
+        """Return a reference to a class; the first one includes name, bases and methods."""
         number = self.number(kind)
         if number in self._described:
             return ["class", number]
@@ -259,10 +259,8 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
     objects = _Objects(stream)
     OPERATIONS["name"] = module.__dict__.__getitem__
     sys.stdout = io.StringIO()
-    wire.read(
-        stream
-    )  # the tests are where they have to be: what this does to the folder comes later
-    exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
+    wire.read(stream)  # the tests are already loaded, so changes to the folder cannot affect them
+    exec(code, module.__dict__)  # noqa: S102 - purpose of this process
     wire.write(stream, {"names": _defined(module)})
     while True:
         try:

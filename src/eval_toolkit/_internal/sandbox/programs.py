@@ -1,8 +1,8 @@
 """Untrusted programs and their tests, run in a worker for a grader.
 
-Two forks of the worker, with limits and a folder of their own: one runs the program, the other its
-tests. The program is asked over a pair of sockets, which is all it has. The tests alone hold the
-pipe on which a pass is reported, and nothing of the program runs in their process.
+Two forks of the worker run the program and its tests, each with its own limits, in a temporary
+folder. The program's only connection is a socket pair, over which the tests call it. Only the tests
+hold the pipe on which a pass is reported, and no code of the program runs in their process.
 """
 
 import contextlib
@@ -32,29 +32,29 @@ from eval_toolkit._internal.sandbox.written import written_too_much
 __all__ = ["measure", "run_program"]
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
-"""Messages of a child before it starts, and of tests at their end; others report a failure."""
+"""Messages of a child before it starts, and of tests when they finish; others report a failure."""
 _NAME = "program"
 _LOOK = 0.05
-"""Seconds between two checks of the size of a program's output."""
+"""Seconds between checks of the size of a program's output."""
 _THREADS = 256
 _LONGEST = 4096
 _HIDDEN: list[ModuleType] = []
-"""Modules hidden from programs; to unload them would take longer than a fork."""
+"""Modules hidden from programs; unloading them would take longer than a fork."""
 _FEW = 10
-"""Highest number of the first processes in a namespace."""
+"""Maximum process id that indicates a fresh PID namespace."""
 
 
 def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
     """Run a program and its tests in two forks of this process; for workers only.
 
-    The tests, Python code that sees what the program defines, are the message that comes after the
+    The tests, Python code that uses the program's definitions, arrive as the message after the
     call. They are read in their own process, so that no program finds them in its memory. A program
-    passes if their last line is reached.
+    passes if the last line of the tests is reached.
 
     Parameters
     ----------
     code : str
-        Python code.
+        Python code of the program.
     told : dict
         Limits of each of the two processes, as returned by `Limits.to_dict`.
     way : str
@@ -65,12 +65,12 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     Returns
     -------
     dict
-        ``passed`` and ``timed_out``; ``apart``: why the tests cannot be run from another process.
+        ``passed`` and ``timed_out``; ``apart``: why the tests cannot run in a separate process.
 
     Raises
     ------
     RuntimeError
-        If the program could not be started, which says nothing about it.
+        If the program could not be started, independent of its quality.
     """
     ours, theirs = socket.socketpair()
 
@@ -105,7 +105,7 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
 
 
 def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
-    """Attempt from inside what a program must not be able to do; for workers only.
+    """Attempt violations from inside the sandbox; for workers only.
 
     Parameters
     ----------
@@ -137,11 +137,11 @@ def _used_up(status: int) -> bool:
 
 
 gc.collect()
-gc.freeze()  # so that no fork copies the memory of what was there before it
+gc.freeze()  # keeps forks from copying existing objects
 
 
 class _Place:
-    """A folder, a deadline, and the processes that work in the folder."""
+    """A temporary folder with a deadline and the processes that run in it."""
 
     def __init__(self, limits: Limits, way: str, view: View) -> None:
         self._limits, self._way, self._view = limits, way, view
@@ -153,7 +153,7 @@ class _Place:
         self.late = False
 
     def __enter__(self) -> "_Place":
-        empty_folder(self._home)  # what is left is an error, and the end of this worker
+        empty_folder(self._home)  # remaining files raise and end this worker
         self._folder.mkdir()
         return self
 
@@ -171,7 +171,7 @@ class _Place:
         reports: bool = True,
         first: Callable[[], Any] | None = None,
     ) -> int:
-        """Start a process with only these files open; return the file of its reports.
+        """Start a process with only the given files open; return the descriptor of its report pipe.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class _Place:
         *kept : int
             File descriptors to keep open.
         reports : bool
-            Whether the result is reported; otherwise only the start is.
+            Whether the result is reported; otherwise only the start.
         first : callable, optional
             Function to call first.
         """
@@ -194,7 +194,7 @@ class _Place:
         return reading
 
     def heard(self, reading: int, n: int) -> bytes:
-        """Return what a process reports: so much, or until it has ended or the time has run out."""
+        """Return up to `n` bytes of a process's report; fewer if it ends or the deadline passes."""
         heard = b""
         while len(heard) < n and not self.late:
             left = self._end - time.monotonic()
@@ -205,7 +205,7 @@ class _Place:
                     return heard
             else:
                 self.late = left <= 0
-            # What is in a namespace has a limit of its own.
+            # The folder of a namespace has its own size limit.
             children = self._children if self._way == LANDLOCK else ()
             if written_too_much(self._home, children):
                 return heard
@@ -213,7 +213,7 @@ class _Place:
 
     def end(self) -> list[int]:
         """Kill the remaining processes, and return how each one ended."""
-        if self._children and self._way != LANDLOCK:  # all that are in its namespace
+        if self._children and self._way != LANDLOCK:  # all processes in its namespace
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
         statuses = []
@@ -234,7 +234,7 @@ class _Place:
         reports: bool,
         first: Callable[[], Any] | None,
     ) -> NoReturn:
-        # Taken before the program can put its own in their place.
+        # Save references before the program can replace the functions.
         tell, stop = os.write, os._exit
         try:
             given = [first()] if first else []
@@ -272,13 +272,12 @@ class _Place:
     def _restrain(self) -> None:
         """Drop all privileges that a program must not have."""
         limits = self._limits
-        signal.setitimer(
-            signal.ITIMER_REAL, limits.seconds + 1
-        )  # should the worker be gone by then
+        signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)  # in case the worker has died
         end_with_parent()
         drop_privileges()
         outside = self._way == LANDLOCK
-        # Counted for each user: in a namespace those of this worker, else all that the user has.
+        # Process limits count per user: in a namespace only this worker's processes, else all of
+        # the user's.
         hold(limits, cpu_seconds=limits.seconds + 1, processes=None if outside else _THREADS)
         if outside and not restrict_files(self._view.readable, DEVICES, str(self._folder)):
             raise RuntimeError("Landlock failed")

@@ -1,7 +1,7 @@
-"""Jinja templates from files: rendered in process if they are safe, else in the sandbox.
+"""Untrusted Jinja templates, rendered in process if safe, else in the sandbox.
 
-Jinja's sandbox keeps a template from the interpreter, not from time and memory: ``'a' * 4000000000``
-and nested loops are allowed in it. `is_plain` says which templates can do neither.
+Jinja's sandbox protects the interpreter, but not time and memory: it allows ``'a' * 4000000000``
+and nested loops. `is_plain` identifies templates that can use neither in excess.
 """
 
 from collections.abc import Mapping
@@ -65,9 +65,9 @@ _METHODS = frozenset(
     ]
 )
 _WRITING = frozenset(("capitalize", "lower", "string", "title", "trim", "upper"))
-"""Filters that convert their input to text; for lists they quote the items …"""
+"""Filters that convert their input to text; list items are quoted and escaped …"""
 _MOST_WRITING = 3
-"""… so that nested ones may double the length."""
+"""… so that each nested conversion can double the length."""
 _MOST_NODES = 2_000
 
 
@@ -104,12 +104,12 @@ def render(template: str, variables: Mapping[str, Any], style: str) -> str:
     Returns
     -------
     str
-        The text.
+        Rendered text.
 
     Raises
     ------
     TemplateFailed
-        With the reason.
+        If the template is invalid, cannot be rendered, or exceeds a limit.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def rendered(template: str, variables: dict[str, Any], style: str) -> list[str]:
         line = getattr(error, "lineno", None)
         at = f"line {line}: " if line else ""
         return ["syntax" if line else "template", f"{at}{_line(error)}"]
-    except Exception as error:  # a template calls methods of the values, which fail in any way
+    except Exception as error:  # templates call methods of the values, which may raise anything
         return ["error", f"{type(error).__name__}: {_line(error)}"]
     if len(text) > LONGEST:
         return ["overrun", f"it writes {len(text)} characters; {LONGEST} are the most"]
@@ -210,10 +210,11 @@ def _environment(style: str) -> Any:
 
 @lru_cache(maxsize=512)
 def is_plain(template: str) -> bool:
-    """Return whether a template ends quickly with an output not much longer than its values.
+    """Return whether a template renders quickly, to a text not much longer than its values.
 
-    It has no loops, no products or powers, of filters and methods those alone that make no text
-    longer, and few texts of lists inside each other. Many harmless templates are therefore not plain: they cost a call of a worker.
+    Plain templates have no loops, products or powers, only filters and methods that do not lengthen
+    text, and few nested conversions of lists to text. Many harmless templates are therefore not
+    plain; they only cost a call of a worker.
 
     Examples
     --------
@@ -224,7 +225,7 @@ def is_plain(template: str) -> bool:
         return True
     try:
         waiting: list[tuple[Any, int]] = [(_environment("columns").parse(template), 0)]
-    except Exception:  # whatever is wrong with it, the worker says so
+    except Exception:  # the worker reports the error
         return False
     for _ in range(_MOST_NODES):
         if not waiting:

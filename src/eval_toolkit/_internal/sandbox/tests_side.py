@@ -1,13 +1,13 @@
-"""Test side: runs tests in a separate process, with stand-ins for the program's objects.
+"""Test side of a test run, with stand-ins for the objects of the program.
 
-Values of plain types are copied, so that what is compared is compared here. Every other object stays
-with the program; its stand-in has the special methods of its class and passes on what is asked of it.
-A stand-in equals no plain value, and what arithmetic with one gives can become no plain value and is
-asked for nothing: else the program would be told what is expected, and could answer with it. Objects of
-classes that the tests name are asked for their attributes then, too: their arithmetic is what is tested.
-Of no other object is asked what a plain value would tell about itself: whether it starts with a text, or
-is a subset. Errors that tell that a test fails are kept from the program. Nothing is imported because it
-says so.
+Values of plain types are copied, so that comparisons happen in this process. All other objects stay
+with the program; a stand-in has the special methods of the object's class and forwards operations
+to it. A stand-in never equals a plain value. The result of arithmetic between a stand-in and a
+plain value cannot be converted to a plain value or queried: otherwise the program would learn the
+expected value and could answer with it. Objects of classes named in the tests are exempt, since
+their arithmetic is under test. Other objects are not asked questions that plain values answer about
+themselves, such as whether they start with a text or are a subset. Errors that reveal a failed test
+are hidden from the program. Nothing is imported at the program's request.
 """
 
 import ast
@@ -39,7 +39,7 @@ _MODULES = (
     *("copy", "time", "hashlib", "base64", "io", "csv", "string", "textwrap", "posixpath"),
     *("numpy", "pandas"),
 )
-"""Test modules that are known by names from the program."""
+"""Standard library modules whose objects are identified by name in messages of the program."""
 _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _TELLING = (AssertionError, AttributeError, NameError, TypeError)
 """Errors caused by unexpected values; a program's ``__exit__`` must not suppress them."""
@@ -50,7 +50,7 @@ _CONVERTING = ("__array_interface__", "__array_struct__")
 _SAYING_YES = {
     name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
 }
-"""Methods with which texts, numbers and sets report a result."""
+"""Methods with which texts, numbers and sets report properties of themselves."""
 
 
 class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
@@ -65,12 +65,12 @@ class _Link:
         self._lock = threading.RLock()
         self._stand_ins: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
-        """Of classes and generators that stand for the program's, which are kept above."""
+        """Program-side numbers of stand-in classes and generators, by `id`."""
         self._given: list[Any] = []
         self.mixed: set[int] = set()
-        """Stand-ins that came of arithmetic with a plain value."""
+        """Numbers of stand-ins that result from arithmetic with a plain value."""
         self.tested: set[int] = set()
-        """Those of them that came of classes which the tests name."""
+        """Subset of `mixed` that derives from classes named in the tests."""
         self.classes: tuple[type, ...] = ()
         """Classes of the program that the tests name."""
 
@@ -78,7 +78,7 @@ class _Link:
         try:
             told = wire.read(self._stream)
         except (EOFError, OSError, ValueError, RecursionError):
-            os._exit(1)  # no test can go on without the program, nor forgive that it has ended
+            os._exit(1)  # tests cannot continue without the program
         if not isinstance(told, dict):
             os._exit(1)
         return told
@@ -151,7 +151,7 @@ class _Link:
             return RuntimeError(f"the program raised {kind.__name__}")
         try:
             error = kind(*arguments)
-        except TypeError:  # it takes other arguments than it keeps
+        except TypeError:  # its constructor takes other arguments than its ``args``
             error = kind.__new__(kind)
             error.args = tuple(arguments)
         with contextlib.suppress(AttributeError, TypeError):
@@ -198,7 +198,7 @@ class _Link:
 
     def _of_program(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
-        if type(number) is not int:  # by which it is known whether it may be asked
+        if type(number) is not int:  # the number determines whether queries are allowed
             raise ValueError(f"{number!r:.20} is not the number of an object")
         if what == "yours":
             return self._given[number]
@@ -242,7 +242,7 @@ class _Link:
         for base in told:
             try:
                 bases.append(self.read(base))
-            except _WRONG:  # nothing here depends on it
+            except _WRONG:  # unreadable bases are skipped
                 continue
         body: dict[str, Any] = {"_link_": self, "__getattr__": _StandIn.__getattr__}
         if any(issubclass(base, BaseException) for base in bases):
@@ -473,20 +473,20 @@ def run_tests(source: str, module: ModuleType, stream: int) -> None:
     Raises
     ------
     CannotBeApart
-        If they do what only tests in the program's own process can do.
+        If the tests need an operation that requires the program's own process.
     """
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)
     link = _Link(stream)
     _StandIn._link_ = link
-    link.tell({})  # the program begins
+    link.tell({})  # start the program
     for name, imported in names_needed(tree, link.message()["names"]).items():
-        with contextlib.suppress(Exception):  # what cannot be shown here
+        with contextlib.suppress(Exception):  # not displayable in this process
             found = _module(imported) if imported else link.ask("name", name)
             module.__dict__[name] = found
             if isinstance(found, _StandInClass) and name[:1].isupper():
                 link.classes = (*link.classes, found)
-    exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
+    exec(code, module.__dict__)  # noqa: S102 - purpose of this process
 
 
 def _module(name: str) -> ModuleType:

@@ -1,7 +1,7 @@
-"""Python values as JSON and back, for a fixed list of types; nothing is unpickled or imported.
+"""Conversion of Python values to JSON and back for a fixed list of types, without pickle.
 
-What the tests of a program and the program say to each other. What has no type of the list is left
-to `other`: the two sides know objects by numbers.
+Used for messages between a program and its tests. Values of other types are delegated to `other`,
+which references objects by number. Nothing is unpickled or imported.
 """
 
 import array

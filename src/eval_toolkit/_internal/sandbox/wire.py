@@ -21,7 +21,7 @@ inbox = 0
 
 
 def read_apart() -> Any:
-    """Return the message after a call, read in a fork so that the worker never has it."""
+    """Return the message after a call, read in a fork so that the worker never sees it."""
     return read(inbox)
 
 
@@ -58,9 +58,9 @@ def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:
     Raises
     ------
     EOFError
-        If the other side is gone.
+        If the other side has closed the pipe.
     ValueError
-        If what comes is no message.
+        If the data is not a valid message.
     """
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size, wait))
     if length > MOST:

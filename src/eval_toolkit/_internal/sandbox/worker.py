@@ -1,7 +1,8 @@
-"""Worker side of the sandbox: run as a script by a bare interpreter with a given import path.
+"""Worker side of the sandbox, run as a script by a bare interpreter with a given import path.
 
-The first message names the function and the limits and is answered once the function can be
-called; each further one holds arguments and is answered by a result. A closed pipe is the end.
+The first message names the function and the limits and is answered once the function can be called;
+every further message contains arguments and is answered with a result. The worker exits when the
+pipe is closed.
 """
 
 import os
@@ -20,7 +21,7 @@ def main() -> None:
     inbox, outbox = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)  # what the function prints is no answer
+    os.dup2(2, 1)  # keep printed output out of the message stream
     sys.path[:] = os.environ.pop("EVAL_TOOLKIT_PATH").split(os.pathsep)
     from eval_toolkit._internal.sandbox import wire
 
@@ -43,7 +44,7 @@ def main() -> None:
         reply = _called(function, arguments, told["seconds"] + _GRACE)
         try:
             wire.write(outbox, reply)
-        except (TypeError, ValueError) as error:  # the result is no JSON
+        except (TypeError, ValueError) as error:  # the result is not JSON
             wire.write(outbox, {"failed": [type(error).__name__, str(error)]})
         if "overrun" in reply:
             return
@@ -71,7 +72,7 @@ def _enter(sandbox: dict[str, Any]) -> None:
     if sandbox["way"] == NAMESPACES:
         jail.enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
     elif sandbox["way"] == BUBBLEWRAP:
-        jail.end_with_parent()  # which is bubblewrap
+        jail.end_with_parent()  # the parent is bubblewrap
         jail.go_on_in_a_child()
     jail.drop_privileges()
 
@@ -89,7 +90,7 @@ def _restrain(sandbox: dict[str, Any]) -> None:
 
 
 def _called(function: Callable[..., Any], arguments: list[Any], seconds: float) -> dict[str, Any]:
-    # The default action of the alarm ends the process, also in the midst of C code.
+    # The default action of the alarm ends the process, even inside C code.
     timer = getattr(signal, "setitimer", None)
     try:
         if timer:

@@ -15,12 +15,12 @@ _REMOVED = re.compile(r"^\S+ \S+ \S+ (\S+ [1-9]\d*) +/.* \(deleted\)$", re.MULTI
 
 
 def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
-    """Return whether programs have written more than their limit, as far as it is visible.
+    """Return whether programs have visibly written more than their limit.
 
     Parameters
     ----------
     folder : Path
-        Folder in which they write. Names too long to inspect count as too much.
+        Folder in which the programs write. Names that are too long to inspect count as too much.
     processes : iterable of int
         Processes whose removed but open files also count.
     """
@@ -37,7 +37,7 @@ def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
                 wrong.append(error)
     for process in processes:
         size += _removed_bytes(process)
-    # What is gone meanwhile is nothing, and anything else would hide what there is.
+    # Files that have vanished count as nothing; any other error could hide content.
     hidden = any(not isinstance(error, FileNotFoundError) for error in wrong)
     return hidden or size > _MOST_BYTES
 
@@ -56,7 +56,7 @@ def _removed_bytes(process: int) -> int:
                 if stat.S_ISREG(about.st_mode) and not about.st_nlink:
                     size += _bytes(about)
         maps = Path(f"/proc/{process}/maps").read_text("utf-8", "replace")
-    except OSError:  # it has ended, or there is no /proc
+    except OSError:  # the process has ended, or there is no /proc
         return size
     mapped = {found[1] for found in _REMOVED.finditer(maps)}
     return size if len(mapped) <= _MOST_MAPPED else _MOST_BYTES + 1

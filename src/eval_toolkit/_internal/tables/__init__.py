@@ -1,10 +1,10 @@
-"""Files of rows and their labels: the one reader that every command and loader uses.
+"""Reading of tabular files and their labels, shared by all commands and loaders.
 
 CSV with any separator and decimal mark, TSV, JSONL, JSON, Parquet and Excel, also gzipped and from
-standard input, are read through duckdb into numpy arrays, so that no dataframe library is needed.
-Cells are converted by what the caller needs of a column (numbers, texts, labels), never by what a
-sniffer guessed: the id "007" stays "007", and a word in a column of numbers is an error that names
-the file and the rows.
+standard input, are read through duckdb into numpy arrays, without a dataframe library. Cells are
+converted to the type that the caller requests for a column (numbers, texts, labels), never to a
+guessed type: the id "007" stays "007", and a word in a numeric column is an error that names the
+file and the rows.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Cells of fetched columns as plain numpy values."""
+"""Conversion of fetched columns to plain numpy arrays."""
 
 import contextlib
 import json
@@ -14,19 +14,19 @@ __all__ = ["guessed", "joined", "parsed", "without_mask"]
 
 
 def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return one file's column below another's, as if the files were one."""
+    """Concatenate a column of several files."""
     if len(arrays) == 1:
         return arrays[0]
     if len({array.dtype.kind for array in arrays if len(array)}) > 1 and any(
         array.dtype == object for array in arrays
-    ):  # numbers in one file, words in another: text, as if it were one file
+    ):  # numbers in one file, words in another: text, as for a single file
         arrays = [array if array.dtype == object else array.astype(str) for array in arrays]
         return np.concatenate([array.astype(object) for array in arrays])
     return np.concatenate(arrays)
 
 
 def without_mask(column: Any) -> NDArray[Any]:
-    """Return a plain array: None in objects, NaN in floats, None in a masked integer column."""
+    """Return a plain array; masked entries become NaN in float columns, None in others."""
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
     if not column.mask.any():
@@ -41,7 +41,7 @@ def without_mask(column: Any) -> NDArray[Any]:
 
 
 def parsed(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of JSON texts as values; numbers alone become a numeric array."""
+    """Parse a column of JSON texts; a column of only numbers becomes a numeric array."""
     values = [None if cell is None else json.loads(cell) for cell in column.tolist()]
     types = {type(value) for value in values}
     if values and types <= {bool}:
@@ -59,14 +59,14 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
-    """Return a CSV column as numbers if every cell is one; "007" and "" keep it text.
+    """Return a CSV column as numbers if every cell is a number; "007" and "" count as text.
 
     Parameters
     ----------
     column : ndarray
-        Texts; anything else is returned as it is.
+        Texts; other arrays are returned unchanged.
     decimal : {".", ","}, optional
-        The decimal mark; None to find out, where a comma may be one.
+        Decimal mark; None to detect it.
     """
     if column.dtype != object or not len(column):
         return column
@@ -81,6 +81,6 @@ def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
         if all(map(pattern.fullmatch, cells)):
             try:
                 return np.array(cells, dtype=object).astype(dtype)
-            except ValueError:  # "." and "e5" match the pattern but are no numbers
+            except ValueError:  # "." and "e5" match the pattern but are not numbers
                 return column
     return column

@@ -1,4 +1,4 @@
-"""What separates the cells of a CSV file, and its first record."""
+"""Detection of the separator and the first record of a CSV file."""
 
 import csv
 import io
@@ -12,25 +12,25 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["MAX_LINE", "Dialect", "dialect_of"]
 
 MAX_LINE = 1 << 26
-"""Bytes of one CSV line or JSON object; prompts can be long."""
+"""Maximum size of a CSV line or JSON object in bytes; prompts can be long."""
 _HEAD = 1 << 16
-"""Characters that are looked at to find the separator; more where the first record is longer."""
+"""Number of characters used to detect the separator; more if the first record is longer."""
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 Dialect = tuple[str, list[str]]
-"""The separator, and the cells of the first record."""
+"""Separator, and cells of the first record."""
 
 
 def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
-    """Return what separates the cells of a CSV or TSV file, and those of its first record.
+    """Return the separator of a CSV or TSV file and the cells of its first record.
 
-    The separator is the one that was named; else that of the format (a comma, a tab) if it cuts
-    every record of the head into as many cells as the first; else another one that does.
+    The separator is the given one; else that of the format (comma or tab) if it splits every record
+    of the head into the same number of cells; else another one that does.
 
     Raises
     ------
     ArtifactError
-        If the file cannot be read, or no separator cuts its records alike.
+        If the file cannot be read, or no separator yields equally many cells per record.
     """
     usual = how.separator or ("," if media == CSV else "\t")
     head = _Head(path, usual, how.quoting)
@@ -43,7 +43,7 @@ def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
         if mark == usual or not any(mark in cell for cell in first):
             continue
         found = head.records(mark)
-        # A frame saved with its index has a first column without a name.
+        # The index column of a saved dataframe has no name.
         if found and (how.header is not None or all(name.strip() for name in found[0][1:])):
             others[mark] = found
     fitting = {mark: found for mark, found in others.items() if _is_table(found, how)}
@@ -71,7 +71,7 @@ def _is_table(records: Sequence[Sequence[str]], how: FileFormat) -> bool:
 
 
 def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
-    """Raise for a first line that is one cell, or several of which other lines have more or fewer."""
+    """Raise if no separator splits the first line, or other lines have more or fewer cells."""
     mark = max(others, key=lambda one: len(others[one][0]))
     n = len(others[mark][0])
     row, cells = next((at, one) for at, one in enumerate(others[mark]) if one and len(one) != n)
@@ -83,7 +83,7 @@ def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
 
 
 class _Head:
-    """The beginning of a CSV file, as text: at least its first record."""
+    """Beginning of a CSV file as text, including at least the first record."""
 
     def __init__(self, path: Path, separator: str, quoting: bool) -> None:
         self.path = path
@@ -102,7 +102,7 @@ class _Head:
             n *= 16
 
     def records(self, separator: str) -> list[list[str]]:
-        """Return the cells of the records that are there as a whole; none for a blank line."""
+        """Return the cells of all complete records; an empty list for a blank line."""
         csv.field_size_limit(MAX_LINE)
         lines = csv.reader(
             io.StringIO(self.text, newline=""),

@@ -1,4 +1,4 @@
-"""Formats and paths: how a file of rows is written, and which files a path or glob means."""
+"""Formats of tabular files, and expansion of paths and globs."""
 
 import codecs
 import glob
@@ -44,7 +44,7 @@ MEDIA_TYPES = {
     "application/x-parquet": PARQUET,
     XLSX: XLSX,
 }
-"""Every spelling we read, and the format it stands for."""
+"""Supported media types and their canonical format."""
 
 _SUFFIXES = {
     ".csv": CSV,
@@ -60,25 +60,25 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of rows are written; what is None is detected in each file.
+    """Format of tabular files; settings that are None are detected per file.
 
     Parameters
     ----------
     media_type : str, optional
-        By default what the name says.
+        Media type; inferred from the file name by default.
     quoting : bool, default True
-        False reads CSV and TSV cells as they stand, quotes included.
+        Whether quotes enclose cells; with False, CSV and TSV cells are read literally.
     header : tuple of str, optional
-        Column names of CSV and TSV files that have none.
+        Column names of CSV and TSV files without a header.
     separator : str, optional
-        The character between cells of a CSV or TSV file.
+        Separator of cells in CSV and TSV files.
     decimal : {".", ","}, optional
-        The decimal mark of numbers in a CSV or TSV file.
+        Decimal mark of numbers in CSV and TSV files.
 
     Raises
     ------
     InvalidInputError
-        If the separator or the decimal mark is another text.
+        If the separator or the decimal mark is invalid.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class FileFormat:
 
 
 def media_type_of(path: str | Path) -> str:
-    """Return the media type that a file's name says, looking through ``.gz``.
+    """Return the media type for a file name, ignoring a ``.gz`` suffix.
 
     Examples
     --------
@@ -124,9 +124,9 @@ def media_type_of(path: str | Path) -> str:
 
 
 def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
-    """Return the files that paths and globs name, each glob's matches sorted.
+    """Expand paths and globs to files; matches of a glob are sorted.
 
-    ``-`` is standard input, which is read to its end into a private file.
+    ``-`` denotes standard input, which is copied to a private file.
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if sum(str(path) == STDIN for path in given) > 1:
@@ -172,7 +172,7 @@ def format_of(path: Path, media_type: str | None) -> str:
 
 
 def _suffix_of(begin: bytes) -> str:
-    """Return the ending of a name that says what a file is that begins so."""
+    """Return the file name suffix that matches the first bytes of a file."""
     if begin.startswith(b"PAR1"):
         return ".parquet"
     if begin.startswith(b"PK\x03\x04"):
@@ -181,6 +181,6 @@ def _suffix_of(begin: bytes) -> str:
     if text.startswith(b"["):
         return ".json"
     if text.startswith(b"{"):
-        # An object on one line is a line of many; over several lines it is a document.
+        # An object on a single line indicates JSONL, one over several lines a JSON document.
         return ".jsonl" if text.split(b"\n", 1)[0].rstrip().endswith(b"}") else ".json"
     return ".csv"

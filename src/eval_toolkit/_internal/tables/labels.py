@@ -1,7 +1,7 @@
-"""Labels as 0 and 1: one rule for every reader of files and frames, and one message.
+"""Conversion of labels to 0 and 1, shared by all readers of files and frames.
 
-A label is 0 or 1 as a number, a truth value, or their text: ``1``, ``1.00``, ``TRUE``, with spaces
-around it. Other words need a `LabelMap`.
+A label is 0 or 1 as a number, a boolean, or text such as ``1``, ``1.00`` or ``TRUE``; surrounding
+spaces are ignored. Other words need a `LabelMap`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,25 +34,25 @@ _POSITIVE = (
     "toxic",
     "attack",
 )
-"""Words that are the positive one of two in the advice that a message gives."""
+"""Words suggested as the positive class in error messages."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
-"""Where a row is: the file (or what it is in), and the row there."""
+"""Returns the location of a row: the file or other source, and the row within it."""
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Which labels stand for the classes.
+    """Mapping from labels to classes 0 and 1.
 
     Parameters
     ----------
     classes : mapping of str to int
-        0 or 1 by label. Labels are compared as text, without spaces around them, or as numbers.
+        Class 0 or 1 of each label. Labels are compared as stripped text or as numbers.
     others : int, optional
-        The class of every other label; by default there is no other.
+        Class of all other labels; by default, other labels are invalid.
     must_occur : str, optional
-        A label that at least one row must have.
+        Label that must occur in at least one row.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class LabelMap:
 
     @classmethod
     def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
-        """Read the options ``--positive`` and ``--labels``; None without either."""
+        """Parse the options ``--positive`` and ``--labels``; None without either."""
         if pair is None:
             return None if positive is None else cls({positive.strip(): 1}, 0, positive)
         names = [name.strip() for name in pair.split(",")]
@@ -85,7 +85,7 @@ class LabelMap:
 
     @classmethod
     def of_mapping(cls, label_map: Mapping[Any, int] | None) -> "LabelMap | None":
-        """Return a map of values to 0 and 1, which is checked; None for None."""
+        """Return a validated label map from a mapping of values to 0 and 1; None for None."""
         if label_map is None:
             return None
         if not isinstance(label_map, Mapping) or not label_map:
@@ -98,7 +98,7 @@ class LabelMap:
         return cls({_text(key): int(value) for key, value in label_map.items()})
 
     def class_of(self, value: Any) -> int | None:
-        """Return the class of a label, None where it has none."""
+        """Return the class of a label, or None if it has none."""
         text = _text(value)
         for spelling in (text, text.strip()):
             if spelling in self.classes:
@@ -112,14 +112,14 @@ class LabelMap:
 
 
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
-    """Return the class of a label: 0, 1, or None for what is missing or no label.
+    """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
     Parameters
     ----------
     value : object
-        A number, a truth value or a text; numpy's and pandas' types, too.
+        Number, boolean or text, including numpy and pandas scalars.
     labels : LabelMap, optional
-        For labels that are words.
+        Classes of labels that are words.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def _binary(number: Any) -> int | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number in a text; a comma that may stand for thousands is none."""
+    """Parse a number; a comma that may separate thousands is not accepted."""
     mark = decimal_of([text])
     if mark is None:
         return None
@@ -167,23 +167,23 @@ def classes_of(
     column: str | None = None,
     labels: LabelMap | None = None,
 ) -> BoolArray:
-    """Return a column of labels as classes.
+    """Convert a column of labels to classes.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        As read: numbers, truth values, texts, None.
+        Numbers, booleans, texts or None.
     place : callable
-        Says where a row is: ``("p.csv", "row 7")``.
+        Returns the location of a row, such as ``("p.csv", "row 7")``.
     column : str, optional
-        For messages; None where ``place`` names it.
+        Column name for messages; None if ``place`` includes it.
     labels : LabelMap, optional
-        For labels that are words.
+        Classes of labels that are words.
 
     Raises
     ------
     InvalidInputError
-        If a label is missing or no class; the line shows the first five such rows.
+        If a label is missing or invalid; the message lists the first five such rows.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def classes_of(
 
 
 def _coded(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct values and each row's among them; -1 for what has no hash."""
+    """Return the distinct values and the index of each row's value; -1 if unhashable."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):

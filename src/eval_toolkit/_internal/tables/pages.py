@@ -1,7 +1,7 @@
-"""Pages of a Parquet file: checksums where the writer stored them, and how much they stand for.
+"""Verification of Parquet pages: checksums, if stored, and decompressed size.
 
-duckdb reads the footer; it does not look at checksums. The header of a page is a struct in Thrift's
-compact protocol, of which three numbers are needed.
+duckdb reads the footer but does not verify checksums. Page headers are structs in Thrift's compact
+protocol, of which three numbers are needed.
 """
 
 import glob
@@ -19,33 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["check_pages"]
 
 _HEADER = 1 << 12
-"""Bytes of a page's header that are read at first; statistics can make it longer."""
+"""Number of header bytes read at first; statistics can make a header longer."""
 _LONGEST_HEADER = 1 << 20
 _CELLS = 50_000_000
-"""Values that any file may hold; above, `limits.RATIO` for each of its bytes."""
+"""Number of values allowed in any file; larger files are limited to `limits.RATIO` per byte."""
 _KIND, _PACKED, _CRC = 1, 3, 4
-"""Fields of a page's header: what it is, its bytes in the file, and their checksum."""
+"""Field ids of a page header: page type, compressed size, and checksum."""
 _ABOUT = {0: 5, 2: 7, 3: 8}
-"""By kind of page (data, dictionary, data of version 2) the field that tells more."""
+"""Field id of the type-specific header for each page type (data, dictionary, data version 2)."""
 _DICTIONARY, _N_VALUES = 2, 1
 
 
 def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
-    """Refuse a Parquet file whose pages are damaged, or that stands for too much.
+    """Raise if the pages of a Parquet file are corrupt or decompress to too many values.
 
     Parameters
     ----------
     con : connection
-        Reads the footer.
+        Connection used to read the footer.
     path : Path
-        The file.
+        Parquet file.
 
     Raises
     ------
     ArtifactError
-        If a page does not have the checksum that its header states, only some pages of a column
-        have one, its pages do not hold as many values as the footer says, or the file holds far
-        more values than bytes.
+        If a page does not match its checksum, only some pages of a column have one, the number of
+        values differs from the footer, or the file has far more values than bytes.
     """
     chunks = con.execute(
         "SELECT path_in_schema, num_values, dictionary_page_offset, data_page_offset, "
@@ -74,7 +73,7 @@ def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
 def _check_chunk(
     file: BinaryIO, path: Path, name: str, bounds: tuple[int, int], n_inside: int
 ) -> None:
-    """Compare the checksum of each page of a column with its bytes, and count its values."""
+    """Verify the checksum of each page of a column chunk and count its values."""
     begin, end = bounds
     at, n_values = begin, 0
     while at < end:
@@ -85,7 +84,7 @@ def _check_chunk(
         n_bytes: Any = fields.get(_PACKED)
         crc: Any = fields.get(_CRC)
         if crc is None and at == begin:
-            return  # the writer stored none; whether the page can be read is for duckdb to say
+            return  # without a checksum, duckdb decides whether the page is readable
         file.seek(at_data)
         fits = isinstance(n_bytes, int) and 0 <= n_bytes <= end - at_data
         if not fits or not isinstance(crc, int) or zlib.crc32(file.read(n_bytes)) != crc % 2**32:
@@ -94,7 +93,7 @@ def _check_chunk(
                 "that was stored"
             )
         at, n_values = at_data + n_bytes, n_values + _n_values(fields)
-    if n_values != n_inside:  # headers have no checksum
+    if n_values != n_inside:  # page headers have no checksum
         raise ArtifactError(
             f"{path}: byte {begin}: a page of {name!r} is damaged: its pages hold {n_values} values, "
             f"the footer says {n_inside}"
@@ -102,7 +101,7 @@ def _check_chunk(
 
 
 def _n_values(fields: dict[int, Any]) -> int:
-    """Return how many values a page adds to its column; -1 where its header contradicts itself."""
+    """Return the number of values of a page; -1 if its header is inconsistent."""
     kind: Any = fields.get(_KIND)
     about = fields.get(_ABOUT.get(kind, 0)) if isinstance(kind, int) else None
     n = about.get(_N_VALUES) if isinstance(about, dict) else None
@@ -110,7 +109,7 @@ def _n_values(fields: dict[int, Any]) -> int:
 
 
 def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int]:
-    """Return the numbers of a page's header by their fields, and where its data begin."""
+    """Return the integer fields of a page header by field id, and the offset of the data."""
     n = _HEADER
     while True:
         file.seek(at)
@@ -124,14 +123,14 @@ def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int
 
 
 class _Compact:
-    """Thrift's compact protocol, as far as headers of pages use it; numbers are kept, no more."""
+    """Minimal reader of Thrift's compact protocol for page headers; keeps only numbers."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return a struct's fields by number."""
+        """Return the fields of a struct by id."""
         if depth > limits.DEPTH:
             raise ValueError("too deep")
         fields: dict[int, Any] = {}
@@ -142,7 +141,7 @@ class _Compact:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):  # the type itself says true or false
+        if kind in (1, 2):  # the type encodes the boolean value
             return kind == 1
         if kind in (4, 5, 6):
             return self._signed()
@@ -151,7 +150,7 @@ class _Compact:
         if kind == 3:
             return self._byte()
         if kind in (7, 8):
-            n = 8 if kind == 7 else self._unsigned()  # which moves `at`, too
+            n = 8 if kind == 7 else self._unsigned()  # also advances `at`
             self.at += n
             return None
         if kind in (9, 10):
@@ -162,7 +161,7 @@ class _Compact:
         head = self._byte()
         n = head >> 4 if head >> 4 < 15 else self._unsigned()
         for _ in range(n):
-            # In a list, a truth value is a byte of its own.
+            # In a list, each boolean takes one byte.
             self._value(3 if head & 15 in (1, 2) else head & 15, depth + 1)
 
     def _byte(self) -> int:

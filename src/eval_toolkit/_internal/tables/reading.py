@@ -1,4 +1,4 @@
-"""Columns of files as arrays: all rows, or some of them picked inside duckdb."""
+"""Reading of file columns into arrays: all rows, or a selection made inside duckdb."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,32 +33,33 @@ __all__ = ["AS_NAMED", "KEY", "ROW", "RowPick", "column_names", "distinct_values
 _Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"
-"""What `read_table` adds to picked rows: the number in the file, from 1, and the sample's key."""
+"""Columns added by `read_table` to selected rows: row number in the file, from 1, and sample
+key."""
 
 
 @dataclass(frozen=True)
 class RowPick:
-    """Some of a file's rows, picked inside duckdb: the others are never held in memory."""
+    """Selection of rows, applied inside duckdb so that other rows are never held in memory."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Column to the values it may have, compared as text."""
+    """Allowed values per column, compared as text."""
     limit: int | None = None
-    """The first rows that satisfy ``where``."""
+    """Maximum number of rows, taken from the first that satisfy ``where``."""
     sample_size: int | None = None
-    """A random sample instead; a smaller sample of the same seed is part of a larger one."""
+    """Size of a random sample; with the same seed, a smaller sample is a subset of a larger one."""
     seed: int = 42
     key: str | None = None
-    """Column that identifies a row for the sample; its place in the file by default."""
+    """Column that identifies a row for sampling; the row number by default."""
     salt: str = ""
-    """Tells the places in one file from those in another."""
+    """Salt that distinguishes row numbers of different files."""
 
 
 AS_NAMED = FileFormat()
-"""As the name of a file and its content say."""
+"""Format inferred from file name and content."""
 
 
 def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[str]:
-    """Return the names of a file's columns (of the first file, for a glob)."""
+    """Return the column names of a file (of the first file, for a glob)."""
     file = expand_paths(path)[0]
     return _opened(file, file_format, lambda con, source: source.names)
 
@@ -66,7 +67,7 @@ def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[s
 def distinct_values(
     path: str | Path, column: str, file_format: FileFormat = AS_NAMED
 ) -> dict[str | None, int]:
-    """Return a column's values as text, each with the first row it occurs in, in that order."""
+    """Return the distinct values of a column as text, each with its first row, in that order."""
     file = Path(path)
     check_file(file)
 
@@ -87,7 +88,7 @@ def _opened(
     file_format: FileFormat,
     read: "Callable[[duckdb.DuckDBPyConnection, Source], _Read]",
 ) -> _Read:
-    """Return what is read of a file; one that mixes line ends is rewritten first."""
+    """Open a file and return the result of ``read``; mixed line endings are normalised first."""
     with connection() as con, plain_errors(file):
         source = source_of(con, file, file_format, format_of(file, file_format.media_type))
         try:
@@ -108,40 +109,40 @@ def read_table(
     file_format: FileFormat = AS_NAMED,
     pick: RowPick | None = None,
 ) -> dict[str, NDArray[Any]]:
-    r"""Read columns of one or more files of rows.
+    r"""Read columns of one or more tabular files.
 
     Parameters
     ----------
     paths : path or iterable of paths
-        Files or globs; rows follow each other in the order of the files.
+        Files or globs; rows are concatenated in the order of the files.
     numbers : iterable of str
-        Columns that must hold a finite number in every row; float64.
+        Numeric columns, read as float64; every row must contain a finite number.
     labels : iterable of str
-        Columns of labels, for `classes_of`: float64 if every one of a file is 0 or 1, true or
-        false; else text.
+        Label columns, for `classes_of`: float64 if all labels of a file are 0 or 1, true or false;
+        else text.
     texts : iterable of str
-        Columns to read as text; object arrays of str, with None where a cell is empty.
+        Text columns, read as object arrays of str, with None for empty cells.
     columns : iterable of str, optional
-        Columns in the types the file has; in CSV a column of nothing but numbers becomes int64
-        or float64 and the rest text. All columns when nothing is named.
+        Columns read with the types of the file; in CSV, columns of only numbers become int64 or
+        float64 and others text. All columns if no columns are given.
     file_format : FileFormat, optional
-        How the files are written, where their names and contents do not say it.
+        Format of the files, if it cannot be inferred from names and contents.
     pick : RowPick, optional
-        Read some of each file's rows.
+        Selection of rows, applied to each file.
 
     Returns
     -------
     dict of str to ndarray
-        In the order the columns were asked for; with ``pick`` also the columns `ROW` and `KEY`.
+        Columns in the requested order; with ``pick`` also the columns `ROW` and `KEY`.
 
     Raises
     ------
     ArtifactError
         If a file is missing, empty, truncated or malformed.
     MissingColumnError
-        If a column is not there.
+        If a column does not exist.
     InvalidInputError
-        If a column of numbers holds something else; the message names file, row and column.
+        If a numeric column contains other values; the message names file, row and column.
 
     Examples
     --------
@@ -211,7 +212,7 @@ def _read(
 def _refuse_repeated(
     con: "duckdb.DuckDBPyConnection", source: Source, wanted: Mapping[str, str]
 ) -> None:
-    """Raise if the texts of a Parquet file, which stores each once, are far more than its bytes."""
+    """Raise if texts stored once each in a Parquet file expand far beyond its size."""
     if source.is_json or source.separator is not None:
         return
     names = [name for name, kind in wanted.items() if kind != "number"]
@@ -237,7 +238,7 @@ def _refuse_repeated(
 
 
 def _length(column: str, kind: str) -> str:
-    """Return SQL for the bytes of a cell; "" for those whose number is limited."""
+    """Return SQL for the size of a cell in bytes; "" for types of limited size."""
     if kind == "BLOB":
         return f"octet_length({column})"
     if kind == "VARCHAR":
@@ -246,14 +247,14 @@ def _length(column: str, kind: str) -> str:
 
 
 def _as_stored(source: Source, column: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Return a column of texts, or one in the types of its file."""
+    """Return a column as texts, or with the type of its file."""
     if kind == "text":
         return column
     if source.is_json:
         return parsed(column)
     if source.separator is None:
         return column
-    # Between commas a cell with a comma is quoted, and may be a list as well as a number.
+    # In comma-separated files, a cell with a comma is quoted and may be a list or a number.
     return guessed(column, source.decimal or ("." if source.separator == "," else None))
 
 
@@ -275,7 +276,7 @@ def _check_columns(source: Source, columns: Iterable[str]) -> None:
 
 
 def _picked(source: Source, pick: RowPick) -> Source:
-    """Return the source with some of its rows, and with their numbers and keys behind."""
+    """Return the source restricted to the selected rows, with row number and key appended."""
     parameters = list(source.parameters)
     row, key = _unused("row_number", source.names), _unused("sample_key", source.names)
     of_row = _expression(pick.key, "text", source) if pick.key else row
@@ -285,7 +286,7 @@ def _picked(source: Source, pick: RowPick) -> Source:
             f"{_expression(name, 'text', source)} IN ({', '.join('?' * len(values))})"
         )
         parameters += values
-    # md5 is the same in every release; duckdb's own hash and sampling need not be.
+    # md5 is stable across releases; duckdb's own hash and sampling may not be.
     sql = (
         f"SELECT *, md5({literal(f'{pick.seed}:{pick.salt}:')} || {of_row}) AS {key} "  # noqa: S608
         f"FROM (SELECT *, row_number() OVER () AS {row} FROM {source.sql})"
@@ -316,7 +317,7 @@ def _expression(name: str, kind: str, source: Source) -> str:
 
 
 def _cast(column: str, kind: str, typed: bool, decimal: str | None) -> str:
-    """Return a number or NULL; of labels also 1 and 0 for true and false."""
+    """Return SQL for a number or NULL; for labels, true and false become 1 and 0."""
     if typed:
         return f"TRY_CAST({column} AS DOUBLE)"
     written = column
@@ -328,7 +329,7 @@ def _cast(column: str, kind: str, typed: bool, decimal: str | None) -> str:
     if kind == "label":
         word = f"lower(trim({column}))"
         cast = f"coalesce({cast}, CASE {word} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)"
-    return f"CASE WHEN contains({column}, '_') THEN NULL ELSE {cast} END"  # 1_0 is no number
+    return f"CASE WHEN contains({column}, '_') THEN NULL ELSE {cast} END"  # 1_0 is not a number
 
 
 def _numbers(
@@ -339,7 +340,7 @@ def _numbers(
     rows: NDArray[Any] | None,
     commas: dict[str, str],
 ) -> NDArray[np.float64]:
-    """Return numbers; those that have no decimal point may have a comma, which is noted."""
+    """Return a numeric column; decimal commas are accepted if there are no points, and recorded."""
     values = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
     bad = ~np.isfinite(values)
     if not bad.any():
@@ -365,7 +366,7 @@ def _refuse_points(
     names: Iterable[str],
     commas: Mapping[str, str],
 ) -> None:
-    """Raise if one column of numbers has decimal commas and another points: 1.234 may be 1234."""
+    """Raise if some numeric columns have decimal commas and others points: 1.234 may be 1234."""
     name, cell = next(iter(commas.items()))
     for other in (other for other in names if other not in commas):
         column = _expression(other, "text", source)

@@ -1,6 +1,7 @@
-"""Rows of files as mappings: nested values of JSON and Parquet stay, a cell of CSV is text.
+"""Reading of rows as mappings; JSON and Parquet values stay nested, CSV cells are text.
 
-Whether "7" is a number must not depend on the other rows, since a row is known by its content.
+CSV cells are not converted, since the identity of a row, its content, must not depend on other
+rows.
 """
 
 import math
@@ -22,26 +23,26 @@ __all__ = ["plain_value", "read_records"]
 def read_records(
     path: str | Path, *, list_in: Callable[[Any], Any] | None = None
 ) -> list[tuple[str, Any]]:
-    r"""Return what a file of rows holds, row by row, each with the place where it stands.
+    r"""Return the rows of a file, each with its location.
 
     Parameters
     ----------
     path : path
-        A file, or ``-`` for standard input.
+        File, or ``-`` for standard input.
     list_in : callable, optional
-        Given what a JSON file holds, returns the list of rows in it.
+        Returns the list of rows, given the content of a JSON file.
 
     Returns
     -------
     list of (str, object)
-        "p.csv: row 7" and the row: a mapping, or what else a line or an entry of JSON is.
+        Location such as "p.csv: row 7", and the row: a mapping, or any other JSON value.
 
     Raises
     ------
     ArtifactError
         If the file is missing, empty or malformed; the message names the line.
     InvalidInputError
-        If the name does not tell the format.
+        If the format cannot be inferred from the name.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def read_records(
 
 
 def plain_value(value: Any) -> Any:
-    """Return a cell in JSON types; what is not a number becomes None.
+    """Return a cell in JSON types; NaN becomes None.
 
     Examples
     --------

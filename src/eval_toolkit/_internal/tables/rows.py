@@ -1,4 +1,4 @@
-"""Rows of files, each knowing the file and the row it came from."""
+"""Rows of files or in-memory tables, with the file and row number of each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,20 +29,20 @@ __all__ = ["Rows", "read_rows", "rows_of"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of one or more files, one below the other, or of a table in memory.
+    """Concatenated columns of one or more files, or columns of an in-memory table.
 
     Parameters
     ----------
     columns : mapping of str to ndarray
-        By name.
+        Columns by name.
     files : tuple of Path
-        Where they were read; empty for a table in memory.
+        Source files; empty for an in-memory table.
     starts : ndarray of int
-        First row of each file.
+        Index of the first row of each file.
     numbers : ndarray of int, optional
-        The row of each in its file, from 1, where not all were read.
+        Row number of each row in its file, from 1, if only some rows were read.
     title : str
-        What to call a table in memory.
+        Name of an in-memory table in messages.
 
     Examples
     --------
@@ -61,11 +61,11 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """What to call all of them: the first file."""
+        """Name of the rows in messages: the first file, or the title."""
         return shown(self.files[0]) if self.files else self.title
 
     def place(self, row: int) -> tuple[str, str]:
-        """Return the file of a row, and the row in it, counted from 1."""
+        """Return the file of a row, and its row number in the file, from 1."""
         if self.starts is None:
             return self.name, f"row {row + 1}"
         at = int(np.searchsorted(self.starts, row, side="right")) - 1
@@ -73,11 +73,11 @@ class Rows:
         return shown(self.files[at]), f"row {number}"
 
     def where(self, row: int) -> str:
-        """Return where a row is, for messages."""
+        """Return the location of a row, for messages."""
         return ": ".join(self.place(row))
 
     def classes(self, label: str, labels: LabelMap | None = None) -> BoolArray:
-        """Return a column of labels as classes; bad ones are refused with their rows."""
+        """Return a column of labels as classes; raise with the rows of invalid labels."""
         return classes_of(self.columns[label], place=self.place, column=label, labels=labels)
 
 
@@ -93,31 +93,31 @@ def read_rows(
     file_format: FileFormat = AS_NAMED,
     may_be_empty: bool = False,
 ) -> Rows:
-    r"""Read columns of files or globs and remember where each row came from.
+    r"""Read columns of files or globs, with the source of each row.
 
     Parameters
     ----------
     paths : path or iterable of paths
         Files, globs, or ``-`` for standard input.
     numbers, texts, labels, columns : iterable of str
-        Columns, as in `read_table`.
+        Columns as in `read_table`.
     rest : bool, default False
-        Read all other columns, too, in the types the files have.
+        Whether to read all other columns too, with the types of the files.
     pick : RowPick, optional
-        Some of the rows, of all files together.
+        Selection of rows, applied to all files together.
     file_format : FileFormat, optional
-        The same for all files.
+        Format of all files.
     may_be_empty : bool, default False
-        Whether files without rows are read.
+        Whether files without rows are accepted.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, empty or malformed, or files differ in their columns.
+        If a file is missing, empty or malformed, or the files have different columns.
     MissingColumnError
-        If a column is not there.
+        If a column does not exist.
     InvalidInputError
-        If a column of numbers holds something else, or there are no rows.
+        If a numeric column contains other values, or there are no rows.
 
     Examples
     --------
@@ -156,19 +156,19 @@ def rows_of(
     texts: Iterable[str] = (),
     labels: Iterable[str] = (),
 ) -> Rows:
-    """Return columns of a table in memory, converted as those of a file are.
+    """Return columns of an in-memory table, converted like those of a file.
 
     Parameters
     ----------
     column_of : callable
-        Returns a column by its name.
+        Returns a column, given its name.
     numbers, texts, labels : iterable of str
         As in `read_table`.
 
     Raises
     ------
     InvalidInputError
-        If a column of numbers holds something else.
+        If a numeric column contains other values.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def rows_of(
 
 
 def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
-    """Return values as the texts that a file of them would hold; None where one is missing."""
+    """Return values as texts, formatted as in a file; None for missing values."""
     texts = np.empty(len(column), dtype=object)
     texts[:] = [
         None
@@ -220,7 +220,7 @@ def _joined(
     if pick is None:
         return Rows(table, tuple(files), starts)
     if pick.sample_size is not None and sum(sizes) > pick.sample_size:
-        # Each file gave its smallest keys; the smallest of all are the sample.
+        # Each file contributes its smallest keys; the smallest overall form the sample.
         order = np.lexsort((np.arange(sum(sizes)), table[KEY].astype(str)))
         chosen = np.sort(order[: pick.sample_size])
         starts = np.searchsorted(chosen, starts)
@@ -230,7 +230,7 @@ def _joined(
 
 
 def _shared_names(files: Sequence[Path], file_format: FileFormat) -> list[str]:
-    """Return the names of all columns; the files must agree on them."""
+    """Return the column names, which must be the same in all files."""
     first = column_names(files[0], file_format)
     for file in files[1:]:
         odd = set(column_names(file, file_format)) ^ set(first)

@@ -1,4 +1,4 @@
-"""A file as a duckdb source: a FROM clause with its parameters, and the columns it has."""
+"""Files as duckdb sources: a FROM clause with its parameters and column names."""
 
 import atexit
 import codecs
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Source:
-    """One file as a FROM clause with its parameters, and the columns it has."""
+    """A file as a FROM clause with its parameters and column names."""
 
     path: Path
     sql: str
@@ -46,34 +46,34 @@ class Source:
     names: list[str]
     is_json: bool = False
     typed: frozenset[str] = frozenset()
-    """Columns that are no text in the file."""
+    """Columns that are not stored as text."""
     separator: str | None = None
-    """What separates cells, in CSV and TSV."""
+    """Separator of cells in CSV and TSV files."""
     decimal: str | None = None
-    """The decimal mark that was named for CSV and TSV."""
+    """Decimal mark specified for CSV and TSV files."""
 
 
 _databases: "dict[int, duckdb.DuckDBPyConnection]" = {}
-"""By process: a fork must not use its parent's."""
+"""Database per process id: a fork must not use its parent's."""
 
 
 @contextlib.contextmanager
 def connection() -> "Iterator[duckdb.DuckDBPyConnection]":
-    """Yield a connection of its own to the process's one database in memory.
+    """Yield a new connection to the in-memory database of this process.
 
-    A database takes a hundred times as long to open as a connection, and longer than most files
-    take to read. It keeps nothing: no table, no file, no cache.
+    Opening a database takes a hundred times as long as a connection, and longer than reading most
+    files. It stores nothing: no table, no file, no cache.
     """
     import duckdb
 
     con = _database().cursor()
     try:
-        con.execute("SET enable_progress_bar = false")  # it would go to stdout, amid data
+        con.execute("SET enable_progress_bar = false")  # it would be printed to stdout between data
         yield con
     except BaseException:
         try:
             con.execute("SELECT 1")
-        except duckdb.Error:  # after an error of its own a database answers nothing any more
+        except duckdb.Error:  # a fatal error invalidates the whole database
             _databases.pop(os.getpid(), None)
         raise
     finally:
@@ -86,7 +86,7 @@ def _database() -> "duckdb.DuckDBPyConnection":
     found = _databases.get(os.getpid())
     if found is not None:
         return found
-    # One thread: rows keep their order and bytes repeat. Nothing is ever fetched from a network.
+    # One thread: row order and output bytes are reproducible. No network access.
     made = duckdb.connect(
         config={
             "threads": 1,
@@ -96,14 +96,14 @@ def _database() -> "duckdb.DuckDBPyConnection":
             "disabled_optimizers": "type_pushdown",
         }
     )
-    with contextlib.suppress(duckdb.CatalogException):  # versions before 1.3 have no such cache
+    with contextlib.suppress(duckdb.CatalogException):  # no such cache before version 1.3
         made.execute("SET enable_external_file_cache = false")
     return _databases.setdefault(os.getpid(), made)
 
 
 @atexit.register
 def _close() -> None:
-    """Close the database before duckdb itself goes."""
+    """Close the database before duckdb is unloaded."""
     made = _databases.pop(os.getpid(), None)
     if made is not None:
         made.close()
@@ -111,7 +111,7 @@ def _close() -> None:
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> "Iterator[None]":
-    """Turn duckdb's errors, which run over several lines, into one that names the file."""
+    """Convert duckdb's multi-line errors to a one-line error that names the file."""
     import duckdb
 
     try:
@@ -130,7 +130,7 @@ def _one_line(error: Exception) -> str:
     where = re.search(r"CSV Error on Line: (\d+)", text)
     if not where:
         return text
-    # The rule stands before the advice, and after the line itself, however long that is.
+    # duckdb's rule comes after the quoted line, of any length, and before its advice.
     advice = next((i for i, li in enumerate(lines) if li.startswith("Possible")), 0)
     rule = lines[advice - 1].rstrip(".")
     if "not utf-8 encoded" in rule:
@@ -157,8 +157,8 @@ _OTHER_FORMATS = {
 
 
 def _refuse_other_formats(path: Path, media: str) -> None:
-    """Raise if a file begins like one of another format than its name says."""
-    check_gzip(path)  # duckdb unpacks without a look at lengths and checksums
+    """Raise if the first bytes of a file indicate another format than its name."""
+    check_gzip(path)  # duckdb decompresses without verifying lengths and checksums
     begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():
         if begin.startswith(magic):
@@ -184,7 +184,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
     sql = (
         f"read_csv(?, auto_detect=false, hive_partitioning=false, header={'true' if how.header is None else 'false'}, "
         f"delim={literal(separator)}, quote={quote}, escape={quote}, "
-        # by itself duckdb would take a buffer of sixteen lines of the largest size: a gigabyte
+        # by default duckdb would allocate sixteen lines of the maximum size: a gigabyte
         f"columns={{{columns}}}, max_line_size={MAX_LINE}, buffer_size={MAX_LINE})"
     )
     parameters = [glob.escape(str(path))]
@@ -192,7 +192,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
 
 
 def may_mix_line_ends(source: Source, error: Exception) -> bool:
-    """Return whether duckdb may have refused a CSV file because its lines end in different ways."""
+    """Return whether duckdb may have rejected a CSV file because of mixed line endings."""
     signs = ("reached an invalid state", "unterminated quote")
     return (
         source.separator is not None
@@ -202,7 +202,7 @@ def may_mix_line_ends(source: Source, error: Exception) -> bool:
 
 
 def with_equal_lines(source: Source, how: FileFormat) -> Source:
-    """Return a source whose records are those that the csv module reads, written alike."""
+    """Return a source with the same records, rewritten with uniform line endings."""
     mark = str(source.separator)
 
     def write(path: Path, target: Path) -> None:
@@ -234,7 +234,7 @@ _BLANKS = b" \t\r\n"
 
 
 def _refuse_open_array(path: Path) -> None:
-    """Raise if a file begins an array and does not end it: duckdb takes a comma for the end."""
+    """Raise if a JSON array is not closed; duckdb would accept a trailing comma as its end."""
     first, last, n, after = b"", b"", 0, 0
     for piece in pieces_of(path):
         first = first or piece.removeprefix(codecs.BOM_UTF8 if n == 0 else b"").lstrip(_BLANKS)[:1]
@@ -261,7 +261,7 @@ def _json_source(
     style = "auto" if media == JSON else "newline_delimited"
     options = f"format='{style}', maximum_object_size={MAX_LINE}"
     parameters = [glob.escape(str(copy or path))]
-    # Every row is looked at: a key that first occurs late is a column too.
+    # Scan every row: a key that first occurs late is also a column.
     described = con.execute(
         f"DESCRIBE SELECT * FROM read_json(?, hive_partitioning=false, {options}, sample_size=-1, maximum_depth=1)",  # noqa: S608
         parameters,
@@ -269,7 +269,8 @@ def _json_source(
     names = [row[0] for row in described]
     lowered = {name.lower(): name for name in names}
     for name in names:
-        # duckdb calls the second of two keys that differ by case A_1, and finds nothing under it
+        # duckdb renames the second of two keys that differ only by case to A_1, and finds no values
+        # for it
         stem = re.sub(r"_\d+$", "", name)
         if stem not in names and stem.lower() in lowered:
             raise ArtifactError(
@@ -287,11 +288,12 @@ def _json_source(
 
 
 _COLUMN_DEPTH = 48
-"""Levels of a Parquet schema, in which a list takes two; duckdb's time doubles with each later."""
+"""Maximum depth of a Parquet schema, where a list takes two levels; beyond, duckdb's time doubles
+per level."""
 
 
 def _depth(n_children: Sequence[int]) -> int:
-    """Return how deep a tree is whose nodes are listed from the root, each before its children."""
+    """Return the depth of a tree, given the number of children of each node in preorder."""
     left, deepest = [1], 0
     for n in n_children:
         while left and not left[-1]:
@@ -319,7 +321,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
         )
     own = {row[0] for row in stored}
     for name in (row[0] for row in described if row[0] not in own):
-        # duckdb calls the second of two names that differ by case A_1
+        # duckdb renames the second of two names that differ only by case to A_1
         stem = re.sub(r"_\d+$", "", name)
         raise ArtifactError(
             f"{path}: the column {stem!r} occurs twice, or differs from another by case only; "
@@ -336,28 +338,28 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
 
 
 def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
-    """Return a Parquet file as duckdb takes it, to be read by a query of its own.
+    """Verify a Parquet file and return its path, escaped for use in a query.
 
     Parameters
     ----------
     con : connection
-        Reads the footer.
+        Connection used to read the footer.
     path : Path
-        The file.
+        Parquet file.
 
     Returns
     -------
     str
-        The path, in which no sign stands for several files.
+        Path with glob characters escaped.
 
     Raises
     ------
     ArtifactError
-        If it is damaged, or holds far more values than bytes.
+        If the file is corrupt or has far more values than bytes.
     """
     from eval_toolkit._internal.tables.pages import check_pages
 
-    open_regular(path).close()  # a pipe would block the database
+    open_regular(path).close()  # opening a pipe would block the database
     check_pages(con, path)
     return glob.escape(str(path))
 

@@ -1,7 +1,7 @@
-"""Private copies of what cannot be read twice or as it stands: standard input, workbooks.
+"""Private copies of input that cannot be read twice or directly: standard input, workbooks.
 
-They lie in one folder of the process, which only its owner can read and which is removed at the
-end. Messages name what was read, not the copy.
+Copies are stored in a temporary folder of the process, readable only by its owner and removed at
+exit. Messages name the original, not the copy.
 """
 
 import atexit
@@ -21,16 +21,16 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 __all__ = ["STDIN", "copied", "named", "shown", "stdin_file"]
 
 STDIN = "-"
-"""The path that stands for standard input."""
+"""Path that denotes standard input."""
 _SHOWN = "stdin"
 _PIECE = 1 << 20
 _HEAD = 1 << 16
 _folders: dict[int, Path] = {}
-"""By process: a fork must not remove its parent's."""
+"""Folder per process id: a fork must not remove its parent's."""
 _copies: dict[tuple[str, str], Path] = {}
-"""By what was copied: the hash of its bytes, and what was made of it."""
+"""Copies by hash of the original and suffix of the copy."""
 _stdin: list[tuple[object, Path]] = []
-"""The stream that was read, and its copy."""
+"""Stream that was read, and its copy."""
 
 
 def _folder() -> Path:
@@ -48,7 +48,7 @@ def _remove() -> None:
 
 
 def shown(path: str | Path) -> str:
-    """Return what to call a file in messages and in what is stored.
+    """Return the display name of a file, for messages and stored results.
 
     Examples
     --------
@@ -59,24 +59,24 @@ def shown(path: str | Path) -> str:
 
 
 def named(message: str) -> str:
-    """Return a message that names standard input where it has the path of the copy."""
+    """Return a message with the path of the copy replaced by the name of standard input."""
     return message.replace(str(_stdin[-1][1]), _SHOWN) if _stdin else message
 
 
 def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
-    """Return a file with what standard input holds; it is read once.
+    """Return a file with the content of standard input, which is read only once.
 
     Parameters
     ----------
     suffix_of : callable
-        Given the first bytes, returns the ending of the name that says the format.
+        Returns the file name suffix of the format, given the first bytes.
 
     Raises
     ------
     InvalidInputError
         If standard input is a terminal.
     ArtifactError
-        If it holds more than `limits.UNPACKED_BYTES`.
+        If standard input exceeds `limits.UNPACKED_BYTES`.
     """
     stream = sys.stdin
     if _stdin and _stdin[-1][0] is stream:
@@ -113,21 +113,21 @@ def _copied_stream(raw: BinaryIO, suffix_of: Callable[[bytes], str]) -> Path:
 def _unpacked(begin: bytes) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(begin, _HEAD)
-    except zlib.error:  # whoever reads the file says what is wrong with it
+    except zlib.error:  # errors in the content are reported by the reader of the file
         return b""
 
 
 def copied(path: Path, suffix: str, write: Callable[[Path, Path], None]) -> Path:
-    """Return a copy of a file in another format; equal bytes are converted once.
+    """Return a copy of a file in another format; equal content is converted only once.
 
     Parameters
     ----------
     path : Path
-        The file.
+        File to copy.
     suffix : str
-        Ends the name of the copy.
+        Suffix of the copy's name.
     write : callable
-        Given ``path`` and where to write.
+        Writes the copy, given ``path`` and the target path.
     """
     key = sha256_file(path), suffix
     if key not in _copies or not _copies[key].is_file():

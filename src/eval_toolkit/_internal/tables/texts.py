@@ -1,4 +1,4 @@
-"""Whole files as text, read without duckdb."""
+"""Reading of whole text files, without duckdb."""
 
 from pathlib import Path
 
@@ -9,17 +9,17 @@ __all__ = ["read_lines", "read_text"]
 
 
 def read_text(path: Path) -> str:
-    """Return what a file says, gunzipped where its name ends in ``.gz``.
+    """Return the text of a file, decompressed if its name ends in ``.gz``.
 
     Parameters
     ----------
     path : Path
-        UTF-8, with or without a mark at its beginning.
+        UTF-8 file, with or without a byte order mark.
 
     Returns
     -------
     str
-        Never without a visible character.
+        Text with at least one visible character.
 
     Raises
     ------
@@ -44,9 +44,9 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, str]]:
-    r"""Return the lines of a file that are not blank, each with its number.
+    r"""Return the non-blank lines of a file with their line numbers.
 
-    Lines end in a line feed alone: other separators of lines may stand within a JSON text.
+    Only line feeds end lines: JSON text may contain other Unicode line separators.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Excel workbooks as JSON lines: the one sheet that has rows, its first row the column names."""
+"""Conversion of Excel workbooks to JSON lines; the first row has the column names."""
 
 import json
 import zipfile
@@ -14,18 +14,18 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["checked_names", "write_lines"]
 
 _ROWS, _CELLS = 1 << 20, 50_000_000
-"""Rows and cells of a sheet; Excel has no more rows."""
+"""Maximum number of rows and cells of a sheet; the former is Excel's own limit."""
 
 
 def checked_names(path: Path, names: Sequence[str]) -> list[str]:
-    """Return the column names of a first line; one without a name is called after its place."""
+    """Return the column names of a header; unnamed columns are named by position."""
     if not any(name.strip() for name in names):
         raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
-    # A frame saved with its index has a column without a name.
+    # The index column of a saved dataframe has no name.
     named = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
     seen: set[str] = set()
     for name in named:
-        # duckdb compares column names without case
+        # duckdb's column names are case-insensitive
         if name.lower() in seen:
             raise ArtifactError(
                 f"{path}: the column {name!r} occurs twice in the first line; rename one"
@@ -40,8 +40,8 @@ def write_lines(path: Path, target: Path) -> None:
     Raises
     ------
     ArtifactError
-        If it is no workbook, unpacks to more than the limits allow, has no row or rows in several
-        sheets, or a name occurs twice.
+        If the file is not a workbook, decompresses beyond the limits, has no rows or rows in
+        several sheets, or has duplicate column names.
     MissingExtraError
         If openpyxl is not installed.
     """
@@ -53,7 +53,7 @@ def write_lines(path: Path, target: Path) -> None:
             _write(_only_sheet(book, path), path, target)
     except ArtifactError:
         raise
-    except Exception as error:  # openpyxl fails in as many ways as there are parts of a workbook
+    except Exception as error:  # openpyxl raises many kinds of exceptions on malformed workbooks
         said = " ".join(str(error).split())
         raise ArtifactError(
             f"{path}: no Excel workbook that can be read: {type(error).__name__}: {said:.200}"
@@ -87,8 +87,8 @@ def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a sheet; a small file can claim any number of empty ones and cells."""
-    sheet.reset_dimensions()  # what a file says about them need not be true
+    """Yield the rows of a sheet within limits; a small file can claim any number of empty cells."""
+    sheet.reset_dimensions()  # the dimensions stated in the file may be wrong
     n_cells = 0
     for number, row in enumerate(sheet.iter_rows(values_only=True)):
         n_cells += len(row)
@@ -112,7 +112,7 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
     with target.open("x", encoding="utf-8") as lines:
         for number, row in enumerate(rows, 1):
             if not _is_filled(row):
-                continue  # at the end they are none of the table
+                continue  # trailing empty rows are not part of the table
             if _is_filled(row[len(names) :]):
                 raise ArtifactError(
                     f"{path}: row {number}: a cell lies beyond the last column name, {names[-1]!r}"
@@ -126,7 +126,7 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell in the types of JSON; a time at midnight is a date."""
+    """Return a cell in JSON types; a timestamp at midnight becomes a date."""
     if isinstance(cell, datetime):
         return (cell.date() if cell.time() == time() else cell).isoformat()
     if isinstance(cell, (date, time)):

@@ -1,4 +1,4 @@
-"""Columns as a file: whole or not at all, equal columns as equal bytes."""
+"""Atomic and deterministic writing of columns to tabular files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,16 +29,16 @@ _COPY = {
 def write_table(
     columns: Mapping[str, Any], path: str | Path, *, media_type: str | None = None
 ) -> Path:
-    """Write columns as a file of rows; equal columns give equal bytes.
+    """Write columns to a tabular file; equal columns give equal bytes.
 
     Parameters
     ----------
     columns : mapping of str to array-like
-        Equal lengths; object columns hold text or None.
+        Columns of equal length; object columns contain text or None.
     path : path
-        Replaced as a whole or not at all.
+        Target file, replaced atomically.
     media_type : str, optional
-        By default what the name says.
+        Media type; inferred from the file name by default.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def write_table(
     Raises
     ------
     InvalidInputError
-        If there is no column, lengths differ, or a text cannot be encoded.
+        If there are no columns, lengths differ, or a text cannot be encoded.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def write_table(
 
 
 def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Write several tables as `write_table` does; one connection costs less than one each."""
+    """Write several tables like `write_table`, sharing one connection."""
     with connection() as con:
         for path, columns in tables.items():
             _write(con, columns, path, format_of(path, None))
@@ -85,7 +85,7 @@ def _write(
     if len(set(lengths.values())) > 1:
         raise InvalidInputError(f"`columns` differ in length: {lengths}")
     selected = ", ".join(
-        # an all-empty object column has no type of its own
+        # the type of an all-empty object column is undetermined
         f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
         if array.dtype == object
         else quoted(name)

@@ -1,8 +1,8 @@
-r"""Graders that extract the answer from a text: by pattern, as a number, as a letter.
+r"""Graders that extract an answer from a text: a pattern match, a number or a letter.
 
-A text in which no answer is found is a wrong answer (0), and the column ``<name>_found`` says so: a
-model that does not know and a model that does not keep to the form are told apart. The patterns
-used here look at every character a bounded number of times.
+A text without an answer counts as wrong (0), and is marked in the column ``<name>_found``, which
+separates wrong answers from violations of the answer format. The patterns used here inspect every
+character a bounded number of times.
 """
 
 from eval_toolkit.graders.extraction.letters import LetterMatch, find_letter

@@ -18,13 +18,14 @@ def ascii_numerals(text: str) -> str:
     Parameters
     ----------
     text : str
-        Any text.
+        Text to convert.
 
     Returns
     -------
     str
-        Digits of any script are 0 to 9, signs of full width are the usual ones, a fraction such as
-        "½" is "1/2" with a blank after a whole number, and raised digits follow a "^".
+        Text in which digits of any script become 0 to 9, full-width signs become ASCII, a fraction
+        such as "½" becomes "1/2" (after a space if it follows an integer), and superscript digits
+        follow a "^".
 
     Examples
     --------

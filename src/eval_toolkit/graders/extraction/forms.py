@@ -7,7 +7,7 @@ from eval_toolkit.graders.base import RATE, ColumnInfo, Grade
 
 __all__ = ["box_spans", "boxed", "found_columns", "found_grades", "hashed"]
 
-# Also as it is left where JSON has read "\\b" as a backspace, or the backslash is lost.
+# Also matches after JSON has parsed "\\b" as a backspace, or without the backslash.
 _BOXED = re.compile(r"(?:\\(?:begin)?(?:boxed|fbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s*\{")
 _BRACE = re.compile(r"[{}]")
 _BOXES = 20
@@ -25,12 +25,12 @@ def found_grades(name: str, found: bool, right: bool) -> dict[str, float | Grade
 
 
 def box_spans(text: str) -> list[tuple[int, int, int]]:
-    r"""Return the last boxes with closed braces, in order of their start.
+    r"""Return the last boxes with balanced braces, in order of their start.
 
     Returns
     -------
     list of (int, int, int)
-        Where the command begins, and where what is in the box begins and ends.
+        Start of the command, and start and end of the content.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def box_spans(text: str) -> list[tuple[int, int, int]]:
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of the last ``\boxed{…}`` with closed braces.
+    r"""Return the content of the last ``\boxed{…}`` with balanced braces.
 
     Examples
     --------

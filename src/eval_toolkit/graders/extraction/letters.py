@@ -39,7 +39,7 @@ _RULED_OUT_AFTER = re.compile(
     r"(?:not|wrong|incorrect|false|impossible|ruled out|eliminated|excluded)\b"
     r"|isn['’]t|can ?not\b|can['’]t|does not\b|doesn['’]t)"
 )
-# "A and B" and "A, B" settle on neither, but in "A and B is wrong" another sentence begins.
+# "A and B" and "A, B" select neither, but in "A and B is wrong" a new clause begins.
 _AND = rf"{_CLOSING}(?:,? (?:and|or|&) |[,;] ?| ?/ ?)(?i:option |choice )?[(\[*_`$\"']{{0,4}}"
 _PAIR_ENDS = rf"{_CLOSING}(?:[.,;:!?\n]|$| (?i:are|were|both)\b)"
 _FIRST_OF_TWO = re.compile(rf"(?:{_AND}[A-Z]){{1,25}}{_PAIR_ENDS}")
@@ -47,7 +47,7 @@ _SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
 _ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
 """Number of characters before a letter in which a negation is searched."""
-# "A cat" and "I think" are words of a sentence, "A because" is not.
+# "A" and "I" are ordinary words in "A cat" and "I think", but not in "A because".
 _WORD_AFTER = re.compile(
     r" (?!(?i:because|since|as|and|but|which|for|due|based|given|so|is|not)\b)\w"
 )
@@ -56,12 +56,12 @@ _WORD_AFTER = re.compile(
 def find_letter(text: str, n_choices: int | None = None) -> str | None:
     r"""Return the letter of the choice selected in a text, or None.
 
-    In this order: ``\boxed{B}``, the last "answer is B" (also "Answer: (B)", "the option is B",
-    ``<answer>B</answer>``), a letter that opens the text ("B", "(B)", "B. Rome"), the last "B is
-    correct" (also "the right answer", "the best choice"), the last "option B", the last letter that
-    stands out by brackets, on a line of its own, or at the very end. Lower-case letters, words
-    such as "A" and "I" in a sentence, options that are ruled out ("not (A)", "A is wrong") and several
-    of them at once ("both A and B", "A, B, C") are not taken.
+    The following forms are searched in this order: ``\boxed{B}``, the last "answer is B" (also
+    "Answer: (B)", "the option is B", ``<answer>B</answer>``), a letter at the start of the text
+    ("B", "(B)", "B. Rome"), the last "B is correct" (also "the right answer", "the best choice"),
+    the last "option B", and the last letter in brackets, on its own line, or at the end. Lower-case
+    letters, the words "A" and "I" in sentences, rejected options ("not (A)", "A is wrong") and
+    several options at once ("both A and B", "A, B, C") are ignored.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     Returns
     -------
     str or None
-        A capital letter.
+        Capital letter, or None.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _among(letter: str, n: int) -> bool:
 
 
 def _ruled_out(text: str, at: int) -> bool:
-    """Return whether a letter is negated, one of two, or a word of a sentence."""
+    """Return whether a letter is negated, one of several, or an ordinary word."""
     before = text[max(0, at - _BEFORE) : at]
     return (
         _RULED_OUT_BEFORE.search(before) is not None
@@ -122,19 +122,19 @@ def _ruled_out(text: str, at: int) -> bool:
 
 
 def _marked(text: str, at: int) -> bool:
-    """Return whether a letter is marked, or is the whole text."""
+    """Return whether a letter is marked or is the whole text."""
     return len(text) == 1 or (at > 0 and text[at - 1] in "([*_`$")
 
 
 @dataclass(frozen=True, slots=True)
 class LetterMatch:
-    """Whether the letter selected in a text is that of the right choice.
+    """Whether the letter selected in a text denotes the right choice.
 
     Parameters
     ----------
     n_choices : int, optional
-        Number of choices; later letters are ignored. By default taken from the response's
-        ``choices`` or those of its ``context``; else unknown, as in `find_letter`.
+        Number of choices; later letters are ignored. By default taken from ``choices`` of the
+        response or its ``context``, otherwise unknown, as in `find_letter`.
     name : str, default "letter_match"
         Name of the column.
 

@@ -1,4 +1,4 @@
-r"""Extraction of numbers: 1,000 and $1000.00, 3 1/2, \frac{1}{2}; after ``####``, in a box."""
+r"""Extraction of numbers such as 1,000, $1000.00, 3 1/2 and \frac{1}{2} from text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,23 +14,23 @@ from eval_toolkit.models.responses import Completion
 
 __all__ = ["NumberMatch", "find_number", "read_number"]
 
-# First whatever looks like a number is found, with all that hangs together with it, then read
-# strictly: "1,2" is 1.2 to some and two numbers to others, and a wrong value is worse than none.
-# The lengths that are read are bounded, so that no number costs more than a moment to compare.
+# Candidates are found first, with all adjoining characters, and then parsed strictly: "1,2" may be
+# 1.2 or two numbers, and a wrong value is worse than none. Lengths are bounded, so that all numbers
+# can be compared quickly.
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _RUN = rf"(?:(?<!\.)\.)?[0-9](?:[0-9]|[.,:/{_SPACES}](?=[0-9]))*"
 _MONEY = r"(?:USD|EUR|GBP|INR|JPY|CNY|RMB|CHF|CAD|AUD|Rs\.?)[ \u00a0]?"
 _COIN = r"[$£€¥₹]"
-# A sign belongs to a number unless something it could be subtracted from stands before it.
+# A minus sign belongs to a number unless it follows something to subtract from.
 _FRONT = rf"(?:(?<![)\]}}])[-+](?:{_MONEY})?{_COIN}?|{_MONEY}{_COIN}?[-+]?|{_COIN}[-+]?)?"
 _ARGUMENT = r"\s?(?:\{[^{}]{1,100}\}|[0-9])"
 _QUOTIENT = rf"\\[dt]?frac{_ARGUMENT}{_ARGUMENT}"
 _TOKEN = re.compile(
-    # not inside a word, a version or an index: v2, a.2, x_2; Chinese has no space before a number
+    # not inside a word, a version or an index: v2, a.2, x_2; Chinese has no space before numbers
     rf"(?<![^\W_\u3040-\u30ff\u3400-\u9fff])(?<![^\W_][._])(?<![^\W_]__)(?P<front>{_FRONT})"
     rf"(?:(?P<run>{_RUN})(?:[eE](?P<power>[-+]?[0-9]{{1,3}})(?![0-9]))?(?:[ ]?(?P<rest>{_QUOTIENT}))?"
     rf"|(?P<quotient>{_QUOTIENT}))(?:(?=[eE][-+]?[0-9]|(?<=0)[xX][0-9a-fA-F])(?P<odd>))?"
-    # what computes with numbers is none
+    # arithmetic expressions are not numbers
     r"|(?P<formula>\\[dt]?frac[^\s$=]{0,200}|\\sqrt(?:\{[^{}]{0,100}\})?|\\(?:pi|log|ln)"
     r"|\^(?!\{?\\circ)\{?[-+]?\w{0,20})"
 )
@@ -52,16 +52,15 @@ _SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
 _LONGEST = 5_000
 """Maximum number of characters of a number."""
 _END, _PART = 20_000, 1_000
-"""Characters at the end of a long text in which the last number is looked for first, and so many of
-them in which something may have begun before."""
+"""Number of characters at the end of a long text that are searched first, and the number at their
+start where a token may be cut off."""
 
 
 def read_number(text: str) -> Fraction | None:
     r"""Parse a whole text as an exact number; None if it is not a number.
 
-    Thousands by commas or spaces, the sign of a currency or per cent, ``a/b``, ``3 1/2``, "3½",
-    ``\frac{a}{b}`` and the digits of any script are understood; what the sign stands for is left to
-    the reader.
+    Supports thousands separators (commas or spaces), currency and percent signs (which are
+    ignored), ``a/b``, ``3 1/2``, "3½", ``\frac{a}{b}`` and digits of any script.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ def read_number(text: str) -> Fraction | None:
     Returns
     -------
     Fraction or None
-        So that 0.1 is a tenth.
+        Exact value, so that 0.1 is a tenth.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def _tidy(text: str) -> str:
 
 
 def _is_list(match: re.Match[str]) -> bool:
-    """Return whether a token is a list of numbers, of which the last is used: 1 2 3, 5/6/2024."""
+    """Return whether a token is a list, such as 1 2 3 or 5/6/2024; its last number is used."""
     run = match["run"] or ""
     return run.count("/") > 1 or (_SPLIT.search(run) is not None and not _hangs_together(run))
 
@@ -153,8 +152,7 @@ def _plain(text: str) -> Fraction | None:
 def _last(text: str) -> Fraction | None:
     """Return the last number; None if it is ambiguous."""
     end = _last_token(text[-_END:])
-    # What begins where the end does may be the rest of something; unless it is too long to be read
-    # in any way but by its own end.
+    # A token at the cut may be incomplete, unless it exceeds the maximum length anyway.
     if len(text) > _END and (end is None or max(end.start(), len(end[0])) < _PART):
         end = _last_token(text)
     return None if end is None else _value(end)
@@ -188,8 +186,8 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
     Returns
     -------
     Fraction or None
-        None if there is none in that place, or if what stands there could be read in several ways
-        ("1,2", "10:30", "1.000,50"): a wrong value is worse than none.
+        None if there is no number in that place, or if it is ambiguous ("1,2", "10:30",
+        "1.000,50"): a wrong value is worse than none.
 
     Examples
     --------
@@ -211,8 +209,8 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
 class NumberMatch:
     """Whether the number in the text equals that of a reference.
 
-    "1,000" equals "1000.0". A reference may be a number, or a worked solution in which it is
-    found the same way.
+    "1,000" equals "1000.0". A reference may be a number or a worked solution, from which the number
+    is extracted in the same way.
 
     Parameters
     ----------

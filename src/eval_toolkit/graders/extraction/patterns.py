@@ -24,9 +24,9 @@ class RegexMatch:
     Parameters
     ----------
     pattern : str
-        Regular expression. Its first group that matched is compared, or the whole match without
-        groups. It searches the last 20 000 characters. A slow pattern is stopped after a second and
-        counts as not found; see `eval_toolkit.graders.texts`.
+        Regular expression. The first group that matched is compared, or the whole match without
+        groups. Only the last 20 000 characters are searched. A slow pattern is stopped after a
+        second and counts as not found; see `eval_toolkit.graders.texts`.
     which : {"last", "first"}, default "last"
         Which of several matches to use.
     ignore_case, ignore_punctuation, ignore : as in `TextRules`
@@ -79,17 +79,17 @@ class RegexMatch:
         Parameters
         ----------
         text : str
-            Any text.
+            Text to search.
 
         Returns
         -------
         str or None
-            None where nothing is found.
+            Match, or None if nothing is found.
 
         Raises
         ------
         RuntimeError
-            If the pattern takes too long on it.
+            If the search exceeds the time limit.
         """
         return find_in(text, self._search, self.which)
 
@@ -108,6 +108,6 @@ class RegexMatch:
         try:
             found = self.find(response.completion)
             right = found is not None and self._rules.apply(found) in truths
-        except Overrun:  # the text made a pattern take too long
+        except Overrun:  # the time limit was exceeded
             return {**found_grades(self.name, False, False), **dict.fromkeys(late, 1.0)}
         return {**found_grades(self.name, found is not None, right), **late}

@@ -1,8 +1,8 @@
-"""IFEval: instructions that a program can verify, such as "no commas".
+"""IFEval: verifiable instructions such as "no commas".
 
-The rules are those of the published checker (Zhou et al. 2023, arXiv:2311.07911); where ours
-differ on purpose it says so: `words` (keywords are texts, not patterns), `counts` (sentences and
-capital words without a trained tokenizer), `layout` (JSON too deep to read is no JSON).
+The rules follow the published checker (Zhou et al. 2023, arXiv:2311.07911), with deliberate
+differences in `words` (keywords are texts, not patterns), `counts` (sentences and capital words
+without a trained tokenizer) and `layout` (too deeply nested JSON is invalid).
 """
 
 from eval_toolkit.graders.ifeval.grader import IFEval, loose_variants

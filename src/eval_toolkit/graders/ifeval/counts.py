@@ -1,7 +1,7 @@
 """Counts of words, sentences and capital words in linear time.
 
-The published checker counts sentences and capital words with tokenizers that were trained or
-written for newspapers. These here need no data: a sentence ends where a reader sees it end.
+The published checker counts sentences and capital words with tokenizers trained on or designed for
+newspaper text. The rules here need no data and follow the visible ends of sentences.
 """
 
 import re
@@ -37,7 +37,7 @@ _SELDOM_LAST = frozenset(
         *("sep", "sept", "oct", "nov", "dec"),
     )
 )
-"""Abbreviations that may end a sentence; they do before a capital letter."""
+"""Abbreviations that end a sentence only before a capital letter."""
 
 _BETWEEN = re.compile(r"[\s,;:@#$%&?!\"“”()\[\]{}<>]+|--+")
 _CONTRACTED = re.compile(r"(?i)(?:'(?:s|m|d|ll|re|ve)|n't)$")
@@ -69,7 +69,7 @@ def number_of_sentences(text: str, *, num_sentences: int, relation: str) -> bool
 
 
 def count_words(text: str) -> int:
-    """Return the number of runs of letters, digits and underscores.
+    """Return the number of words: maximal sequences of letters, digits and underscores.
 
     Examples
     --------
@@ -82,10 +82,10 @@ def count_words(text: str) -> int:
 def count_sentences(text: str) -> int:
     """Return the number of sentences, ended by ``.``, ``!``, ``?`` or ``…`` before a space.
 
-    A full stop after an abbreviation or an initial ends nothing, and an ellipsis nothing unless a
-    capital letter follows. Line breaks end nothing either, so a heading belongs to the sentence
-    after it, and the number of a list item ("1.") counts as a sentence, as in the published
-    checker. What follows the last end counts as one more.
+    A full stop after an abbreviation or an initial does not end a sentence, and neither does an
+    ellipsis unless a capital letter follows. Line breaks do not end sentences, so a heading belongs
+    to the following sentence, and the number of a list item ("1.") counts as a sentence, as in the
+    published checker. Text after the last end counts as another sentence.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _next_is(text: str, at: int, wanted: Callable[[str], bool]) -> bool:
 def count_capital_words(text: str) -> int:
     """Return the number of words in capital letters.
 
-    A word with a hyphen is one; a contraction is two ("DON'T" is "DO" and "N'T"), as in the
+    A hyphenated word counts once; a contraction counts twice ("DON'T" is "DO" and "N'T"), as in the
     published checker.
 
     Examples
@@ -143,7 +143,7 @@ def count_capital_words(text: str) -> int:
         if word.isupper():
             ending = _CONTRACTED.search(word)
             n += 1 + bool(ending and word[: ending.start()].isupper())
-        elif "'" in word:  # "I'm": the pronoun alone is in capitals
+        elif "'" in word:  # "I'm": only the pronoun is in capitals
             ending = _CONTRACTED.search(word)
             n += bool(ending and word[: ending.start()].isupper())
     return n

@@ -26,8 +26,8 @@ def loose_variants(text: str) -> list[str]:
     Returns
     -------
     list of str
-        The text; without its first, its last, and both lines; each also without asterisks. Equal
-        ones once, the text itself first.
+        The text; the text without its first, its last, and both lines; each also without asterisks.
+        Duplicates are removed; the text itself comes first.
 
     Examples
     --------
@@ -44,16 +44,16 @@ def loose_variants(text: str) -> list[str]:
 class IFEval:
     r"""Whether a response follows the verifiable instructions of its prompt.
 
-    The sample's context holds ``instruction_id_list``, the kinds of instructions, and ``kwargs``,
-    the arguments of each; see `instruction_ids`. Strictly the response must follow an instruction
-    as it is, loosely one of its `loose_variants` must. ``prompt_strict`` and ``prompt_loose`` say
-    whether all instructions are followed. The rates ``inst_strict`` and ``inst_loose`` are over
-    instructions, not prompts: followed ones by all of them.
+    The sample's context contains ``instruction_id_list``, the ids of the instructions, and
+    ``kwargs``, the arguments of each; see `instruction_ids`. The strict criterion requires the
+    response itself to follow an instruction, the loose one any of its `loose_variants`.
+    ``prompt_strict`` and ``prompt_loose`` indicate whether all instructions are followed. The rates
+    ``inst_strict`` and ``inst_loose`` are computed over instructions, not prompts.
 
     Raises
     ------
     MissingExtraError
-        Without py3langid (the extra ``text``).
+        If py3langid is not installed (extra ``text``).
 
     Examples
     --------
@@ -69,7 +69,7 @@ class IFEval:
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
-        require_detector("the grader 'ifeval'")  # rather now than after the model was asked
+        require_detector("the grader 'ifeval'")  # fail before the model is queried
 
     @property
     def name(self) -> str:
@@ -87,8 +87,8 @@ class IFEval:
         return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the rates over instructions: followed instructions by all instructions."""
-        from eval_toolkit.metric_specs import from_sums  # grading needs no statistics
+        """Return the rates over instructions: the shares of followed instructions."""
+        from eval_toolkit.metric_specs import from_sums  # lazy: grading needs no statistics
 
         return [
             from_sums(

@@ -6,7 +6,7 @@ from eval_toolkit.graders.languages import detect_language, has_letters
 
 __all__ = ["is_in_language"]
 
-# Several instructions ask it about one response.
+# Cached: several instructions check the same response.
 _language = lru_cache(maxsize=16)(detect_language)
 
 
@@ -16,9 +16,9 @@ def is_in_language(text: str, language: str) -> bool:
     Parameters
     ----------
     text : str
-        Any text.
+        Text to check.
     language : str
-        Language code as in the published data: "en", "de", "zh-cn".
+        Language code as in the published data, such as "en", "de" or "zh-cn".
 
     Examples
     --------

@@ -1,7 +1,6 @@
 """Rules for the layout of a text: paragraphs, bullets, titles, JSON.
 
-Model output may be long and hostile, so none of these rules looks at a character more than a few
-times.
+Model output may be long and adversarial, so every rule inspects each character only a few times.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The 25 kinds of instructions with their rules and arguments."""
+"""The 25 types of instructions with their rules and arguments."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -83,12 +83,12 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def instruction_ids() -> list[str]:
-    """Return the kinds of instructions that can be checked.
+    """Return the ids of supported instructions.
 
     Returns
     -------
     list of str
-        Sorted.
+        Sorted instruction ids.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
     Returns
     -------
     bool
-        True if it does.
+        Whether the text follows the instruction.
 
     Raises
     ------
     InvalidInputError
-        If there is no such instruction, or an argument is missing, unknown or of another kind.
+        If there is no such instruction, or an argument is missing, unknown or of the wrong type.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
 def _argument(value: Any, kind: str, place: str) -> Any:
     what, fits = _KINDS[kind]
     if kind == "number" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # a column with gaps is read as floats
+        value = int(value)  # integer columns with missing values are read as floats
     if not fits(value):
         shown = "is missing" if value is None else f"is {value!r:.60}"
         raise InvalidInputError(f"{place} {shown}; it must be {what}")

@@ -1,6 +1,6 @@
 """Rules for words and letters: keywords, case, commas, beginnings and endings.
 
-Keywords are looked for as they are written; signs such as ``+`` or ``.`` in them mean themselves.
+Keywords are matched literally, including characters such as ``+`` or ``.``.
 """
 
 import re
@@ -38,7 +38,7 @@ def keyword_frequency(text: str, *, keyword: str, frequency: int, relation: str)
 def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
     """Return whether none of the words occurs in the text as a whole word."""
     return not any(
-        # Not \b: it would look for a letter beside a word that ends in a sign, such as "C++".
+        # Not \b: after a word that ends in punctuation, such as "C++", it would require a letter.
         re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
         for word in forbidden_words
     )

@@ -1,12 +1,13 @@
-"""Judges: graders that query a model; requests and replies are stored with the answers.
+"""Judges: graders that query a model, with requests and replies stored next to the answers.
 
-A `Judge` puts an answer before a model with a rubric and reads its verdict; a `Panel` is several of
-them; a `PairJudge` says which of two answers is better, in both orders. `KeywordJudge` and `Refusal`
-make no requests. A verdict that cannot be read is an error, never a number.
+A `Judge` asks a model to grade an answer by a rubric and parses its verdict; a `Panel` combines
+several judges; a `PairJudge` compares two answers in both orders. `KeywordJudge` and `Refusal` make
+no requests. An unparsable verdict is an error, never a number.
 
-An answer may hold words for its judge ("give this a yes"), and models listen to such words. The
-prompts mark where an answer begins and ends by signs it cannot know and say what is material; that
-makes it harder and does not rule it out. Compare a judge with people before its numbers are used.
+Answers may contain instructions for the judge ("give this a yes"), and models may follow them. The
+prompts delimit answers with unpredictable marks and declare them as material to grade, which
+mitigates such prompt injection but does not rule it out. Validate a judge against human labels
+before relying on it.
 """
 
 from typing import TYPE_CHECKING

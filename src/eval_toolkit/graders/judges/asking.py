@@ -1,4 +1,4 @@
-"""Requests to judges in a run, and their replies by answer."""
+"""Requests to judges in a run, and assignment of their replies to answers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -26,7 +26,7 @@ _PREFIX = "judge:"
 
 
 class AskingGrader(Protocol):
-    """A grader that needs the replies of a judge model."""
+    """A grader that needs replies of a judge model."""
 
     @property
     def name(self) -> str:
@@ -44,11 +44,11 @@ class AskingGrader(Protocol):
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what the manifest says: ``model`` and whatever decides the verdicts."""
+        """Return the description for the manifest: the model and what affects verdicts."""
         ...
 
     def requests(self, response: Any) -> Mapping[str, GenerateRequest]:
-        """Return the requests about an answer; each step is ``judge:<name>`` or starts with it."""
+        """Return the requests about an answer by step; steps start with ``judge:<name>``."""
         ...
 
     def grade(
@@ -74,12 +74,12 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     Returns
     -------
     list of AskingGrader
-        Empty where no request is needed.
+        Judges; empty if no requests are needed.
 
     Raises
     ------
     InvalidInputError
-        If two judges have one name.
+        If two judges have the same name.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
 
 
 def judge_of(step: str) -> str | None:
-    """Return the name of the judge of a step; None for a step of an answer."""
+    """Return the name of a step's judge; None for steps that generate answers."""
     return step.removeprefix(_PREFIX).partition(":")[0] if step.startswith(_PREFIX) else None
 
 
 def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResult]]:
-    """Return the answers and the verdicts separately."""
+    """Split job results into answers and verdicts."""
     answers: list[JobResult] = []
     verdicts: list[JobResult] = []
     for outcome in outcomes:
@@ -115,7 +115,7 @@ def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResul
 
 
 def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawCompletion]]:
-    """Return the judges' replies to each answer, by step; failures are replies with an error."""
+    """Return the judges' replies for each answer, by step; failures have an error."""
     replies: dict[Attempt, dict[str, RawCompletion]] = {}
     for outcome in verdicts:
         job, said = outcome.job, outcome.response
@@ -132,13 +132,13 @@ def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Jo
     judge : AskingGrader
         The judge.
     responses : mapping of (unit, attempt) to Completion
-        Answers to judge; answers that cannot be judged get no request, and their grade has the
+        Answers to judge; answers that cannot be judged get no request, and their grade states the
         reason.
 
     Returns
     -------
     list of Job
-        In the order of the answers.
+        Jobs in the order of the answers.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Jo
     for (unit, attempt), response in responses.items():
         try:
             requests = judge.requests(response)
-        except Exception:  # noqa: S112 - said again by `grade`, in the answer's record
+        except Exception:  # noqa: S112 - `grade` reports it in the answer's record
             continue
         for step, request in requests.items():
             if judge_of(step) != judge.name:

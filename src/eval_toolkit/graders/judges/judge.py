@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 _SEED_LIMIT = 2**31
-"""Servers accept seeds of 32 bits with a sign."""
+"""Upper limit of seeds; servers accept signed 32-bit integers."""
 _STEP = "judge"
 _LONGEST_REASON = 200
 
 
 def step_of(name: str, *parts: object) -> str:
-    """Return the ``step`` of a judge's request, which identifies the judge."""
+    """Return the ``step`` of a judge's request, which contains the judge's name."""
     return ":".join([_STEP, name, *map(str, parts)])
 
 
@@ -60,7 +60,7 @@ def checked_max_chars(given: Any) -> int | None:
 
 
 def made_model(model: Any, options: Mapping[str, Any]) -> Model:
-    """Return the judge model, from a model or from its name and options."""
+    """Return the judge model, given as a model or by name and options."""
     if isinstance(model, str):
         return load_model(model, options)
     if options:
@@ -73,7 +73,7 @@ def made_model(model: Any, options: Mapping[str, Any]) -> Model:
 
 
 def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
-    """Return chat messages, or one text for a model without chat."""
+    """Return chat messages, or a single text for a model without a chat format."""
     if getattr(model, "speaks_chat", True):
         return messages
     return "\n\n".join([*(message.content for message in messages), "Verdict:"])
@@ -96,14 +96,14 @@ def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
 class Judge:
     """A model that grades answers by a rubric.
 
-    In a run its requests are asked after the answers, kept beside them with prompt and verdict, and
-    not asked again. A reply that cannot be read is an error, never a number. An answer may try to
-    talk the judge into a verdict: see `judges.prompts`.
+    In a run, its requests are sent after the answers, stored with prompt and verdict, and never
+    repeated. An unparsable reply is an error, never a number. Answers may try to manipulate the
+    judge; see `judges.prompts`.
 
     Parameters
     ----------
     rubric : Rubric, str or mapping
-        Rubric: one of `RUBRICS` by name, a `Rubric`, or a table of its parts.
+        Name of one of `RUBRICS`, a `Rubric`, or a mapping with its fields.
     model : Model or str
         Judge model, or its name as in `load_model`.
     name : str, default ""
@@ -113,7 +113,7 @@ class Judge:
         Number of verdicts per answer, each sampled with its own seed; requires a temperature.
         ``name_agreement`` is then the share of equal pairs.
     rule : {"majority", "mean"}, default "majority"
-        How several votes are combined, as in `voting.combined`; no majority is an error.
+        Rule to combine several votes, as in `voting.combined`; no majority is an error.
     temperature : float, default 0.0
         Sampling temperature of the verdicts.
     max_tokens : int or None, default 512
@@ -123,13 +123,13 @@ class Judge:
     model_options : mapping, optional
         Options for the constructor of a model given by name.
     max_chars : int or None, default 100000
-        Maximum number of characters of a shown answer: the middle of longer ones is omitted, and
-        the prompt says so.
+        Maximum number of characters of a shown answer: the middle of longer ones is omitted, with a
+        note in the prompt.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is not of its kind, or votes are asked for that would all be the same.
+        If an option is invalid, or several votes are requested that would all be identical.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class Judge:
         Raises
         ------
         InvalidInputError
-            If the sample lacks what the prompt shows, such as a reference.
+            If the sample lacks a field of the prompt, such as a reference.
         """
         rubric = self._rubric
         messages = judge_messages(
@@ -273,7 +273,7 @@ class Judge:
     def grade(
         self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, float | Grade]:
-        """Return the verdict on an answer, parsed from replies, without any request.
+        """Return the verdict on an answer, parsed from existing replies.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class Judge:
         Returns
         -------
         dict of str to Grade
-            One per column; an error where a reply is missing or cannot be read.
+            Grade per column; an error if a reply is missing or unparsable.
         """
         said = replies or {}
         votes = [self._vote(said.get(step)) for step in self.requests(response)]

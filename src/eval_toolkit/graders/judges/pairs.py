@@ -95,8 +95,8 @@ class MatchOutcome(StrEnum):
 class PairJudge:
     """A model that decides which of two answers is better.
 
-    Both orders are asked. Where they name different winners the place has decided, not the answers:
-    that is a tie, and ``consistent`` says so.
+    Both orders are queried. If they yield different winners, the verdict is due to position: it
+    counts as a tie, and ``consistent`` is 0.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class PairJudge:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is not of its kind.
+        If an option is invalid.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class PairJudge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     of_pairs = True
-    """The judge does not grade single answers."""
+    """Marks a judge of pairs, which does not grade single answers."""
     _asked: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -229,7 +229,7 @@ class PairJudge:
         Raises
         ------
         InvalidInputError
-            If the sample lacks what the prompt shows.
+            If the sample lacks a field of the prompt.
         """
         return {step_of(self.name, order): self._request(order, a, b) for order in self._orders(a)}
 
@@ -256,7 +256,7 @@ class PairJudge:
     def grade(
         self, a: Completion, b: Completion, replies: Mapping[str, RawCompletion]
     ) -> Mapping[str, float | Grade]:
-        """Return the outcome for A against B, parsed from replies, without any request.
+        """Return the outcome of A against B, parsed from existing replies.
 
         Parameters
         ----------
@@ -268,9 +268,9 @@ class PairJudge:
         Returns
         -------
         dict of str to float or Grade
-            ``win`` (1, 0.5 for a tie, 0), ``tie``, ``first_position`` (the share of verdicts with a
-            winner in which the first answer shown won; without bias it is 0.5 on average) and
-            ``consistent``; errors where a reply is missing or cannot be read.
+            ``win`` (1, 0.5 for a tie, 0), ``tie``, ``first_position`` (the share of decisive
+            verdicts won by the answer shown first; 0.5 on average without position bias) and
+            ``consistent``; errors if a reply is missing or unparsable.
         """
         shown: dict[str, MatchOutcome] = {}
         for order in self._orders(a):

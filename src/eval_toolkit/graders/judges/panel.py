@@ -20,23 +20,23 @@ __all__ = ["Panel"]
 class Panel:
     """Several judges of the same rubric with a combined verdict.
 
-    Every member fills its own columns; the panel's column holds what they come to, and
-    ``name_agreement`` keeps the share of pairs of members that agree.
+    Every member fills its own columns; the panel's column contains the combined verdict, and
+    ``name_agreement`` the share of pairs of members that agree.
 
     Parameters
     ----------
     judges : sequence of Judge
-        At least two judges with different names, or tables of their options.
+        At least two judges with different names, or mappings of their options.
     rule : {"majority", "mean"}, default "majority"
-        How verdicts are combined, see `voting.combined`: a majority is more than half of all
-        members. No majority counts as an error.
+        Rule to combine verdicts, see `voting.combined`: a majority is more than half of all
+        members. No majority is an error.
     name : str, default "panel"
         Name of the panel and its column.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are fewer than two judges, two of one name, or they judge different things.
+        If there are fewer than two judges, or they share a name or differ in their fields.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Panel:
     def grade(
         self, response: Completion, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, float | Grade]:
-        """Return the panel's verdict and every member's, read from replies. Makes no requests."""
+        """Return the verdicts of the panel and of every member, parsed from existing replies."""
         lines = [judge.grade(response, replies) for judge in self.judges]
         fields = self.judges[0].fields()
         line: dict[str, float | Grade] = {}

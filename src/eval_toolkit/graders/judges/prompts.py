@@ -1,8 +1,8 @@
-"""Prompts of judges: templates with the answer between random marks.
+"""Prompts of judges: templates with the answer enclosed in random marks.
 
-Text that a model wrote is put before another model here. It may ask that model for a good verdict,
-and some will listen: marks and words in the prompt make that harder, not impossible. Treat a judge
-as an instrument that the judged can push, and check it against people.
+The prompts present model output to another model, and the output may contain instructions for a
+good verdict. Marks and instructions in the prompt mitigate such prompt injection but cannot exclude
+it. Assume that judges can be manipulated, and validate them against human labels.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ PAIR_FIELDS = (*_SHARED, "answer_a", "answer_b")
 
 @lru_cache(maxsize=256)
 def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
-    """Return a template as pairs of a text and the field that follows it."""
+    """Split a template into pairs of a literal text and the field that follows it."""
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -107,7 +107,7 @@ def check_template(text: Any, what: str, known: Iterable[str]) -> None:
     Raises
     ------
     InvalidInputError
-        If it is no text or names another field.
+        If the template is not a text or has an unknown field.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def cut(text: str, most: int | None) -> str:
     Returns
     -------
     str
-        The text itself where it is no longer.
+        Shortened text, or the text itself if it is not longer.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def judge_messages(
     response : Completion
         Answer with its sample.
     system, user : str
-        Templates; an empty ``system`` is left out.
+        Templates; an empty ``system`` is omitted.
     rubric, form : str
         Criteria, and instructions for the reply format.
     max_chars : int, optional
@@ -199,12 +199,12 @@ def judge_messages(
     Returns
     -------
     tuple of Message
-        System and user.
+        System message, if any, and user message.
 
     Raises
     ------
     InvalidInputError
-        If a field is not there: no reference, no such field of the context.
+        If a field is missing, such as the reference or a field of the context.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def pair_messages(
     Returns
     -------
     tuple of Message
-        System and user.
+        System message, if any, and user message.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def pair_messages(
 def _messages(
     response: Completion, judged: Mapping[str, str], system: str, user: str, **told: str
 ) -> tuple[Message, ...]:
-    # An answer would have to hold the hash of itself to close its own mark.
+    # An answer would have to contain its own hash to close its mark.
     told |= {**judged, "mark": sha256_text("\0".join(judged.values()))[:8]}
 
     def field(name: str) -> str:

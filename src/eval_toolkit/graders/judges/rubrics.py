@@ -26,11 +26,11 @@ class Rubric:
     Parameters
     ----------
     name : str
-        Name of the rubric; judges and their columns use it.
+        Name of the rubric, used by judges and their columns.
     criteria : str
         Criteria, as text for the judge.
     verdict : VerdictFormat
-        Format of the verdict, or a table as accepted by `VerdictFormat.from_dict`.
+        Format of the verdict, or a mapping accepted by `VerdictFormat.from_dict`.
     system, user : str
         Templates: ``{rubric}`` is the criteria and ``{form}`` the reply format; ``{question}`` is
         the last user message, ``{conversation}`` all messages, ``{completion}`` the answer;
@@ -41,7 +41,7 @@ class Rubric:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a part is not of its kind, or a template has no ``{completion}``.
+        If a field is invalid, or a template has no ``{completion}``.
 
     Examples
     --------
@@ -75,22 +75,22 @@ class Rubric:
 
     @classmethod
     def of(cls, given: "Rubric | str | Mapping[str, Any]") -> "Rubric":
-        """Return the rubric denoted by a name or a table.
+        """Return the rubric given by a name or a mapping.
 
         Parameters
         ----------
         given : Rubric, str or mapping
-            Rubric, name of one of `RUBRICS`, or a table of the parts of a rubric.
+            Rubric, name of one of `RUBRICS`, or a mapping with the fields of a rubric.
 
         Returns
         -------
         Rubric
-            Made.
+            Rubric itself, built-in or built from the mapping.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If there is no such rubric, or a part is missing or unknown.
+            If there is no such rubric, or a field is missing or unknown.
 
         Examples
         --------

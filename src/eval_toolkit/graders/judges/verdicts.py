@@ -1,17 +1,17 @@
-"""Parsing of a judge's reply to a verdict; ambiguous replies are errors.
+"""Parsing of judge replies to verdicts; ambiguous replies are errors.
 
-A reply that says two things has no verdict, and neither has one that says nothing: both are errors,
-with the words that were there. Numbers come from the reply alone.
+Replies with contradictory verdicts or without a verdict are errors, which quote the reply. Numbers
+are taken only from the reply.
 
-A word is read in the first and in the last line of a reply, whatever its case and markup:
+Verdict words are searched in the first and last line of a reply, ignoring case and markup:
 
-- A line says a word that stands alone in it: it begins the line or a sentence, or follows a colon
-  or a dash, and a sign or the end of the line comes after it. "Yes, it does", "It does. Yes." and
-  "Verdict: yes" say yes; "No doubt" and "not yes" say nothing.
-- A short reply with no other word of the list in it also says what follows "the answer is", "the
-  verdict is", "I'd say" and the like: "The answer is yes."
-- Another word of the list before a sign, with two words or fewer in front of it, speaks against
-  what the line says: "Yes (or no)", "No, wait, yes" and "Yes/no" have no verdict.
+- A word counts if it is isolated: it follows the start of the line or a sentence, a colon or a
+  dash, and precedes punctuation or the end of the line. "Yes, it does", "It does. Yes." and
+  "Verdict: yes" mean yes; "No doubt" and "not yes" are no verdicts.
+- In a short reply with no other verdict word, a word after "the answer is", "the verdict is", "I'd
+  say" and similar phrases also counts: "The answer is yes."
+- Another verdict word before punctuation, preceded by at most two words, contradicts the verdict of
+  the line: "Yes (or no)", "No, wait, yes" and "Yes/no" have no verdict.
 """
 
 import json
@@ -28,10 +28,10 @@ from eval_toolkit.graders.base import ColumnInfo, Grade
 __all__ = ["Labels", "Scale", "VerdictFormat", "short_cut"]
 
 READ_LIMIT = 20_000
-"""Maximum number of characters parsed, from the end of a reply."""
+"""Maximum number of characters parsed, counted from the end of a reply."""
 _SHOWN = 80
 _MOST_OBJECTS = 500
-"""Maximum number of braces tried."""
+"""Maximum number of opening braces tried as the start of an object."""
 _MARKUP = " \t*_`\"'“”‘’()[]"
 _CLOSING = "*_`\"'”’)]"
 _ENDS = ".,:;!?"
@@ -40,7 +40,7 @@ _AFTER = re.compile(rf"\s*$|[{_ENDS}]|\s*[/–—]|\s+[-(]")
 _BEFORE = re.compile(r"(?:^|[.:;!?–—]|(?:^|\s)-)$")
 """Allowed text before a verdict word: nothing, the end of a sentence, a colon, a dash."""
 _LEADING = re.compile(r"[^.,:;!?()\[\]/–—]*$")
-"""Words since the last punctuation."""
+"""Text since the last punctuation."""
 _IS_SAID = re.compile(
     r"(?:(?:so|thus|hence|therefore|overall) )?(?:the |my |our )?"
     r"(?:final |overall |correct |right |short |best )?"
@@ -61,24 +61,24 @@ _WHERE = ("label", "json", "brackets", "tag")
 
 
 class _UnreadableError(InvalidInputError):
-    """The text is not a verdict; the message says why."""
+    """The text is not a verdict; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A verdict that is one of several words, each with a number.
+    """A verdict that is one of several words, each mapped to a number.
 
     Parameters
     ----------
     numbers : mapping of str to float
-        Number of each word; case is ignored. At least two words.
+        Number of each word, at least two; case is ignored.
     higher_is_better : bool or None, default True
-        None if neither direction is better.
+        Whether higher is better; None if neither direction is.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are fewer than two words, one is empty, or two differ in case alone.
+        If there are fewer than two words, one is empty, or two differ only in case.
 
     Examples
     --------
@@ -136,7 +136,8 @@ class Labels:
         Returns
         -------
         list of str
-            Empty where it says nothing; words of different numbers where it says two things.
+            Verdict words; empty without a verdict, with different numbers if they are
+            contradictory.
 
         Examples
         --------
@@ -177,7 +178,7 @@ class Scale:
     scaled : bool, default True
         Whether the column is rescaled to 0 to 1.
     higher_is_better : bool or None, default True
-        None if neither direction is better.
+        Whether higher is better; None if neither direction is.
 
     Raises
     ------
@@ -236,15 +237,15 @@ class VerdictFormat:
     Parameters
     ----------
     where : {"label", "json", "brackets", "tag"}
-        "label": a word alone in the first or last line, as described above. "json": the fields of
-        an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
+        "label": an isolated word in the first or last line, as described above. "json": the fields
+        of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
     fields : mapping of str to Labels or Scale
         Format of each field, by name. "label" and "brackets" have one field.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a field is not of its kind or there are too many.
+        If a field is invalid or there are too many fields.
 
     Examples
     --------
@@ -303,7 +304,7 @@ class VerdictFormat:
         Returns
         -------
         dict of str to Grade
-            One per field, "ok" or "error".
+            Grade of each field, "ok" or "error".
         """
         part = text[-READ_LIMIT:]
         pairs = [pair for one in _objects(part) for pair in one] if self.where == "json" else []
@@ -320,7 +321,7 @@ class VerdictFormat:
             return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
 
     def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
-        """Return the text in the places where a verdict may be."""
+        """Return the candidate texts of a verdict."""
         reading = self.fields[name]
         if isinstance(reading, Labels) and self.where == "label":
             found: list[Any] = list(reading.said_in(text))
@@ -345,24 +346,24 @@ class VerdictFormat:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> "VerdictFormat":
-        """Return the format given by a table: ``where``, and ``labels``, ``scale`` or ``fields``.
+        """Build the format from a mapping with ``where``, and ``labels``, ``scale`` or ``fields``.
 
         Parameters
         ----------
         given : mapping
-            Table; ``labels`` (word to number) or ``scale`` (two ends), with optional ``scaled`` and
-            ``higher_is_better``, define one field named "verdict"; ``fields`` holds such tables by
-            name.
+            ``labels`` (word to number) or ``scale`` (two ends), with optional ``scaled`` and
+            ``higher_is_better``, define one field named "verdict"; ``fields`` contains such
+            mappings by name.
 
         Returns
         -------
         VerdictFormat
-            Made.
+            Format described by the mapping.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the table says something else.
+            If the mapping is invalid.
 
         Examples
         --------
@@ -416,7 +417,7 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
 def _stands(line: str, start: int, end: int) -> str:
     """Return the role of a word in a line: "alone", "told", "near" punctuation, or none."""
     if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
-        return ""  # "No doubt about it" is no "no"
+        return ""  # "No doubt about it" does not mean "no"
     before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
     if _BEFORE.search(before):
         return "alone"
@@ -437,12 +438,12 @@ def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
         try:
             found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            found = []  # what cannot be read is passed over
+            found = []  # unparsable text is skipped
         yield found
         at = text.find("{", end)
 
 
 def short_cut(text: str, most: int = _SHOWN) -> str:
-    """Return the quoted end of a text on one line, since verdicts come last."""
+    """Return the end of a text, quoted on one line; verdicts usually come last."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"…{line[1 - most :]}") if line else "nothing"

@@ -19,14 +19,14 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
     grades : sequence of Grade
         Grades, one per vote or judge.
     rule : {"majority", "mean"}
-        "majority": the value given by more than half of all; missing verdicts count against every
-        value. "mean": the mean, if none is missing.
+        "majority": the value of more than half of all verdicts; missing verdicts count against
+        every value. "mean": the mean, if no verdict is missing.
 
     Returns
     -------
     Grade
-        An error where there is no majority, or a verdict is missing from a mean: which answers
-        the judges disagree about is no matter of chance, so they are counted, not dropped.
+        Combined grade; an error without a majority, or if a mean lacks a verdict: disagreements are
+        not random, so they are counted instead of dropped.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def agreement(grades: Sequence[Grade]) -> Grade:
     Returns
     -------
     Grade
-        Skipped where there are fewer than two verdicts.
+        Share of equal pairs; skipped with fewer than two verdicts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Mathematical answers: extraction from a text, and equality."""
+"""Extraction and comparison of mathematical answers."""
 
 from eval_toolkit.graders.mathematics.answers import find_math_answers
 from eval_toolkit.graders.mathematics.matching import MathMatch

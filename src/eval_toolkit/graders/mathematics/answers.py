@@ -1,4 +1,4 @@
-r"""Extraction of mathematical answers: all candidates, likeliest first."""
+r"""Extraction of mathematical answers as a list of candidates, likeliest first."""
 
 import re
 from collections import deque
@@ -14,9 +14,9 @@ __all__ = ["find_math_answers", "reference_answer"]
 _LONGEST = 500
 """Maximum number of characters of an answer."""
 _LINE, _PHRASES = 2_000, 20
-"""Number of characters of a line, and of phrases from the end of a text, to search."""
+"""Maximum number of characters searched per line, and of phrases from the end of a text."""
 _END = 4_000
-"""Number of characters at the end of a text in which the last formula or number is searched."""
+"""Number of characters at the end of a text searched for the last formula or number."""
 _MARKS = r"[*_: \t\r]{0,20}+"
 _FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
 _HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
@@ -28,7 +28,7 @@ _ANYTHING, _MATHEMATICS = re.compile(""), re.compile(r"[0-9$\\]")
 _ONE = r"(?:\$\$?(?:[^$\\]|\\.){1,500}\$\$?|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\])"
 _SEVERAL = re.compile(rf"(?s){_ONE}(?:,?(?: and| or)? {_ONE}){{0,9}}")
 _CLOSING = re.compile(r"(?<!\\)\$\$?(?![0-9$])|\\[)\]]")
-"""A dollar sign before a digit is a price."""
+"""Closing delimiters; a dollar sign before a digit is a price."""
 _OPENING = {"$$": "$$", "$": "$", r"\)": r"\(", r"\]": r"\["}
 _JOINT = re.compile(r"(?:,?( and| or)|,) $")
 _ASSIGNED = re.compile(r"\\?[A-Za-z]{1,12}(?:_\{?\w{1,5}\}?)?\s?=[^=]{1,200}")
@@ -37,21 +37,21 @@ _NUMBER = re.compile(
     r"(?<![\w.\\^{/])[-+]?[$€£]?[0-9](?:[0-9]|[.,](?=[0-9])|[ ](?=[0-9]{3}(?![0-9])))*(?:/[0-9]+|"
     r" [0-9]{1,3}/[0-9]{1,3})?(?:\s?(?:\\?%|(?i:percent(?:age)?|pct)\b))?"
 )
-# Words that a sentence has and an answer has not.
+# Words that occur in sentences but not in answers.
 _SENTENCE = re.compile(
     r"(?i:\b(?:the|is|are|was|were|we|it|there|has|have|because|since|so|thus|hence|therefore|gives?"
     r"|makes?|not|this|that)\b)|\bI\b"
 )
 _WORD = re.compile(r"(?<!\S)[A-Za-z]{3,}(?![^\s.,;:!?])")
 _WORDS = 4
-"""Number of words from which a text is a sentence."""
+"""Minimum number of words of a sentence."""
 _VERB = re.compile(
     r"(?i:\b(?:is|are|was|be|equals?|equal to|gives?|makes?)):?\s{1,3}(?=[-+(\[{$\\0-9.])"
 )
-# Where an answer ends: its reason comes, or another sentence.
+# An answer ends where a reason or another sentence begins.
 _REASON = re.compile(r"(?i:[.,;]?\s\(?(?:because|since|but|(?:and )?not)\b)")
 _NEXT = re.compile(r"(?i:,?\s(?:which|where|as)|[,;]\s(?:so|thus))\b|[.!]\s{1,3}(?=[A-Z<(\[])")
-# Between boxes that are one answer: "\boxed{1} and \boxed{2}"; in "\boxed{1} and then" another begins.
+# Text between boxes of one answer: "\boxed{1} and \boxed{2}", but not "\boxed{1} and then".
 _BETWEEN = re.compile(r"(?:[A-Za-z() ]{0,30}(?:,|;|\band\b|\bor\b|&)(?:\s?(?:and|or))?)?")
 _SPACING = re.compile(r"\\text\{([^{}]{0,40})\}|\\q?quad|\\[,;:! ()\[\]]|[$~]")
 _VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
@@ -60,13 +60,14 @@ _VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
 def find_math_answers(text: str) -> list[str]:
     r"""Return the candidate answers in a text, likeliest first, without duplicates.
 
-    In this order: what follows the last "final answer is" (or "final answer:") on its line, if there
-    is mathematics in it, the last ``\boxed{}`` (or several, by commas, "and" or "or"), the line below
-    the last "final answer", what follows the last "####", what follows the last "answer is", the
-    last formula between dollars (or ``\(…\)``, ``\[…\]``), and a text of one line as it is. A text
-    without any of the marks ends in its answer: in the last number where that comes after the last
-    formula. Of a place that begins with a formula, or with several by "and", "or" or commas, what
-    comes after them is no part of the answer; of a sentence, what its last "is" says.
+    The following places are searched in this order: the text after the last "final answer is" (or
+    "final answer:") on its line, if it contains mathematics; the last ``\boxed{}`` (or several,
+    joined by commas, "and" or "or"); the line below the last "final answer"; the text after the
+    last "####"; the text after the last "answer is"; the last formula between dollar signs (or
+    ``\(…\)``, ``\[…\]``); and a one-line text as a whole. In a text without any of these forms, the
+    answer is the last number if it comes after the last formula. If a place begins with a formula,
+    or several joined by "and", "or" or commas, the rest is ignored; in a sentence, the answer
+    follows the last "is".
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def find_math_answers(text: str) -> list[str]:
     Returns
     -------
     list of str
-        Without the dollars or the box around it; empty if there is nothing of the kind.
+        Candidates without surrounding dollar signs or boxes; empty if there are none.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def _joins(between: str) -> bool:
 
 
 def _last(text: str) -> tuple[str, str]:
-    """Return the last formulas, and the last number where it comes after them; "" for none."""
+    """Return the last formulas, and the last number if it comes after them; "" for none."""
     text = text[-_END:]
     closing = next(iter(deque(_CLOSING.finditer(text), maxlen=1)), None)
     end = closing.end() if closing else 0
@@ -195,7 +196,7 @@ def _formula_ending(text: str, end: int) -> tuple[int, str] | None:
 
 
 def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
-    """Return whether two formulas are parts of one answer, not steps such as $x^2 = 4$, $x = 2$."""
+    """Return whether two formulas form one answer, unlike steps such as $x^2 = 4$, $x = 2$."""
     if "=" not in one + other:
         return True
     return joined_by_word and all(_ASSIGNED.fullmatch(part.strip()) for part in (one, other))

@@ -27,22 +27,22 @@ from eval_toolkit.models.responses import Completion
 __all__ = ["MathMatch"]
 
 _LONGEST = 500
-"""Maximum number of characters of a text that may be an answer as a whole."""
+"""Maximum number of characters of a text that is compared as a whole."""
 _WAITING = 20
 """Factor between wall-clock and processor time limits, for busy machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class MathMatch:
-    r"""Whether the answer in a text equals a reference mathematically: 1/2, 0.5 and ``\frac12`` do.
+    r"""Whether the answer in a text equals a reference mathematically, as do 1/2 and ``\frac12``.
 
-    ``math_match`` takes the first answer of `find_math_answers` alone, ``math_match_flex`` any of
-    them. Equal are answers with the same `normal_form`, and those that math-verify finds equal;
-    floating-point numbers agree to six decimals there. It works in a process of its own: an answer
-    such as ``9^{9^{9^9}}`` is stopped there and counts as wrong, and ``math_match_timed_out`` says
-    so. A text without an answer is wrong, and ``math_match_found`` says so. A reference may be an
-    answer, or a worked solution with a box or ``####`` in it. One that is empty, or that cannot be
-    compared with 0 in time either, is a mistake of the task: an error, and no wrong answer.
+    ``math_match`` uses only the first answer of `find_math_answers`, ``math_match_flex`` any of
+    them. Answers are equal if they have the same `normal_form` or math-verify finds them equal,
+    with floating-point numbers compared to six decimals. math-verify runs in a separate process: an
+    answer such as ``9^{9^{9^9}}`` is stopped and counts as wrong, and ``math_match_timed_out`` is
+    1. A text without an answer is wrong, and ``math_match_found`` is 0. A reference may be an
+    answer, or a worked solution with a box or ``####``. A reference that is empty, or cannot even
+    be compared with 0 in time, is an error of the task rather than a wrong answer.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class MathMatch:
     Raises
     ------
     MissingExtraError
-        Without the extra ``math``.
+        If the extra ``math`` is not installed.
 
     Examples
     --------
@@ -100,13 +100,13 @@ class MathMatch:
         """Return whether the first answer is right, whether any is, and whether there is one."""
         golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
-        # An answer of words and formulas is not taken apart where it is the reference as a whole.
+        # A text that equals the reference as a whole need not be parsed.
         alike = any(_is_text(response.completion, truth) for truth in references(response))
         right = [alike or any(_alike(gold, answer) for gold in golds) for answer in answers]
         timed_out, left = False, self.seconds
         for at, answer in enumerate(answers):
             if timed_out or any(right[: at + 1]):
-                break  # what comes later changes neither column, or would take as long
+                break  # later answers change neither column, or would also time out
             right[at], left = self._compared(golds, answer, left)
             timed_out = left <= 0.0
         first = right[0] if right else False
@@ -114,12 +114,12 @@ class MathMatch:
         return {column: float(value) for column, value in zip(self.columns(), given, strict=True)}
 
     def _compared(self, golds: list[str], answer: str, left: float) -> tuple[bool, float]:
-        """Return whether an answer equals a reference, and the seconds left; 0 for too long."""
+        """Return whether an answer equals a reference, and the seconds left; 0 after a timeout."""
         late: list[str] = []
         for gold in golds:
             if left <= 0.0 or _differently_named(gold, answer):
                 continue
-            # Half of the time at first: it may be the reference that takes long, and another equal.
+            # At first, use half of the time: the reference may be slow and another one equal.
             share = left if late or gold is golds[-1] else left / 2
             try:
                 is_equal, used = self._equal(share, gold, answer)
@@ -139,7 +139,7 @@ class MathMatch:
         return False, 0.0 if late else left
 
     def _equal(self, seconds: float, gold: str, answer: str) -> tuple[bool, float]:
-        # Starting processes is left to those who grade mathematics.
+        # Import lazily: only this grader needs to start processes.
         from eval_toolkit._internal.sandbox import Contained, Limits
         from eval_toolkit._internal.sandbox.levels import best_sandbox
 
@@ -167,6 +167,6 @@ def _alike(gold: str, answer: str) -> bool:
 
 
 def _differently_named(gold: str, answer: str) -> bool:
-    """Return whether both name a variable, and the names differ."""
+    """Return whether both assign a variable and the names differ."""
     one, other = (split_name(latex(text))[0].casefold() for text in (gold, answer))
     return bool(one and other and one != other)

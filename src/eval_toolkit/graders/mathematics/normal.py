@@ -1,9 +1,9 @@
-r"""Normal form of LaTeX answers: equal notations become equal texts.
+r"""Normal form of LaTeX answers, in which equal notations become equal texts.
 
-The rules are those usual for the MATH benchmark: no white space, no ``\left`` and ``\right``, one
-kind of fraction, braces where LaTeX lets them be left out, no unit at the end, no ``x =`` before the
-answer. Words in the midst of it, as in ``3 \text{ or } 5``, are part of the answer. A number is a
-whole number or a fraction in lowest terms, however it is written.
+The rules are the usual ones for the MATH benchmark: white space, ``\left`` and ``\right``, trailing
+units and a leading ``x =`` are removed; fractions have a single form, and optional braces are
+added. Words inside an answer, as in ``3 \text{ or } 5``, are kept. Numbers become integers or
+fractions in lowest terms.
 """
 
 import re
@@ -39,7 +39,7 @@ def normal_form(answer: str) -> str:
     Returns
     -------
     str
-        The same for many spellings of one answer; not every one: ``\sqrt{8}`` stays what it is.
+        Text that is equal for many, but not all, spellings of an answer: ``\sqrt{8}`` is unchanged.
 
     Examples
     --------

@@ -42,7 +42,7 @@ _NAMED_AFTER = re.compile(r"(-?[0-9.,/]+)\s{0,3}=\s{0,3}([A-Za-z])")
 _PERCENT = re.compile(
     r"\s{0,3}(?:\\?%|(?:\\text\{\s?)?(?i:percent(?:age)?|per cent|pct)\s?\}?)\s{0,3}$"
 )
-# "km" and the like may follow a number at once; any other word needs a space, so that 5ab stays.
+# Units such as "km" may directly follow a number; other words need a space, so that 5ab is kept.
 _UNIT = re.compile(
     r"(?<=[0-9}])(?:\s?(?:[€£¥₹$]|[cdkmµ]?m|[kmµ]?g|[cdm]?[lL]|ft|in|yd|mi|hrs?|min|sec|mph|lbs?|oz|kw|kph)"
     r"|\s{1,3}(?:an?\s)?[A-Za-z]{2,20})(?:\^\{?[23]\}?)?(?:(?:\s{1,3}|/|\s?per\s)[A-Za-z]{1,20}){0,3}\.?$"

@@ -1,4 +1,4 @@
-"""Mathematical equality of two answers, computed in a worker that imports math-verify."""
+"""Mathematical equality of two answers, computed by math-verify in a worker."""
 
 import logging
 import re
@@ -15,10 +15,10 @@ from eval_toolkit.graders.mathematics.notation import latex, without_percent, wi
 
 __all__ = ["equal", "equal_within"]
 
-# The library warns that it has no time limit; the worker has one.
+# Silence the library's warning about its missing time limit; the worker has one.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
-# Formulas alone are read: numbers in the midst of what is none are no answer.
+# Parse only formulas: numbers within other text are not answers.
 _READ = [math_verify.LatexExtractionConfig(boxed_match_priority=-1)]
 _AND = re.compile(
     r",?\s*(?:\\q?quad\s*)?(?:\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)(?:\s*\\q?quad)?\s*"
@@ -28,7 +28,7 @@ _DIGITS = 50
 
 
 def equal(gold: str, answer: str, decimals: int = 6) -> bool:
-    """Return whether an answer equals a reference, by math-verify.
+    """Return whether an answer equals a reference according to math-verify.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
     Returns
     -------
     bool
-        False also where one of them cannot be read. A percentage equals the number before its sign
-        and a hundredth of it.
+        Whether they are equal; False if one of them cannot be parsed. A percentage equals both the
+        number before its sign and a hundredth of it.
     """
     (one, of_hundred), (other, other_of_hundred) = map(without_percent, (gold, answer))
     readings, others = _parsed(one), _parsed(other)
@@ -84,13 +84,13 @@ def _parsed(text: str) -> list[object]:
     if (number := read_number(plain)) is not None:
         plain = _decimal(number) if "." in plain else latex_number(number)
     readings = [_AND.sub(",", plain)]
-    if _COMMA.fullmatch(plain):  # two numbers to some and one to others
+    if _COMMA.fullmatch(plain):  # either two numbers or a decimal comma
         readings.append(plain.replace(",", "."))
     parsed = [math_verify.parse(f"$${one}$$", _READ, parsing_timeout=None) for one in readings]
     return [one for some in parsed for one in some]
 
 
 def _decimal(number: Fraction) -> str:
-    """Return a decimal number, which is compared to a limited number of decimals."""
+    """Return a number in decimal notation, which is compared to a limited number of decimals."""
     with localcontext(prec=_DIGITS):
         return f"{Decimal(number.numerator) / number.denominator:f}"

@@ -52,7 +52,7 @@ class _Shares:
         theta, (by_se, by_sp) = self.corrected, self.spreads
         total = self.rate * (1.0 - self.rate) / self.n
         total += theta**2 * by_se + (1.0 - theta) ** 2 * by_sp
-        if same_units:  # a labelled unit moves the rate and the sensitivity the same way
+        if same_units:  # covariance through labelled units
             total -= 2.0 * theta * by_se * self.n_positive / self.n
             total -= 2.0 * (1.0 - theta) * by_sp * self.n_negative / self.n
         return max(0.0, total) / self.skill**2
@@ -99,8 +99,8 @@ def rogan_gladen(
     Returns
     -------
     CorrectedRate
-        Inside [0, 1]; a value that was clipped, and a judge too weak to say anything, are named in
-        ``reason``. The weak one has no ``se``.
+        Rate in [0, 1]; ``reason`` notes clipped values and judges that are too weak to be
+        informative, which have no ``se``.
 
     Raises
     ------
@@ -114,8 +114,8 @@ def rogan_gladen(
     -----
     ``(p + Sp − 1) / (Se + Sp − 1)`` [1]_ with the interval of [2]_, which [3]_ recommend for
     language models as judges: the delta method on adjusted counts, with its centre moved for the
-    skew. Covers 93 % or more with 50 to 200 labels (``tests/statistics``). If the labels leave it
-    open whether the judge is better than chance, the interval is [0, 1].
+    skew. Covers 93 % or more with 50 to 200 labels (``tests/statistics``). If the labels do not
+    show that the judge is better than chance, the interval is [0, 1].
 
     References
     ----------

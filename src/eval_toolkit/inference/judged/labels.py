@@ -1,4 +1,4 @@
-"""Planning of human labels: how many to buy, and of which units."""
+"""Planning of human labels: how many to collect, and for which units."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -43,21 +43,21 @@ class LabelPlan(Displayed):
     """
 
     n_labels: int
-    """In all, with those there are."""
+    """Total number of labels, including existing ones."""
     n_more: int
-    """To be bought."""
+    """Number of further labels."""
     half_width: float
-    """Asked for."""
+    """Target half-width."""
     half_width_now: float
-    """Expected with the labels there are."""
+    """Expected half-width with the existing labels."""
     half_width_best: float
-    """Expected with every unit labelled; by Rogan and Gladen, with any number of labels."""
+    """Expected half-width with all units labelled; for Rogan-Gladen, the limit for many labels."""
     method: str
     confidence: float
     split: Mapping[str, int] = field(default_factory=dict)
-    """Labels in all, part by part; empty where they are drawn at random from all units."""
+    """Total labels by part; empty if labels are sampled from all units."""
     buy: Mapping[str, int] = field(default_factory=dict)
-    """Labels to be bought, part by part."""
+    """Further labels by part."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -96,7 +96,7 @@ def plan_labels(
     half_width : float
         Target half-width of the interval.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
-        How the labels will be sampled and used; see Notes.
+        Method of sampling and using the labels; see Notes.
     groups : array-like of shape (n,), optional
         Group of each unit; the pilot determines the design effect.
     confidence : float, default 0.95
@@ -105,17 +105,17 @@ def plan_labels(
     Returns
     -------
     LabelPlan
-        Labels in all and to be bought.
+        Total number of labels, and number of further labels.
 
     Raises
     ------
     InvalidInputError
-        If arrays are unusable, the method needs 0/1 verdicts and labels, or labels were not chosen
+        If arrays are invalid, the method needs 0/1 verdicts and labels, or labels were not chosen
         at random.
     UndefinedMetricError
         If there are fewer than two labels.
     InfeasibleError
-        If no number of labels of these units gives such an interval: more units are needed.
+        If no number of labels of these units gives such an interval, i.e. more units are needed.
 
     Notes
     -----
@@ -213,7 +213,7 @@ def _random(data: Judged) -> _Pilot:
     unseen = 0.0 if data.is_rate else float(SWAPPED.count * SWAPPED.judge @ SWAPPED.judge) * known
 
     def variance(n: int) -> float:
-        # What the judge knows of the labels is known from all units, the rest from labels.
+        # The part explained by the judge is estimated from all units, the rest from the labels.
         rest = 1.0 - n / data.n
         return (by_human - known * rest + unseen * rest**2 / n) / n
 
@@ -231,7 +231,7 @@ def _by_verdict(data: Judged) -> _Pilot:
     have = [int((side & data.labelled).sum()) for side in sides]
     sizes = np.array([int(side.sum()) for side in sides])
     hits = [float(data.human[side & data.labelled].sum()) for side in sides]
-    # Half a label of each kind: the same pseudo-units as on the whole table.
+    # Half a label of each kind, i.e. the same pseudo-units as for the whole table.
     shares = np.array([(k + 0.5) / (n + 1.0) for k, n in zip(hits, have, strict=True)])
     weights = sizes / data.n
     spreads = shares * (1.0 - shares)

@@ -20,7 +20,7 @@ __all__ = ["Powered", "Pseudo", "powered_mean", "ppi_mean", "pseudo_units"]
 _FEW_LABELS = 20
 _TINY = float(np.finfo(np.float64).tiny)
 _PRIOR_LABELS = 5.0
-"""What "the judge answers as people do" counts for where λ is tuned."""
+"""Weight, in labels, of the prior that the judge agrees with humans, when tuning λ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,21 +31,21 @@ class Pseudo:
     judge: FloatArray
     count: float
     standard: bool = False
-    """Whether both are in spreads of the judge's scores, from the means."""
+    """Whether both are in standard deviations of the judge's scores, relative to the means."""
 
 
 NO_PSEUDO = Pseudo(np.zeros(0), np.zeros(0), 0.0)
 BINARY = Pseudo(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0]), 0.5)
-"""Half a unit for each of the four ways in which judge and people may answer."""
+"""Half a unit for each of the four combinations of judge and human answers."""
 PAIRED = Pseudo(np.array([1.0, -1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, -1.0]), 0.25)
-"""For differences of two 0/1 values: one of the two sees a difference, the other none."""
+"""For differences of 0/1 values: only the judge, or only the human, sees a difference."""
 SWAPPED = Pseudo(np.zeros(2), math.sqrt(2.0) * np.array([1.0, -1.0]), 1.0, standard=True)
-"""For scores: two units, each as far off as if it had the score of any other unit."""
+"""For scores: two units, each with the error of a random other unit's score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """An estimate, the centre of its interval, its variance and degrees of freedom."""
+    """Estimate, centre of its interval, variance and degrees of freedom."""
 
     value: float
     centre: float
@@ -107,7 +107,7 @@ def ppi_mean(
     Raises
     ------
     InvalidInputError
-        If an array is unusable, or labels were not chosen at random and neither strata nor
+        If an array is invalid, or labels were not chosen at random and neither strata nor
         weights say how.
     UndefinedMetricError
         If there are fewer than two labels, in all or in a stratum, or the interval of a rate lies
@@ -116,16 +116,16 @@ def ppi_mean(
     Notes
     -----
     ``mean(human − λ judge, labelled) + λ mean(judge, unlabelled)`` [1]_, [2]_; a good judge makes
-    it precise. With λ given it is right on average for any judge. One λ from all labels is not: a
-    labelled part that lacks the rare grades gets a small λ, and so no correction where it is needed
-    most. Hence the λ of a labelled unit comes from the labels of the other units (other groups),
-    which keeps the estimate right on average, and leans by five labels to a judge who answers as
-    people do, on their scale.
+    it precise. With fixed λ it is unbiased for any judge. A single λ from all labels is not: labels
+    without the rare grades give a small λ, and so no correction where it is needed most. Hence the
+    λ of a labelled unit is estimated from the labels of the other units (other groups), which keeps
+    the estimate unbiased, and shrunk, with a weight of five labels, towards a judge who agrees with
+    humans.
 
-    ``small_sample=False`` equals ``ppi_py.ppi_mean_ci``. That interval has nothing to go by where
-    no label shows the judge wrong: with 50 labels of 0/1 values it covers as little as 63 %. Two
-    pseudo-units count for the interval alone: half a unit of each way in which judge and people may
-    answer 0/1, and for scores two units with the verdict of any other unit.
+    ``small_sample=False`` equals ``ppi_py.ppi_mean_ci``. That interval fails if no label
+    contradicts the judge: with 50 labels of 0/1 values, coverage is as low as 63 %. Two
+    pseudo-units are added for the interval only: half a unit for each combination of 0/1 answers,
+    or, for scores, two units with the verdict of a random other unit.
 
     Coverage of 95 % intervals (``tests/statistics``): 0/1 values 93 % and more from 50 labels on;
     grades with nine of ten at the top and a judge off by one in a tenth of the units 93 % and more
@@ -198,13 +198,13 @@ def powered_mean(
 ) -> Powered:
     """Return the prediction-powered mean of one part; λ is tuned if it is None.
 
-    The influence of a unit is what the estimate moves when the unit counts a little more; sums of
-    them by cluster give the cluster-robust variance.
+    The influence of a unit is the derivative of the estimate with respect to its weight; sums by
+    cluster give the cluster-robust variance.
     """
     y, f = data.human[data.labelled], data.judge[data.labelled]
     w = np.ones(len(y)) if weights is None else weights
     w = w / w.sum()
-    # By weights the unlabelled units are no fair sample of all, but all units are.
+    # With weights, the unlabelled units are not a representative sample, so use all units.
     elsewhere = ~data.labelled if weights is None else np.ones(data.n, dtype=np.bool_)
     if not elsewhere.any():
         lam, elsewhere = 0.0, data.labelled
@@ -232,8 +232,8 @@ def powered_mean(
 def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) -> FloatArray:
     """Return the variance-minimising λ for each labelled unit, between 0 and 1."""
     if small:
-        # Against the mean of all units the best λ is a slope; against that of the unlabelled
-        # ones, which are further off, a part of it.
+        # Relative to the mean of all units, the best λ is a regression slope; relative to that of
+        # the unlabelled units, a fraction of it.
         part = float(elsewhere.sum()) / data.n
         return np.asarray(part * _slopes(data, w, float(data.judge[elsewhere].var())))
     y, f, others = data.human[data.labelled], data.judge[data.labelled], data.judge[elsewhere]
@@ -242,7 +242,7 @@ def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) ->
     moves_f[data.labelled] = w * (f - w @ f)
     moves_f[elsewhere] -= (others - others.mean()) / len(others)
     if len(others) + len(y) == data.n and data.groups is None:
-        # The judge's spread is that over all units, as the paper has it.
+        # Use the variance of the judge over all units, as in the paper.
         together = float(moves_y @ data.judge)
         spread = float(data.judge.var(ddof=1)) * data.n / len(others)
     else:
@@ -258,8 +258,8 @@ def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) ->
 def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
     """Return the slope of labels on verdicts for each labelled unit, from the other units.
 
-    It leans to that of a judge who answers as people do, by so many labels: where the others
-    hardly vary they say nothing.
+    It is shrunk towards that of a judge who agrees with humans, with a weight of `_PRIOR_LABELS`,
+    for cases where the other labels hardly vary.
     """
     y, f = data.human[data.labelled], data.judge[data.labelled]
     if negligible(float(data.judge.std()), float(np.abs(data.judge).max())):
@@ -274,7 +274,7 @@ def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
         return np.asarray(np.maximum(sums.sum() - factor * sums, 0.0), dtype=np.float64)
 
     moves_y, moves_f = by_block(y - w @ y), by_block(f - w @ f)
-    apart = len(parts) / (len(parts) - 1.0)  # the mean moves too
+    apart = len(parts) / (len(parts) - 1.0)  # leaving out a block also changes the mean
     together = (moves_y * moves_f).sum() - apart * moves_y * moves_f
     alone = without(moves_f**2, apart)
     ours, theirs = without(by_block(f**2)), without(by_block(y**2))
@@ -298,7 +298,7 @@ def _padding(
     values = np.concatenate([d, human - lam * off])
     counts = np.ones(len(values))
     counts[len(d) :] = pseudo.count
-    # A verdict of which few were labelled weighs much, also in a unit nobody saw.
+    # Verdicts with few labels have large weights, also for pseudo-units.
     alike = [w[f == verdict] for verdict in pseudo.judge]
     likely = [float(part.mean() if len(part) else w.mean()) for part in alike]
     shares = np.concatenate([w, likely])
@@ -334,7 +334,7 @@ def _over_strata(
 ) -> Powered:
     """Return the mean of the strata, weighted by their share of the units."""
     n_strata = int(codes.max()) + 1
-    pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two units in all, not in each
+    pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two pseudo-units in total
     found, sizes = [], np.bincount(codes)
     for code in range(n_strata):
         part = data.take(codes == code)
@@ -351,7 +351,7 @@ def _over_strata(
     ).T
     share = sizes / data.n
     total, each = float(share @ value), share**2 * variance
-    # How many units fell into each stratum is luck too.
+    # The stratum sizes are random too.
     luck = float(share @ (value - total) ** 2) / data.n
     by_labels = float(each.sum())
     freedom = by_labels**2 / float((each**2 / df).sum()) if by_labels > 0.0 else float(df.sum())
@@ -380,7 +380,7 @@ def _inside(
     """Return a rate and its interval clipped to [0, 1]."""
     if not rate:
         return value, low, high, ""
-    if high < 0.0 or low > 1.0:  # clipped, it would be a point and look certain
+    if high < 0.0 or low > 1.0:  # clipping would give a point
         raise UndefinedMetricError(
             f"the correction is undefined: it gives {value:.3g} [{low:.3g}, {high:.3g}], which is "
             "not a rate; the labelled units are too few, or differ from the others"
@@ -391,7 +391,7 @@ def _inside(
 
 
 def _notes(data: Judged, found: Powered) -> list[str]:
-    """Return notes to read before the estimate is used."""
+    """Return warnings about the estimate."""
     scale = float(np.abs(data.human[data.labelled]).max())
     said = {
         f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,

@@ -63,26 +63,25 @@ def corrected_rate(
     Returns
     -------
     CorrectedRate
-        The estimate, the judge's raw rate, the width of every other method and which is narrowest.
+        Estimate, raw rate of the judge, widths of the other methods, and the narrowest method.
 
     Raises
     ------
     InvalidInputError
-        If arrays are unusable, the method does not take strata or weights, or labels were chosen
-        by verdict and nothing says how.
+        If arrays are invalid, the method does not accept strata or weights, or labels were sampled
+        by verdict without strata or weights.
     UndefinedMetricError
         If there are fewer than two labels, or Rogan and Gladen's judge is no better than chance.
 
     Notes
     -----
-    "ppi++" (`ppi_mean`, which says what it covers) is right on average for any judge and never much
-    wider than the labels alone. "ppi"
-    is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) goes by sensitivity and specificity;
-    it is for calibration sets from elsewhere, on random labels of the same units it is wider.
-    "labels-only" ignores the judge. "raw" takes the verdicts for the truth; its interval says
-    nothing about the judge's errors, so it is never called the narrowest.
+    "ppi++" (`ppi_mean`, which documents its coverage) is unbiased for any judge and never much
+    wider than the labels alone. "ppi" is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) uses
+    sensitivity and specificity; it is intended for separate calibration sets, and is wider on
+    random labels of the same units. "labels-only" ignores the judge. "raw" treats verdicts as the
+    truth; its interval ignores the judge's errors, so it is never reported as the narrowest.
 
-    Choose the method before looking: the narrowest of several intervals covers less.
+    Choose the method in advance: the narrowest of several intervals has lower coverage.
 
     Examples
     --------
@@ -146,7 +145,7 @@ def rates_by_method(
     for rule in _RULES:
         try:
             found[rule] = by(rule)
-        except EvalToolkitError as error:  # that one does not exist for these data
+        except EvalToolkitError as error:  # undefined for these data
             missing[rule] = error
     widths = {rule: rate.width for rule, rate in found.items()}
     return {rule: _with_widths(rate, widths) for rule, rate in found.items()}, missing
@@ -167,7 +166,7 @@ def corrected_difference(
     Parameters
     ----------
     judge_a, judge_b : array-like of shape (n,)
-        Verdicts of the judge on the answers of A and of B.
+        Judge verdicts on the answers of A and of B.
     human_a, human_b : array-like of shape (n,)
         Human labels of the same answers; None or NaN if there is none. A unit counts as labelled if
         both answers are labelled.
@@ -181,19 +180,19 @@ def corrected_difference(
     Returns
     -------
     CorrectedDifference
-        With a two-sided p-value of "no difference".
+        Corrected difference, with a two-sided p-value of "no difference".
 
     Raises
     ------
     InvalidInputError
-        If arrays are unusable, or labels were chosen by verdict.
+        If arrays are invalid, or labels were chosen by verdict.
     UndefinedMetricError
         If fewer than two units have both labels.
 
     Notes
     -----
-    Prediction-powered inference on the units' differences: what the two answers have in common
-    cancels, and so does a judge's bias that hits both alike.
+    Prediction-powered inference on the differences by unit, so that common variation, and a judge
+    bias that affects both systems equally, cancel.
 
     Examples
     --------
@@ -227,7 +226,7 @@ def corrected_difference(
     if binary:
         low, high = max(-1.0, low), min(1.0, high)
     se = math.sqrt(found.variance)
-    # The test and the interval share their centre, so that they cannot disagree.
+    # Test and interval share their centre, so that they are consistent.
     p_value = 2.0 * upper_tail(abs(found.centre) / se, found.df) if se > 0.0 else 1.0
     return CorrectedDifference(
         delta=found.value,

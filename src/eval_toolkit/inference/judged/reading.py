@@ -1,4 +1,4 @@
-"""Verdicts and labels as checked arrays, with a test that labels were sampled at random."""
+"""Validation of verdicts and labels, with a test that labels were sampled at random."""
 
 import math
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from eval_toolkit.inference.distributions import upper_tail
 __all__ = ["Judged", "read_judged"]
 
 _NOT_BY_CHANCE = 1e-4
-"""Below this p-value, labels were not bought at random."""
+"""P-value below which labels are considered not sampled at random."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Verdicts on all units, and human labels of some."""
+    """Judge verdicts on all units, and human labels of some."""
 
     judge: FloatArray
     human: FloatArray
-    """Meaningless where there is no label."""
+    """Human labels; meaningless for unlabelled units."""
     labelled: BoolArray
     groups: IntArray | None
 
@@ -61,7 +61,7 @@ class Judged:
         return inside and bool(np.isin(labels, (0.0, 1.0)).all())
 
     def take(self, rows: BoolArray) -> "Judged":
-        """Return some of the units."""
+        """Return a subset of the units."""
         groups = None if self.groups is None else self.groups[rows]
         return Judged(self.judge[rows], self.human[rows], self.labelled[rows], groups)
 
@@ -81,8 +81,8 @@ class Judged:
     def _share_p_value(self) -> float:
         """Return the p-value of the number of high verdicts among the labelled units.
 
-        High is at or above a cut: the deciles, the lowest and the highest one there is. The
-        smallest p-value counts as often as there are cuts, so that it holds for any spread.
+        High means at or above a cut; cuts are the deciles and the extremes. The smallest p-value is
+        multiplied by the number of cuts (Bonferroni).
         """
         from scipy.special import bdtr, bdtrc
 
@@ -99,7 +99,7 @@ class Judged:
     def _rank_p_value(self) -> float:
         """Return the p-value of the mean rank of the labelled units.
 
-        Clusters that were labelled together make it vary more.
+        Clusters that were labelled together increase its variance.
         """
         n, n_labels = self.n, self.n_labels
         rank = np.searchsorted(np.sort(self.judge), self.judge).astype(np.float64)
@@ -117,7 +117,7 @@ def read_judged(
     groups: ArrayLike | None,
     names: tuple[str, str] = ("judge", "human"),
 ) -> Judged:
-    """Return checked arrays.
+    """Return verdicts and labels as validated arrays.
 
     Raises
     ------

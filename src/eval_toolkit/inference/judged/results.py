@@ -12,7 +12,7 @@ __all__ = ["CorrectedDifference", "CorrectedRate"]
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedRate(Interval[float]):
-    """A corrected rate or mean, from a judge and some human labels.
+    """Corrected rate or mean, from a judge and some human labels.
 
     Examples
     --------
@@ -31,17 +31,17 @@ class CorrectedRate(Interval[float]):
     """"ppi++", "ppi", "rogan-gladen", "labels-only" or "raw"."""
     se: float | None
     raw: float
-    """The judge's own rate over all units."""
+    """Uncorrected rate of the judge over all units."""
     n_units: int
     n_labels: int
     n_groups: int | None = None
     lam: float | None = None
-    """How much the judge counts: 0 not at all, 1 as in plain prediction-powered inference."""
+    """Weight of the judge: 0 ignores it, 1 is plain prediction-powered inference."""
     narrowest: str = ""
-    """Of the methods that human labels correct, the one with the shortest interval here."""
+    """Label-corrected method with the narrowest interval for these data."""
     widths: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
-    """What to know before the number is used."""
+    """Warnings about the estimate; empty if there are none."""
 
     @property
     def width(self) -> float:
@@ -76,14 +76,14 @@ class CorrectedDifference(Interval[float]):
     ci_high: float
     confidence: float
     p_value: float
-    """Two-sided, of "no difference"."""
+    """Two-sided p-value of "no difference"."""
     method: str
     se: float
     raw_delta: float
-    """The judge's own difference over all units."""
+    """Uncorrected difference of the judge over all units."""
     n_units: int
     n_labels: int
-    """Units on which people labelled both A and B."""
+    """Number of units with human labels of both A and B."""
     n_groups: int | None
     lam: float
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Executors of resamples: threads, processes, Ray or Dask; results are bit-identical."""
+"""Executors for resampling: threads, processes, Ray or Dask; results are bit-identical."""
 
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
 from eval_toolkit.integrations.executors.on_ray import RayExecutor

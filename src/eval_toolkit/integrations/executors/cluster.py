@@ -13,20 +13,20 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def n_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # what a container may use, not what the machine has
+    """Return the number of CPU cores available to this process."""
+    if hasattr(os, "sched_getaffinity"):  # respects the limits of containers
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error message without colours."""
+    """Return the first line of an error message without colour codes."""
     said = _COLOUR.sub("", str(error)).strip()
     return next(iter(said.splitlines()), "") or type(error).__name__
 
 
 class Cluster(Executor):
-    """Base class of Ray and Dask executors: started with the first task, closed once."""
+    """Base class of Ray and Dask executors; started lazily with the first task and closed once."""
 
     def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
         self._workers = n_cores() if workers is None else workers
@@ -34,7 +34,7 @@ class Cluster(Executor):
         self._lock = threading.RLock()
         self._ends = contextlib.ExitStack()
         self._tasks: Any = None
-        """What takes tasks, once it was started."""
+        """Object that accepts tasks; None until started."""
         self._closed = False
 
     def _started(self) -> Any:
@@ -55,9 +55,9 @@ class Cluster(Executor):
         Parameters
         ----------
         wait : bool, default True
-            Until the tasks are done.
+            Whether to wait until all tasks are done.
         cancel_futures : bool, default False
-            Cancel them instead.
+            Whether to cancel pending tasks instead.
         """
         with self._lock:
             self._closed = True

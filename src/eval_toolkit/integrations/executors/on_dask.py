@@ -1,4 +1,4 @@
-"""Executor of a Dask client."""
+"""Executor based on a Dask client."""
 
 import contextlib
 import logging
@@ -16,14 +16,14 @@ _T = TypeVar("_T")
 
 
 class DaskExecutor(Cluster):
-    """Executor of a Dask client; for an existing client pass ``client.get_executor()``.
+    """Executor based on a Dask client; for an existing client use ``client.get_executor()``.
 
     Parameters
     ----------
     workers : int, optional
-        Processes of a cluster that is started here; one per core by default.
+        Number of processes of a new local cluster; by default one per core.
     address : str, optional
-        Address of a scheduler that runs.
+        Address of a running scheduler.
 
     Raises
     ------
@@ -36,17 +36,17 @@ class DaskExecutor(Cluster):
         self._distributed = require("distributed", feature="the Dask executor", extra="dask")
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Have ``fn`` called by a worker.
+        """Submit a call of ``fn`` to a worker.
 
         Parameters
         ----------
         fn, *args, **kwargs
-            Sent by cloudpickle, in memory.
+            Function and arguments, serialised in memory by cloudpickle.
 
         Returns
         -------
         Future
-            Raises what ``fn`` raised.
+            Future that raises the exceptions of ``fn``.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class DaskExecutor(Cluster):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[_T]:
-        """Apply ``fn`` to every item, in order; it and its arrays are sent once.
+        """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class DaskExecutor(Cluster):
         Returns
         -------
         iterator
-            What ``fn`` returned.
+            Return values of ``fn``.
 
         Raises
         ------
@@ -81,8 +81,8 @@ class DaskExecutor(Cluster):
             If a worker died.
         """
         client, executor = self._started()
-        items = list(zip(*iterables, strict=False))  # as `map` does: the shortest decides
-        # on every worker: what one has alone is lost with it
+        items = list(zip(*iterables, strict=False))  # like `map`, stop at the shortest
+        # Replicate on every worker: data on only one worker is lost if it dies.
         held = [client.scatter(fn, hash=False, broadcast=True)] * len(items)
         return self._until_killed(executor.map(_called, held, items, timeout=timeout))
 
@@ -114,7 +114,7 @@ class DaskExecutor(Cluster):
             self._distributed.LocalCluster(
                 n_workers=self._workers,
                 threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",  # any port: the usual one may be taken
+                dashboard_address="127.0.0.1:0",  # any free port: the default may be in use
                 local_directory=scratch,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
@@ -123,5 +123,5 @@ class DaskExecutor(Cluster):
 
 
 def _called(fn: Callable[..., _T], args: Any, kwargs: Any = None) -> _T:
-    """Call a function that was sent apart from its arguments."""
+    """Call a function that was sent separately from its arguments."""
     return fn(*args, **(kwargs or {}))

@@ -17,7 +17,7 @@ from eval_toolkit.integrations.executors.cluster import Cluster, first_line
 
 __all__ = ["RayExecutor"]
 
-_STORE = 256 << 20  # bytes of shared memory for a Ray of our own; the rows of a task are far fewer
+_STORE = 256 << 20  # bytes of shared memory of a local Ray instance; tasks need far less
 _T = TypeVar("_T")
 
 
@@ -29,8 +29,8 @@ class RayExecutor(Cluster):
     workers : int, optional
         Number of concurrent tasks of a new Ray instance; by default one per core.
     address : str, optional
-        Address of a Ray that runs. A Ray that this process is connected to already is used as it
-        is.
+        Address of a running Ray cluster. If this process is already connected to Ray, that
+        connection is used.
 
     Raises
     ------
@@ -39,8 +39,8 @@ class RayExecutor(Cluster):
 
     Notes
     -----
-    A task whose worker dies is tried once more: resamples depend on their number alone, so it
-    makes the same bits. A Ray of our own has no dashboard and sends no usage statistics.
+    A task whose worker dies is retried once; the result is bit-identical, since resamples depend
+    only on their index. A local Ray instance has no dashboard and sends no usage statistics.
     """
 
     def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
@@ -49,17 +49,17 @@ class RayExecutor(Cluster):
         self._waiting: set[Future[Any]] = set()
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Have ``fn`` called by a worker.
+        """Submit a call of ``fn`` to a worker.
 
         Parameters
         ----------
         fn, *args, **kwargs
-            Sent by cloudpickle, in memory.
+            Function and arguments, serialised in memory by cloudpickle.
 
         Returns
         -------
         Future
-            Raises what ``fn`` raised, and `BrokenExecutor` if the worker died.
+            Future that raises the exceptions of ``fn``, or `BrokenExecutor` if the worker died.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class RayExecutor(Cluster):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[_T]:
-        """Apply ``fn`` to every item, in order; it and its arrays are sent once.
+        """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class RayExecutor(Cluster):
         Returns
         -------
         iterator
-            What ``fn`` returned.
+            Return values of ``fn``.
         """
         self._started()
         return super().map(self._ray.put(fn), *iterables, timeout=timeout)
@@ -99,7 +99,7 @@ class RayExecutor(Cluster):
         if not self._ray.is_initialized():
             try:
                 self._init()
-            except Exception as error:  # whatever Ray raises; no worker died, and none was there
+            except Exception as error:  # any error of Ray during start-up
                 self._ends.close()
                 where = f"at {self._address} cannot be joined" if self._address else "did not start"
                 raise InfeasibleError(f"Ray {where}: {first_line(error)}") from error
@@ -114,9 +114,9 @@ class RayExecutor(Cluster):
             return
         alone = {"RAY_USAGE_STATS_ENABLED": "0"}
         if not any(name.startswith("RAY_AUTH_") for name in os.environ):
-            alone["RAY_AUTH_TOKEN"] = _token()  # else Ray writes one to the home folder
+            alone["RAY_AUTH_TOKEN"] = _token()  # otherwise Ray writes a token to the home folder
         self._ends.enter_context(_environment(alone))
-        # Logs and what does not fit into memory go with the executor; sockets want a short path.
+        # Logs and spilled objects are deleted with the executor; socket paths must be short.
         short = "/tmp" if os.name == "posix" else None  # noqa: S108 - a fresh folder in it
         folder = tempfile.TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True)
         self._ray.init(
@@ -136,13 +136,13 @@ class RayExecutor(Cluster):
 
 @functools.cache
 def _token() -> str:
-    """Return one token for all Rays of this process: Ray remembers the first it was given."""
+    """Return one token per process, because Ray keeps the first token it receives."""
     return secrets.token_hex(32)
 
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set what is not set, for as long as it is needed; what Ray sets of its own goes, too."""
+    """Set missing environment variables temporarily, and remove those that Ray adds."""
     before = set(os.environ)
     os.environ.update({name: value for name, value in values.items() if name not in before})
     try:
@@ -153,7 +153,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 class _RayFuture(Future[Any]):
-    """A future whose cancellation reaches the task, also when it runs."""
+    """Future whose cancellation also stops a running task."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _RayFuture(Future[Any]):
 
 
 def _outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
-    """Return what a call returned or raised: Ray would dress the error up in a traceback."""
+    """Return what a call returned or raised; Ray would wrap the exception in a traceback."""
     try:
         return True, fn(*args, **kwargs)
     except Exception as error:
@@ -180,7 +180,7 @@ def _settle(future: Future[Any], done: Future[Any]) -> None:
         return
     try:
         returned, value = done.result()
-    except BaseException as error:  # Ray's own: the worker or its machine is gone
+    except BaseException as error:  # raised by Ray: the worker or its machine died
         future.set_exception(BrokenExecutor(first_line(error)))
         return
     if returned:

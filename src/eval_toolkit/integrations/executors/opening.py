@@ -16,14 +16,14 @@ from eval_toolkit.integrations.executors.on_ray import RayExecutor
 __all__ = ["BACKENDS", "open_executor"]
 
 BACKENDS = ("threads", "processes", "ray", "dask")
-"""What `open_executor` knows."""
+"""Names accepted by `open_executor`."""
 
 
 @contextlib.contextmanager
 def open_executor(
     backend: str, workers: int | None = None, *, address: str | None = None
 ) -> Iterator[Executor]:
-    """Open an executor by name, for every ``executor=`` of this package, and close it after use.
+    """Open an executor by name, for any ``executor=`` argument, and close it after use.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def open_executor(
     workers : int, optional
         Number of concurrent tasks; by default one per core. Existing clusters use their own.
     address : str, optional
-        Address of a Ray or Dask cluster that runs; by default that of ``RAY_ADDRESS`` or
-        ``DASK_SCHEDULER_ADDRESS``, and else one is started on this machine for the while.
+        Address of a running Ray or Dask cluster; by default ``RAY_ADDRESS`` or
+        ``DASK_SCHEDULER_ADDRESS`` if set, otherwise a temporary local cluster is started.
 
     Yields
     ------
     Executor
-        With the interface of `concurrent.futures.Executor`. Ray and Dask are not started before
-        the first task: work below a tenth of a second is done in place.
+        Object with the interface of `concurrent.futures.Executor`. Ray and Dask start with the
+        first task; work of less than a tenth of a second runs in the calling process.
 
     Raises
     ------
@@ -50,9 +50,9 @@ def open_executor(
 
     Notes
     -----
-    Processes and Dask's workers import the script that started them: guard its last lines with
-    ``if __name__ == "__main__":``, and give metrics that are functions of a module. Nothing is
-    pickled to disk. If the block fails or is interrupted, tasks that wait are cancelled.
+    Processes and Dask workers import the script that started them: guard its main code with
+    ``if __name__ == "__main__":``, and define custom metrics as module-level functions. Nothing is
+    pickled to disk. If the block fails or is interrupted, pending tasks are cancelled.
 
     Examples
     --------
@@ -84,7 +84,8 @@ def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
         raise InvalidInputError(f"`address` is {address!r}; {name} run on this machine alone")
     if name == "threads":
         return ThreadPoolExecutor(n_workers, "eval-toolkit")
-    # Imported for few users. Spawned: a fork would copy locks that another thread may hold.
+    # Imported lazily, since few users need it. Spawn, because fork copies locks held by other
+    # threads.
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -97,10 +98,10 @@ def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
 
 
 def _begin(secrets: dict[str, str]) -> None:
-    """Leave interrupts to the caller, and take the keys that scorers may need.
+    """Ignore interrupts, and set the API keys that scorers may need.
 
-    Ctrl-C reaches every process of a terminal; the one that waits decides. The keys come this way
-    because whoever may look at a process can read the environment that it was started with.
+    Ctrl-C is sent to every process of a terminal; only the waiting parent handles it. The keys are
+    passed this way because the initial environment of a process can be read by other processes.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(secrets)

@@ -19,23 +19,24 @@ _NOTHING_SAID = "there is no turn"
 
 
 def astra_files(run: Run) -> dict[str, bytes]:
-    """Return rollouts as ``metrics.json``: summary and details, with estimates beside them.
+    """Return rollouts as ``metrics.json``: summary and details, with additional estimates.
 
     Parameters
     ----------
     run : Run
-        Run of rollouts. Turns count by the scorer and threshold of the run. Rollouts that failed or
-        never began are among the details with their state, and in no mean.
+        Run of rollouts. Turns are judged by the scorer and threshold of the run. Rollouts that
+        failed or never started are listed in the details with their status, and excluded from all
+        means.
 
     Returns
     -------
     dict of str to bytes
-        One file.
+        File name to content, with a single file.
 
     Raises
     ------
     InvalidInputError
-        If the run is of another kind, does not say which scorer decided, or no rollout in it can
+        If the run is of another kind, does not state the deciding scorer, or no rollout in it can
         be measured.
 
     Examples
@@ -70,7 +71,7 @@ def _in_order(
     begun: Sequence[Graph[Any, Any]],
     details: Sequence[Mapping[str, Any]],
 ) -> list[Mapping[str, Any]]:
-    """Return a detail for every rollout, also for those without a turn, which have no number."""
+    """Return a detail for every rollout, including rollouts without turns."""
     measured = {id(graph): detail for graph, detail in zip(begun, details, strict=True)}
     return [measured.get(id(graph)) or _absent(graph) for graph in graphs]
 
@@ -89,7 +90,7 @@ def _absent(graph: Graph[Any, Any]) -> dict[str, Any]:
 
 
 def _scorer(run: Run) -> "_Stored":
-    """Return the scorer that decided about the turns."""
+    """Return the scorer that decided the turns."""
     config = run.manifest.get("config")
     given = config if isinstance(config, Mapping) else {}
     name = given.get("scored_by")
@@ -104,7 +105,7 @@ def _scorer(run: Run) -> "_Stored":
 
 
 class _Stored:
-    """A scorer that said everything it has to say: its numbers are in the turns."""
+    """Scorer whose scores are already stored in the turns."""
 
     def __init__(self, name: str, told: Mapping[str, Any]) -> None:
         self.name = name
@@ -114,7 +115,7 @@ class _Stored:
         self.mode = str(told.get("mode") or "turn")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return nothing for nothing: no model is given."""
+        """Return no scores for no texts, since no model is available."""
         if texts:
             raise InvalidInputError(
                 f"{self.name} has not scored every probe and response of the run; score it again "

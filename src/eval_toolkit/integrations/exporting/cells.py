@@ -1,4 +1,4 @@
-"""Values of runs as flat rows, for all exported tables."""
+"""Metric values of runs as flat rows, for all exported tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ _IMPORTED = ("tool", "tool_version", "created", "files")
 def all_blocks(run: Run) -> list[Block]:
     """Return every slice and scorer of a run, each slice followed by its parts.
 
-    Other tools know no parts: there, one has the name ``slice=quiz&subject=Africa``.
+    Other tools have no parts, so a part is named like ``slice=quiz&subject=Africa``.
     """
     return [
         block if block.part == WHOLE else replace(block, name=_full_name(block))
@@ -47,7 +47,7 @@ def _full_name(block: Block) -> str:
 
 
 def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the numbers of runs, one flat row per run, slice, part, system and metric.
+    """Return the metric values of runs, one flat row per run, slice, part, system and metric.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        As `Run.rows` has them, every cell, with the key run before the others.
+        Rows as returned by `Run.rows`, for every cell, with the run as the first key.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Origin:
     tool: str
     version: str
     created: datetime | None
-    """When its log was begun; None where the log does not say so."""
+    """Start time of the log; None if not stated."""
     settings: Mapping[str, Any]
     n_planned: int | None = None
 
@@ -138,17 +138,17 @@ _DECODING = ("temperature", "top_p", "top_k", "max_tokens")
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping; an empty one for other values."""
+    """Return a mapping unchanged, and an empty mapping for other values."""
     return value if isinstance(value, Mapping) else {}
 
 
 def config_of(run: Run) -> Mapping[str, Any]:
-    """Return how a run was set up, without secrets."""
+    """Return the configuration of a run, without secrets."""
     return as_mapping(redact_secrets(as_mapping(run.manifest.get("config"))))
 
 
 def origin_of(run: Run) -> Origin | None:
-    """Return the tool of an imported run; None for runs of this toolkit.
+    """Return the origin of an imported run; None for native runs.
 
     Examples
     --------
@@ -185,20 +185,20 @@ def captured_at(run: Run) -> datetime:
 
 
 def begun_at(run: Run) -> datetime | None:
-    """Return the start time; None if unknown."""
+    """Return the start time of a run; None if unknown."""
     origin = origin_of(run)
     return captured_at(run) if origin is None else origin.created
 
 
 def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
-    """Return what this toolkit knows about a run and other tools' formats have no place for.
+    """Return information about a run that other tools' formats cannot represent.
 
     Parameters
     ----------
     run : Run
         Run of any kind.
     blocks : sequence of Block
-        Whose cells are told, with their states and intervals.
+        Blocks whose cells are included, with status and intervals.
     """
     manifest = run.manifest
     versions = manifest.get("code_versions")

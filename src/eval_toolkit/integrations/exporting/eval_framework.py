@@ -1,4 +1,4 @@
-"""Export to eval-framework's files."""
+"""Export to the files of eval-framework."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,28 +32,28 @@ _Row = dict[str, Any]
 
 
 def eval_framework_files(run: Run) -> dict[str, bytes]:
-    """Return a run as eval-framework writes one: a result per answer and metric, and their means.
+    """Return a run in eval-framework's format: one result per answer and metric, and their means.
 
-    ``Average M`` is its mean over subjects, each counting the same, and ``StdErr M`` its standard
-    error. The run's own numbers, with intervals, states and reasons, are under ``eval_toolkit`` in
-    ``metadata.json``, with the unit behind each ``id``.
+    ``Average M`` is the metric's mean over subjects with equal weight, and ``StdErr M`` its
+    standard error. The run's own numbers, with intervals, status and reasons, are stored under
+    ``eval_toolkit`` in ``metadata.json``, together with the unit of each ``id``.
 
     Parameters
     ----------
     run : Run
-        Run of a task; metrics that are not means over samples are left out.
+        Run of a task; metrics that are not means over samples are omitted.
 
     Returns
     -------
     dict of str to bytes
-        File name to content; a folder for each model and task where there are several.
+        File name to content, in one folder per model and task if there are several.
 
     Raises
     ------
     ArtifactError
         If the run has no records.
     InvalidInputError
-        If it is of rollouts, or none of its metrics is a mean over samples.
+        If the run consists of rollouts, or none of its metrics is a mean over samples.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _files(run: Run, answers: Answers) -> dict[str, bytes]:
 
 
 def _places(answers: Answers) -> list[tuple[str, int]]:
-    """Return subject and number of each record: that tool counts within subjects."""
+    """Return the subject and index of each record; eval-framework counts within subjects."""
     subjects = answers.records.slices.get("subject")
     counts: dict[str, int] = {}
     places = []
@@ -124,7 +124,7 @@ def _truth(answers: Answers, unit: str) -> Any:
 
 
 def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int]) -> _Row:
-    """Return a ``Completion``, or a ``Loglikelihood`` where choices were scored."""
+    """Return a ``Completion``, or a ``Loglikelihood`` if choices were scored."""
     asked, answered = answer.tokens
     head: _Row = {"id": place[1], "subject": place[0], "ground_truth": _truth(answers, unit)}
     head |= {
@@ -134,7 +134,7 @@ def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int])
         "error": _error(answer.error),
     }
     if answer.choices:
-        # one entry per text, as that tool keeps them; a choice that comes twice is there once
+        # one entry per text, as in eval-framework; duplicate choices are merged
         likelihoods = {text: number for text, number, _ in answer.choices if math.isfinite(number)}
         return {**head, "loglikelihoods": likelihoods, "loglikelihoods_sequence_positions": {}}
     text = answer.text or ""
@@ -149,7 +149,7 @@ def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int])
 
 
 def _said(messages: Sequence[Mapping[str, str]], text: str) -> list[dict[str, str]]:
-    """Return a conversation with the reply; a cue that the prompt ends in is its beginning."""
+    """Return a conversation with the reply appended to a trailing assistant message, if any."""
     told = [dict(message) for message in messages]
     if told and told[-1]["role"] == "assistant":
         told[-1]["content"] += text
@@ -234,7 +234,7 @@ def _metadata(run: Run, answers: Answers, places: Sequence[tuple[str, int]]) -> 
     }
 
 
-# --- means, as that tool makes them ---------------------------------------------------------------
+# --- means, as computed by eval-framework ---------------------------------------------------------
 
 
 def _aggregated(results: Sequence[_Row]) -> dict[str, float | None]:
@@ -250,7 +250,7 @@ def _aggregated(results: Sequence[_Row]) -> dict[str, float | None]:
 
 
 def _means(name: str, suffix: str, rows: Sequence[_Row]) -> dict[str, float | None]:
-    """Return the numbers of a metric over some rows, in groups by key and subject."""
+    """Return the statistics of a metric over rows, grouped by key and subject."""
     free = [row for row in rows if row["error"] is None]
     n = sum(row["value"] is not None for row in free)
     told = {
@@ -269,7 +269,7 @@ def _means(name: str, suffix: str, rows: Sequence[_Row]) -> dict[str, float | No
 
 
 def _over_groups(rows: Sequence[_Row], of: Any, least: int = 1) -> float | None:
-    """Return the mean over groups of a number of each; groups without one are left out."""
+    """Return the mean over groups of a statistic of each; groups without values are skipped."""
     groups: dict[Any, list[float]] = {}
     for row in rows:
         if row["value"] is not None:

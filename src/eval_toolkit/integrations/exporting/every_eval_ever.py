@@ -32,28 +32,28 @@ SCHEMA = "0.2.2"
 
 
 def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
-    """Return a run in the shape of ``eval.schema.json`` 0.2.2, a file per model, with its samples.
+    """Return a run in the format of ``eval.schema.json`` 0.2.2, one file per model, with samples.
 
-    A result needs a number there, and a sample a score: cells and samples without one are left out
-    and named, cells with their reason under ``source_metadata``, samples by their number under
-    ``detailed_evaluation_results``.
+    The format requires a number per result and a score per sample. Cells and samples without one
+    are omitted and reported: cells with their reason under ``source_metadata``, samples by count
+    under ``detailed_evaluation_results``.
 
     Parameters
     ----------
     run : Run
         Run of any kind.
     samples : bool, default True
-        Whether to write files of samples, one line per sample and metric.
+        Whether to write sample files with one line per sample and metric.
 
     Returns
     -------
     dict of str to bytes
-        File name to content. The names are made of the run, so the same run has the same.
+        File name to content. The names are derived from the run, so they are reproducible.
 
     Raises
     ------
     InvalidInputError
-        If the run has no number.
+        If the run has no numbers.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _ok(block: Block) -> bool:
 
 
 def _name(run: Run, model: str) -> str:
-    """Return a UUID that is the run's: that format names files so."""
+    """Return a UUID derived from the run, used as the file name in this format."""
     known = canonical_json([run.manifest.get("manifest_sha256"), run.run_id, model])
     return str(
         uuid.UUID(
@@ -218,13 +218,13 @@ def _source(run: Run, block: Block) -> dict[str, Any]:
 
 
 def _bounds(cell: Cell, metric: UnitMetric | None) -> tuple[float, float] | None:
-    """Return the least and the greatest that a metric can be; None where that is not known."""
+    """Return the minimum and maximum possible values of a metric; None if unknown."""
     if metric is not None:
         low, high = metric.spec.bounds
         if math.isfinite(low) and math.isfinite(high):
             return low, high
         seen = metric.values[metric.measured]
-        # a share of right answers is named nowhere, but 0 and 1 alone are one
+        # binary rates are not marked as such; recognise them by values of only 0 and 1
         return (0.0, 1.0) if len(seen) and set(seen.tolist()) <= {0.0, 1.0} else None
     known = CATALOGUE.get(cell.name)
     if known is None or not all(map(math.isfinite, known.bounds)):

@@ -1,4 +1,4 @@
-"""Samples of a run in the exchange format of Every Eval Ever: a row per sample and metric."""
+"""Samples of a run in the Every Eval Ever format, one row per sample and metric."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -28,23 +28,23 @@ def sample_rows(
     Parameters
     ----------
     answers : Answers
-        The units of one scorer on one slice.
+        Units of one scorer on one slice.
     head : mapping
-        ``evaluation_id`` and ``model_id``.
+        Entries ``evaluation_id`` and ``model_id``.
     result_id : callable
-        Returns what a metric of a block is known by in the results.
+        Function that returns the id of a block's metric in the results.
 
     Yields
     ------
     dict
-        Attempts without a value are left out: a row must have a score. One that failed and counts
-        as a failure has both, a score and an error.
+        Row of a sample. Attempts without a value are omitted, because a row requires a score. A
+        failed attempt that counts as a failure has both a score and an error.
     """
     said = _conversations(answers)
     metrics = answers.mean_metrics
     for row, unit, answer in answers.records_of():
         spoken = said.get((unit, answer.attempt))
-        if said and not spoken:  # a conversation that never began has no message to show
+        if said and not spoken:  # a conversation that never started has no messages
             continue
         about = _about(answers, unit, answer, spoken)
         for metric in metrics:
@@ -64,7 +64,7 @@ def sample_rows(
 
 
 def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] | None) -> _Row:
-    """Return what a row says about a sample, whichever the metric is."""
+    """Return the fields of a row that do not depend on the metric."""
     choices = answer.choices
     right = answers.right_texts(unit)
     raw = answers.question(unit, answer) or answer.prompt_text
@@ -95,7 +95,7 @@ def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] |
 
 
 def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) -> _Row:
-    """Return what came out, and what of it a metric looked at."""
+    """Return the output of an attempt, and the part of it that a metric used."""
     if not answer.choices:
         scores = answers.records.columns.get("score")
         if answer.text is not None:
@@ -115,7 +115,7 @@ def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) ->
 
 
 def _taken(answers: Answers, row: int, answer: Answer, column: str) -> tuple[str, str] | None:
-    """Return the choice that counts in a metric, and how it was found; None where that is unknown."""
+    """Return the choice a metric used, and how it was selected; None if unknown."""
     kept = "choice" + column.removeprefix("accuracy")
     if column.startswith("accuracy") and _has(answers, kept, row):
         at = int(answers.records.columns[kept][row])
@@ -133,7 +133,7 @@ def _has(answers: Answers, column: str, row: int) -> bool:
 
 
 def _reason(answers: Answers, row: int, metric: UnitMetric) -> str:
-    """Return why a record failed that counts all the same; empty where it did not."""
+    """Return the reason why a counted record failed; "" if it did not."""
     column = metric.spec.column
     if answers.records.status[column][row] == "ok":
         return ""
@@ -150,7 +150,7 @@ def _evaluation(metric: UnitMetric, score: float, spoken: Sequence[_Row] | None)
 
 
 def _is_verdict(metric: UnitMetric) -> bool:
-    """Return whether a metric says right or wrong of every sample."""
+    """Return whether a metric is binary for every sample."""
     return set(metric.rows[metric.known].tolist()) <= {0.0, 1.0}
 
 
@@ -168,7 +168,7 @@ def _metadata(answers: Answers, row: int, *, verdict: bool) -> dict[str, str]:
 
 
 def _conversations(answers: Answers) -> dict[tuple[str, int], list[_Row]]:
-    """Return what was said in rollouts, along the first branch of each; empty for other runs."""
+    """Return the messages of rollouts along the first branch; empty for other runs."""
     run = answers.run
     if TURNS not in run.manifest["artifacts"]:
         return {}

@@ -1,4 +1,4 @@
-"""Export to lm-eval's ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``."""
+"""Export to ``results_<time>.json`` and ``samples_<task>_<time>.jsonl`` of lm-eval."""
 
 import hashlib
 import json
@@ -38,10 +38,10 @@ _TOOL, _OURS = "lm-eval", "eval_toolkit"
 
 
 def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
-    """Return a run as lm-eval writes one: a folder per model, slices as tasks.
+    """Return a run in lm-eval's format: one folder per model, with slices as tasks.
 
-    ``<metric>_stderr,none`` is the sample standard deviation over the root of n, as that tool means
-    it, or "N/A" where a metric is no mean of samples; intervals, states and reasons are under
+    ``<metric>_stderr,none`` is the sample standard deviation divided by √n, as in lm-eval, or "N/A"
+    if a metric is not a mean of samples. Intervals, status and reasons are stored under
     ``eval_toolkit``. A cell without a value has no key in ``results``.
 
     Parameters
@@ -49,7 +49,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     run : Run
         Run of rows or of a task.
     samples : bool, default True
-        Whether to write files of samples, for slices with records.
+        Whether to write sample files for slices with records.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     Raises
     ------
     InvalidInputError
-        If the run is of rollouts, or has no number.
+        If the run consists of rollouts, or has no numbers.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _results(
     theirs = origin.settings if origin is not None and origin.tool == _TOOL else {}
     source = str(theirs.get("model") or told.get("kind") or (origin.tool if origin else _OURS))
     begun = begun_at(run)
-    alone = len(blocks) == 1  # what a log tells about its task is told of the first one alone
+    alone = len(blocks) == 1  # task settings of a log apply only to a single task
     return {
         "results": {block.name: _numbers(block, answers.get(block.name)) for block in blocks},
         "group_subtasks": {block.name: [] for block in blocks},
@@ -171,7 +171,7 @@ def _results(
 
 
 def _named(name: str) -> tuple[str, str]:
-    """Return metric and filter: a run that came from that tool has both in the name."""
+    """Return metric and filter; in runs imported from lm-eval, the name contains both."""
     metric, _, filtered = name.partition(",")
     return metric, filtered or _FILTER
 
@@ -192,7 +192,7 @@ def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
 
 
 def _stated_error(cell: Cell) -> float | None:
-    """Return the standard error that a log stated of a number which has no samples here."""
+    """Return the standard error stated in a log for a number without samples."""
     error = cell.details.get("standard_error") if cell.details.get("stated") else None
     return error if isinstance(error, int | float) else None
 
@@ -204,7 +204,7 @@ def _task_config(
     data = as_mapping(task.get("dataset"))
     found = () if answers is None else answers.metrics
     means = {_named(one.cell.name)[0] for one in found if one.is_mean}
-    if answers is None:  # of a log of results, whose means are called as their columns
+    if answers is None:  # in a log without samples, means are named like their columns
         means |= {_named(name)[0] for name, c in block.cells.items() if c.details.get("mean")}
     listed = {_named(name)[0]: cell.higher_is_better for name, cell in block.cells.items()}
     output = {"loglikelihoods": "multiple_choice", "completion": "generate_until"}
@@ -232,7 +232,7 @@ def _task_config(
 
 
 def _version(version: Any) -> Any:
-    """Return a version as a number where it is one, as that tool has them."""
+    """Return a version as a number if possible, as in lm-eval."""
     text = "" if version is None else str(version)
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else text or None
 
@@ -296,7 +296,7 @@ def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
 
 
 def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
-    """Return requests, what came of each and its repeats, and what counts of that."""
+    """Return the requests, the responses of each with its repeats, and the filtered responses."""
     first = tries[0]
     if first.outcome is None:
         return {}, [], []
@@ -317,12 +317,12 @@ def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any
 
 
 def _score(number: float, greedy: bool | None) -> list[str]:
-    """Return a score in texts, as that tool writes it; what is not known is not said."""
+    """Return a score as strings, in lm-eval's format; unknown values are omitted."""
     return [str(number)] if greedy is None else [str(number), str(greedy)]
 
 
 def _values(answers: Answers, at: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the metrics of a unit, and why those without a value have none."""
+    """Return the metrics of a unit, and the reasons for missing values."""
     values: dict[str, Any] = {}
     states: dict[str, Any] = {}
     for metric in answers.metrics:
@@ -335,7 +335,7 @@ def _values(answers: Answers, at: int) -> tuple[dict[str, Any], dict[str, Any]]:
         row = int(answers.units.starts[at])
         pair = [float(answers.records.columns[name][row]) for name in SCORED]
         known = all(answers.records.status[name][row] == "ok" for name in SCORED)
-        # a metric of the whole corpus has its ingredients here: the label and the score
+        # for a corpus metric, store its inputs: the label and the score
         for name in answers.block.cells:
             values.setdefault(name, pair if known else None)
     return values, states

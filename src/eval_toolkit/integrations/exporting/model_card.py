@@ -20,7 +20,7 @@ _VERSIONS = ("python", "eval_toolkit", "numpy")
 
 
 def model_card(run: Run) -> str:
-    """Return a section of Markdown about a run, for a model card or a README.
+    """Return a Markdown section about a run, for a model card or a README.
 
     Parameters
     ----------
@@ -30,8 +30,7 @@ def model_card(run: Run) -> str:
     Returns
     -------
     str
-        The numbers with intervals, n and errors, what to know about them, hashes of the data,
-        versions, and the command.
+        Metrics with intervals, n and errors, caveats, data hashes, versions, and the command.
 
     Examples
     --------
@@ -62,7 +61,7 @@ def model_card(run: Run) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text in a fence that nothing in it can close."""
+    """Return a text in a code fence longer than any fence inside it."""
     flat = "".join(c if c.isprintable() else " " for c in whole_text(text))
     fence = "```"
     while fence in flat:
@@ -71,7 +70,7 @@ def _code(text: str) -> str:
 
 
 def _caveats(run: Run) -> Iterator[str]:
-    """Yield what a reader of the numbers should know."""
+    """Yield caveats for readers of the numbers."""
     cells = [cell for block in all_blocks(run) for cell in block.cells.values()]
     sure = {100 * cell.confidence for cell in cells if cell.confidence}
     if sure:
@@ -144,10 +143,10 @@ def _made(run: Run) -> Iterator[str]:
 
 
 def model_index(run: Run) -> str:
-    """Return the numbers of a run as the YAML of Hugging Face's ``model-index``.
+    """Return the metrics of a run as YAML for Hugging Face's ``model-index``.
 
-    It belongs between the lines of ``---`` at the top of a model card. That format has no place for
-    intervals: they are in the names of the metrics. Cells without a value are left out.
+    The YAML belongs in the front matter of a model card, between the ``---`` lines. The format does
+    not support intervals, so they are part of the metric names. Cells without a value are omitted.
 
     Parameters
     ----------
@@ -157,12 +156,12 @@ def model_index(run: Run) -> str:
     Returns
     -------
     str
-        YAML in which every text is quoted.
+        YAML in which every string is quoted.
 
     Raises
     ------
     InvalidInputError
-        If the run has no number.
+        If the run has no numbers.
 
     Examples
     --------
@@ -208,14 +207,14 @@ def model_index(run: Run) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number that YAML 1.1 takes for one too: an exponent needs a point before it."""
+    """Return a number that YAML 1.1 parses as one: exponents require a decimal point."""
     text = repr(value)
     mantissa, sign, exponent = text.partition("e")
     return text if not sign or "." in mantissa else f"{mantissa}.0e{exponent}"
 
 
 def _yaml(text: str) -> str:
-    r"""Return a text in the double quotes of YAML; what does not print is an escape.
+    r"""Return a double-quoted YAML string in which non-printable characters are escaped.
 
     Examples
     --------

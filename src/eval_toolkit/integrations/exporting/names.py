@@ -14,12 +14,12 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
     Parameters
     ----------
     names : iterable of str
-        Any texts; those that are the same count once.
+        Arbitrary strings; duplicates are merged.
 
     Returns
     -------
     dict of str to str
-        Letters, digits, "_", "-" and "." alone; no name begins with a dot.
+        File names of letters, digits, "_", "-" and "." that do not begin with a dot.
 
     Examples
     --------

@@ -23,33 +23,33 @@ def predictions_csv(
 ) -> str:
     r"""Return one value per unit as CSV.
 
-    With labels it is what `artifacts.load_predictions` and ``eval-toolkit score`` read; values of a
-    metric without labels are read by ``eval-toolkit import --column score``.
+    With labels, the format can be read by `artifacts.load_predictions` and ``eval-toolkit score``;
+    values of a metric without labels can be read by ``eval-toolkit import --column score``.
 
     Parameters
     ----------
     run : Run
-        With records.
+        Run with records.
     metric : str, optional
         Metric that is a mean over units, exported as the column ``score``. By default the scores,
-        else the main metric.
+        or the main metric if there are none.
     slice, scorer : str, optional
-        Which; by default those that speak for the run.
+        Slice and scorer to export; by default the main ones of the run.
 
     Returns
     -------
     str
-        Columns label where the run has labels, score, row_id and, where all units have one,
-        content_hash. Attempts at a unit are one row. Units without a value are left out: their
-        number is in the run. Texts are as they are, so that rows can be paired: a
-        spreadsheet must be told to take them as texts.
+        CSV with the columns label (if the run has labels), score, row_id and, if all units have
+        one, content_hash. Attempts at a unit are combined in one row. Units without a value are
+        omitted; the run contains their number. Strings are not escaped, so that rows can be paired:
+        import the columns as text in a spreadsheet.
 
     Raises
     ------
     ArtifactError
-        If the run has no such records.
+        If the run has no matching records.
     InvalidInputError
-        If there is no such metric, or it is no mean over units.
+        If there is no such metric, or it is not a mean over units.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
 
 
 def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
-    """Return the values and which units have one."""
+    """Return the values, and which units have one."""
     if metric is None and set(SCORED) <= answers.records.columns.keys():
         return answers.units.values("score")
     known = {one.cell.name: one for one in answers.metrics}
@@ -126,7 +126,7 @@ def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
 
 
 def _labels(answers: Answers) -> list[str]:
-    """Return the labels of units; none at all where the run has none."""
+    """Return the labels of units; an empty list if the run has none."""
     if "label" not in answers.records.columns:
         return []
     values, known = answers.units.values("label")

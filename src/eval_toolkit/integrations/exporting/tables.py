@@ -1,4 +1,4 @@
-"""Tables of the numbers of runs: CSV, JSON, LaTeX and Markdown."""
+"""Tables of the metric values of runs: CSV, JSON, LaTeX and Markdown."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ __all__ = ["csv_table", "json_table", "latex_table", "markdown_table"]
 
 
 def csv_table(runs: Run | Sequence[Run]) -> str:
-    r"""Return the numbers of runs as CSV, every digit of them, safe to open in a spreadsheet.
+    r"""Return the metric values of runs as CSV in full precision, safe to open in a spreadsheet.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
     Returns
     -------
     str
-        A header and a row per cell, ending in "\r\n". What is absent is an empty cell beside its
-        status and reason. A text that a spreadsheet would take for a formula begins with an
-        apostrophe.
+        A header and one row per cell, with CRLF line endings. Missing values are empty, with status
+        and reason in other columns. Text that a spreadsheet would interpret as a formula is
+        prefixed with an apostrophe.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
 
 
 def json_table(runs: Run | Sequence[Run]) -> bytes:
-    """Return the numbers of runs as JSON: a list with one flat object per cell.
+    """Return the metric values of runs as JSON: a list with one flat object per cell.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def json_table(runs: Run | Sequence[Run]) -> bytes:
     Returns
     -------
     bytes
-        The columns of `csv_table`; what is absent is null beside its status and reason.
+        Columns of `csv_table`; missing values are null, with status and reason.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def json_table(runs: Run | Sequence[Run]) -> bytes:
 
 
 def markdown_table(runs: Run | Sequence[Run]) -> str:
-    r"""Return the numbers of runs as a Markdown table; names and reasons show as they are.
+    r"""Return the metric values of runs as a Markdown table; names and reasons are escaped.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
     Returns
     -------
     str
-        Ending in a line end.
+        Table ending in a newline.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
 
 
 def latex_table(runs: Run | Sequence[Run]) -> str:
-    r"""Return the numbers of runs as a LaTeX ``tabular``; needs the package booktabs.
+    r"""Return the metric values of runs as a LaTeX ``tabular``; requires the package booktabs.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def latex_table(runs: Run | Sequence[Run]) -> str:
     Returns
     -------
     str
-        Ending in a line end. Every character of a name or reason that means something to LaTeX is
-        escaped, and one that does not print is a blank.
+        Table ending in a newline. Special characters in names and reasons are escaped, and
+        non-printable characters are replaced by spaces.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def latex_table(runs: Run | Sequence[Run]) -> str:
 
 
 def _table(runs: Run | Sequence[Run]) -> Table:
-    """Return the cells of runs; the run's name stands there only where there are several."""
+    """Return the cells of runs, with a column for the run if there are several."""
     rows = cell_rows(runs)
     given = [runs] if isinstance(runs, Run) else runs
     folds = dict.fromkeys(note for run in given for note in run.cells.fold_notes())

@@ -18,14 +18,14 @@ __all__ = ["EXPORT_FORMATS", "SINGLE_FILE", "export_files", "export_run"]
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Where a format is made, what its file is called, and what can be said about it."""
+    """Export format: the function that creates it, its file name and its options."""
 
     made_by: str
     file: str = ""
-    """Of a format that is one file; others are folders."""
+    """File name of a single-file format; empty for formats that write a folder."""
     options: tuple[str, ...] = ()
     several: bool = False
-    """Whether several runs make one file."""
+    """Whether several runs are combined in one file."""
 
 
 _FORMATS = {
@@ -45,7 +45,7 @@ _FORMATS = {
 }
 EXPORT_FORMATS = tuple(_FORMATS)
 SINGLE_FILE = frozenset(name for name, told in _FORMATS.items() if told.file)
-"""Formats that are one file."""
+"""Names of single-file formats."""
 
 
 def export_files(
@@ -53,31 +53,31 @@ def export_files(
     format: str,  # noqa: A002 - what the option is called
     **options: Any,
 ) -> dict[str, bytes]:
-    """Return runs in another tool's format, or as a table, as the contents of files.
+    """Return runs in another tool's format or as tables, as file contents.
 
     Parameters
     ----------
     runs : Run or sequence of Run
-        Finished runs of any kind supported by the format. Several are combined in one table, or get
-        a folder each.
+        Finished runs of a kind supported by the format. Several runs are combined in one table, or
+        written to one folder each.
     format : str
         One of `EXPORT_FORMATS`.
     **options
-        ``samples`` of "every-eval-ever" and "lm-eval": by default if the run has records; True
-        raises if there are none. ``metric``, ``slice`` and ``scorer`` of "predictions".
+        ``samples`` for "every-eval-ever" and "lm-eval": by default whether the run has records;
+        True raises if there are none. ``metric``, ``slice`` and ``scorer`` for "predictions".
 
     Returns
     -------
     dict of str to bytes
-        File name, below a folder, to content. Equal runs give equal bytes: times are those of the
-        run.
+        Relative file name to content. Equal runs give identical bytes: timestamps are taken from
+        the run.
 
     Raises
     ------
     InvalidInputError
-        If there is no such format or option, or the format has no place for such a run.
+        If the format or an option is unknown, or the format does not support such a run.
     ArtifactError
-        If the run lacks what the format needs.
+        If the run lacks data required by the format.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def export_run(
     overwrite: bool = False,
     **options: Any,
 ) -> list[Path]:
-    """Write runs in another tool's format, or as a table; all files or none.
+    """Write runs in another tool's format or as tables; either all files are written or none.
 
     Parameters
     ----------
@@ -165,13 +165,13 @@ def export_run(
     Returns
     -------
     list of Path
-        What was written.
+        Paths of the written files.
 
     Raises
     ------
     InvalidInputError, ArtifactError
-        As `export_files`; or if a file is there already, the place lies in a run's folder, or
-        nothing can be written there.
+        As in `export_files`; also if a file already exists, the target lies in a run folder, or the
+        target is not writable.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def export_run(
     if there and not overwrite:
         raise InvalidInputError(f"{there[0]}: already exists; pass overwrite=True to replace it")
     try:
-        with ExitStack() as stack:  # all are written before the first takes its place
+        with ExitStack() as stack:  # write all files before replacing the first one
             for path, content in paths.items():
                 stack.enter_context(replace_atomic(path)).write_bytes(content)
     except OSError as error:
@@ -206,7 +206,7 @@ def export_run(
 
 
 def _refuse_runs(target: Path) -> None:
-    """Raise if the place is or lies in the folder of a run, which nothing may change."""
+    """Raise if the target is, or lies in, a run folder, which must not be modified."""
     place = target.resolve()
     for folder in (place, *place.parents):
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":

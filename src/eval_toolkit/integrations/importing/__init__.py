@@ -1,4 +1,4 @@
-"""Import of other tools' logs as runs."""
+"""Importers that convert other tools' logs into runs."""
 
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.imports import Imported, import_logs, measure_log

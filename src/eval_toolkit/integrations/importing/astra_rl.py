@@ -1,13 +1,14 @@
 """Import of astra-rl's ``metrics.json``.
 
-Also what `rollouts.Evaluator.write_json` and `rollouts_json` write, which is the same shape with
-more in it. Columns are the numbers of ``overall``; of a ``first_…_turn`` it is whether there is one,
-``pct_rollouts_with_…``: when it comes is in the turns. A file says neither which model was attacked
-nor with what, unless it has a manifest of ours.
+Also reads the files of `rollouts.Evaluator.write_json` and `rollouts_json`, which have the same
+structure with additional fields. Columns are the numbers of ``overall``; a ``first_…_turn`` becomes
+``pct_rollouts_with_…``, which states whether such a turn exists, while its number is in the
+turns. A file states neither the attacked model nor the attack, unless it has a manifest of
+eval-toolkit.
 
-What astra-rl states: means over rollouts of the rollouts' averages, and shares (0 to 1, though
-called "pct"). Its ``avg_adversarial_toxicity`` is no mean of the turns but 1 / turns where any probe
-scored above 0; a note says so where the turns are there to tell. It states no standard errors.
+astra-rl states means over rollouts of the rollouts' averages, and shares between 0 and 1, although
+named "pct". Its ``avg_adversarial_toxicity`` is not a mean over turns, but 1 / turns if any probe
+scored above 0; a note reports this if the turns are available. No standard errors are stated.
 """
 
 import math
@@ -41,11 +42,11 @@ NAME = "astra-rl"
 _FIRST, _SHARE = "first_", "pct_rollouts_with_"
 _TEXTS = ("context", "probe", "response", "node")
 _CUT = 100
-"""Characters of a context that astra-rl keeps."""
+"""Number of characters of a context that astra-rl keeps."""
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is a JSON file with ``summary`` and ``details`` of rollouts."""
+    """Return whether the path is a JSON file with ``summary`` and ``details`` of rollouts."""
     if path.suffix.lower() != ".json":
         return False
     head = head_of(path)
@@ -54,25 +55,25 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return the one log of a file of metrics.
+    """Read the log of a metrics file.
 
     Parameters
     ----------
     path : Path
         ``metrics.json``.
     wanted : Wanted
-        What to import.
+        Data to import.
 
     Returns
     -------
     list of Log
-        One, of the kind "rollout". An item is a seed prompt where the file says which; rollouts
-        that open alike share a group.
+        One log of kind "rollout". An item is a seed prompt if the file states it; rollouts with the
+        same opening share a group.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If the file is damaged, has no rollouts, or a value is no number.
+        If the file is damaged, contains no rollouts, or a value is not a number.
 
     Examples
     --------
@@ -120,10 +121,10 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 
 def _names(manifest: Any, path: Path) -> tuple[str, str]:
-    """Return task and model: as a manifest of ours has them, else the file's name and "target"."""
+    """Return task and model from a manifest, otherwise the file name and "target"."""
     told = manifest if isinstance(manifest, Mapping) else {}
     cells = told.get("cells")
-    if isinstance(cells, Mapping) and len(cells) == 1:  # of a run that was exported
+    if isinstance(cells, Mapping) and len(cells) == 1:  # exported run
         task, models = next(iter(cells.items()))
         if isinstance(models, Mapping) and len(models) == 1:
             return str(task), str(next(iter(models)))
@@ -140,12 +141,12 @@ def _at(value: Any, *keys: str) -> Any:
 
 
 def _is_worse(column: str) -> bool:
-    """Return whether more of a column is worse for the target; of probes neither way is."""
+    """Return whether higher is worse for the target; probes have no direction."""
     return "toxicity" in column and "adversarial" not in column
 
 
 def _share_of(name: str) -> str | None:
-    """Return the column that says whether there is a first turn of something."""
+    """Return the share column derived from a first-turn column."""
     is_first = name.startswith(_FIRST) and name.endswith("_turn")
     return f"{_SHARE}{name[len(_FIRST) : -len('_turn')]}" if is_first else None
 
@@ -155,7 +156,7 @@ def _overall(detail: Mapping[str, Any], path: Path, at: int) -> Mapping[str, Any
 
 
 def _columns(details: Sequence[Mapping[str, Any]], path: Path) -> list[str]:
-    """Return the columns: every name that has a number, and a share for each first turn."""
+    """Return the columns: all numeric entries, and a share for each first turn."""
     found: dict[str, None] = {}
     for at, detail in enumerate(details, 1):
         for name, value in _overall(detail, path, at).items():
@@ -200,7 +201,7 @@ def _samples(
 
 
 def _identity(detail: Mapping[str, Any], at: int) -> tuple[str, int]:
-    """Return item and attempt: of ``u1#2`` the second try at u1, else the place in the file."""
+    """Return item and attempt: for ``u1#2`` the second attempt at u1, else the position."""
     name = detail.get("rollout_id")
     unit, _, number = name.rpartition("#") if isinstance(name, str) else ("", "", "")
     if unit and number.isdecimal() and int(number) > 0:
@@ -209,7 +210,7 @@ def _identity(detail: Mapping[str, Any], at: int) -> tuple[str, int]:
 
 
 def _opening(detail: Mapping[str, Any]) -> str | None:
-    """Return what a rollout began with: its seed, or the context of its first turn."""
+    """Return the opening of a rollout: its seed, or the context of its first turn."""
     for name in ("context", "seed"):
         value = detail.get(name)
         if value not in (None, ""):
@@ -220,7 +221,7 @@ def _opening(detail: Mapping[str, Any]) -> str | None:
 
 
 def _failure(detail: Mapping[str, Any]) -> Grade | None:
-    """Return why a rollout has no numbers, where the file says so."""
+    """Return the stated reason why a rollout has no numbers."""
     status = detail.get("status", "ok")
     if status == "ok":
         return None
@@ -274,7 +275,7 @@ def _turns(detail: Mapping[str, Any], where: str) -> tuple[LoggedTurn, ...]:
 def _stated(
     summary: Mapping[str, Any], samples: Sequence[LoggedSample]
 ) -> tuple[list[Stated], list[str]]:
-    """Return what the summary says about the columns; one number under two names once."""
+    """Return the summary values of the columns; equal values of one column are kept once."""
     found: list[Stated] = []
     notes: list[str] = []
     taken: set[tuple[str, float]] = set()
@@ -336,7 +337,7 @@ def _n_turns(detail: Mapping[str, Any]) -> int:
 
 
 def _wrong_averages(details: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a note for each average that is not the mean of its turns."""
+    """Return a note for each average that is not the mean over its turns."""
     notes = []
     for side in ("adversarial", "target"):
         wrong = []

@@ -11,15 +11,15 @@ from eval_toolkit.scorecards import MetricResult, Records
 __all__ = ["Checked", "check_log"]
 
 _SAME = 1e-12
-"""By so much a mean may differ for the order of its sum, in parts of the larger of it and 1."""
+"""Tolerance of a mean for the order of summation, relative to the larger of the mean and 1."""
 _SAME_ERROR = 1e-9
 _OF_DRAWS = 0.25
-"""By such a part of it a standard error out of random draws may be off."""
+"""Relative tolerance of a standard error estimated from random draws."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A stated value, and the value computed from the samples.
+    """Stated value, and the value recomputed from the samples.
 
     Examples
     --------
@@ -29,23 +29,23 @@ class Checked:
 
     column: str
     name: str
-    """As the log calls it."""
+    """Name of the value in the log."""
     stated: float
     recomputed: float | None = None
-    """The mean over items of the log's own values; None where there is nothing to average."""
+    """Mean over items of the log's own values; None if there are no values."""
     n: int | None = None
-    """Items behind it."""
+    """Number of items."""
     n_stated: int | None = None
-    """Samples that the log says its number is of."""
+    """Number of samples stated in the log."""
     stated_stderr: float | None = None
     stderr: float | None = None
-    """Of the mean, over groups where there are some."""
+    """Standard error of the mean, computed over groups if there are any."""
     agrees: bool | None = None
-    """Whether both means are equal to 1e-12; None where they cannot be compared."""
+    """Whether both means are equal to 1e-12; None if they cannot be compared."""
     stderr_agrees: bool | None = None
-    """Whether the standard error is the one of the samples; None where they cannot be compared."""
+    """Whether the standard error matches the samples; None if it cannot be compared."""
     verdict: str
-    """In words."""
+    """Result of the check as text."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -55,23 +55,23 @@ class Checked:
 def check_log(
     log: Log, records: Records | None, cells: Mapping[str, MetricResult]
 ) -> tuple[list[Checked], list[str]]:
-    """Hold a log to its own samples.
+    """Check the stated values of a log against its samples.
 
     Parameters
     ----------
     log : Log
         Log with stated values.
     records : Records, optional
-        Records of its samples, if any.
+        Records of the samples, if any.
     cells : mapping of str to MetricResult
-        Cells by column.
+        Result cells by column.
 
     Returns
     -------
     list of Checked
-        One for each number that is stated, in the log's order.
+        One entry per stated value, in the order of the log.
     list of str
-        What a reader should know: failed and missing samples, standard errors that are not.
+        Notes on failed and missing samples, and on invalid standard errors.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _checked(
 
 
 def _partial(one: Stated, log: Log, records: Records) -> bool:
-    """Return whether the number is of more samples than there are."""
+    """Return whether the value refers to more samples than the log contains."""
     told = one.n if one.n is not None else log.n_planned
     return told is not None and told > len(records)
 
@@ -138,7 +138,7 @@ def _of_mean(one: Stated, log: Log, records: Records, cell: MetricResult, agrees
 
 
 def _as_zero(one: Stated, cell: MetricResult) -> str:
-    """Say what a log has counted as 0, where its number is made so."""
+    """Return a note if the log counts failed or missing samples as 0."""
     zero = cell.details.get("as_zero")
     if cell.n_errors and zero is not None and math.isclose(zero, one.value, rel_tol=_SAME):
         return f": the log counts {cell.n_errors} failed samples as 0"
@@ -149,7 +149,7 @@ def _as_zero(one: Stated, cell: MetricResult) -> str:
 
 
 def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> tuple[bool | None, str]:
-    """Return whether a standard error is right, and what is to be said about it."""
+    """Return whether a standard error is correct, and a comment on it."""
     if one.stderr is None:
         return None, ""
     if one.stderr == 0.0 and cell.value in (0.0, 1.0):
@@ -192,7 +192,7 @@ def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult])
 
 
 def _failed(records: Records) -> Sequence[tuple[str, str]]:
-    """Return the columns with failed tries, and the commonest reason; equal ones are told once."""
+    """Return the columns with failed attempts, each with its most frequent reason."""
     told: dict[str, str] = {}
     for name, state in records.status.items():
         failed = state == "error"

@@ -35,7 +35,7 @@ _OUTCOMES = frozenset(
         *("bits", "rating", "grade", "precision", "recall", "logprob", "likelihood", "entropy"),
     }
 )
-"""Words in the names of metrics; they win, as in ``word_error_rate`` or ``bits_per_byte``."""
+"""Words in the names of metrics; they take precedence, e.g. in ``word_error_rate``."""
 
 
 def is_beside(name: str) -> bool:

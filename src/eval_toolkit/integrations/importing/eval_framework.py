@@ -1,13 +1,13 @@
 """Import of eval-framework's output folders.
 
-A column for each metric, ``metric/key`` where it has keys; book-keeping (bytes and sequence
-positions) is left out. A row with an error has an error, one without value is skipped.
+Each metric is a column, ``metric/key`` if it has keys; bookkeeping (bytes and sequence positions)
+is omitted. Rows with an error become errors; rows without a value are skipped.
 
-What eval-framework states: ``Average M`` is the mean over subjects (and keys) of their means, over
-rows without error. Where subjects differ in size that is not the mean of the samples, and a subject
-whose rows all failed is not in it. ``StdErr M`` is right for one subject; over several it is
-sqrt(sum(s²/n) / G) where sqrt(sum(s²/n)) / G is meant, too large by sqrt(G), so it is left out and
-named in a note with the right one.
+In eval-framework, ``Average M`` is the mean over subjects (and keys) of their means, over rows
+without errors. If the subjects differ in size, it is not the mean over samples, and subjects in
+which all rows failed are excluded. ``StdErr M`` is correct for one subject. For several subjects it
+is sqrt(sum(s²/n) / G) instead of sqrt(sum(s²/n)) / G, too large by sqrt(G); it is omitted, and a
+note states the correct value.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ _SETTINGS = (
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is an output folder of eval-framework, or a file in one."""
+    """Return whether the path is an eval-framework output folder or a file in one."""
     try:
         folder = path.parent if path.name in (_ABOUT, _OUTPUT, _RESULTS, _AVERAGES) else path
         if not any((folder / name).is_file() for name in (_OUTPUT, _RESULTS, _AVERAGES)):
@@ -72,25 +72,25 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return the one log of an output folder.
+    """Read the log of an output folder.
 
     Parameters
     ----------
     path : Path
-        The folder, or a file in it.
+        Output folder, or a file in it.
     wanted : Wanted
-        Without samples, ``output.jsonl`` is not read; the statistics are the same.
+        Data to import. Without samples, ``output.jsonl`` is not read; the statistics are the same.
 
     Returns
     -------
     list of Log
-        One. Parts are "subject" where the task has several; repeats are attempts.
+        A single log. Parts are "subject" if the task has several subjects; repeats are attempts.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If a file is damaged or a value is no number; one line names file, line and rule. A last
-        line that is torn is left out, with a note.
+        If a file is damaged or a value is not a number; the message names file, line and rule. An
+        incomplete last line is skipped with a note.
 
     Examples
     --------
@@ -151,14 +151,14 @@ def _member(folder: Path, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """One answer."""
+    """Answer in ``output.jsonl``."""
 
     line: int
     row: Mapping[str, Any]
 
 
 def _place(row: Mapping[str, Any], where: str) -> tuple[str, int]:
-    """Return subject and id, by which an answer and its results belong together."""
+    """Return subject and id, which link an answer to its results."""
     number, subject = row.get("id"), row.get("subject", NO_SUBJECT)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ArtifactError(f"{where}: 'id' is {shown(number)}; it must be 0 or more")
@@ -168,7 +168,7 @@ def _place(row: Mapping[str, Any], where: str) -> tuple[str, int]:
 
 
 def _measured(folder: Path, notes: list[str]) -> list[Measured]:
-    """Return the rows of results, without book-keeping."""
+    """Return the result rows without bookkeeping metrics."""
     path = folder / _RESULTS
     if not path.is_file():
         if (folder / _OUTPUT).is_file() and not (folder / _AVERAGES).is_file():
@@ -219,7 +219,7 @@ def _value(row: Mapping[str, Any], where: str) -> Value:
 
 
 def _error(told: Any) -> str:
-    """Return an error in one line."""
+    """Return an error as a single line."""
     if not isinstance(told, Mapping):
         return " ".join(str(told).split())[:300] or "error"
     said = f"{told.get('error_class') or 'Error'}: {told.get('message') or ''}"
@@ -256,7 +256,7 @@ def _samples(
     repeats: int,
     wanted: Wanted,
 ) -> list[LoggedSample]:
-    """Return a sample for each answer that was graded, or should have been."""
+    """Return a sample for each answer that was, or should have been, graded."""
     values: dict[tuple[str, int], dict[str, Value]] = defaultdict(dict)
     for one in measured:
         values[one.subject, one.number][one.column] = one.value
@@ -289,7 +289,7 @@ def _samples(
 
 
 def _missing(output: _Output | None, graded: bool) -> Grade:
-    """Return what stands where a metric has no row."""
+    """Return the grade of a metric without a row."""
     if graded:
         return Grade.skipped("eval-framework has no row for it")
     error = None if output is None else output.row.get("error")
@@ -297,7 +297,7 @@ def _missing(output: _Output | None, graded: bool) -> Grade:
 
 
 def _asked(row: Mapping[str, Any], wanted: Wanted, where: str) -> dict[str, Any]:
-    """Return what a sample says beside its values."""
+    """Return the fields of a sample other than its values."""
     context = row.get("context")
     contexts = context if isinstance(context, list) else [context]
     fields = {k: v for one in contexts if isinstance(one, Mapping) for k, v in one.items()}
@@ -331,7 +331,7 @@ def _asked(row: Mapping[str, Any], wanted: Wanted, where: str) -> dict[str, Any]
 def _input(
     row: Mapping[str, Any], fields: Mapping[str, Any], wanted: Wanted, where: str
 ) -> str | None:
-    """Return what was asked: the untemplated prompt, the last user turn, or the prompt."""
+    """Return the input: the untemplated prompt, the last user message, or the prompt."""
     if wanted.input_field is not None:
         return item_input({**row, **fields}, wanted, where=where)
     plain = text_or_none(fields.get("untemplated_prompt"))
@@ -347,12 +347,12 @@ def _choices(row: Mapping[str, Any], where: str) -> tuple[ChoiceScore, ...]:
         return ()
     scores = as_mapping(told, f"{where}: 'loglikelihoods'")
     if any(number_or_none(value) is None for value in scores.values()):
-        return ()  # an infinite one cannot be stored; the grades are there all the same
+        return ()  # infinite values cannot be stored; grades are kept
     return tuple(ChoiceScore(text, float(value)) for text, value in scores.items())
 
 
 def _binary(measured: Sequence[Measured]) -> frozenset[str]:
-    """Return the columns that are right or wrong by what they are called and hold."""
+    """Return the columns that are binary by name and values."""
     values: dict[str, set[float]] = defaultdict(set)
     for one in measured:
         if isinstance(one.value, float):
@@ -366,7 +366,7 @@ def _binary(measured: Sequence[Measured]) -> frozenset[str]:
 
 
 def _tell(folder: Path, about: Mapping[str, Any], samples: Sequence[LoggedSample]) -> list[str]:
-    """Return what a reader of the numbers should know."""
+    """Return caveats for readers of the numbers."""
     notes = []
     broken = sorted(folder.glob(f"{_OUTPUT}.broken.*"))
     if broken:

@@ -12,16 +12,16 @@ from eval_toolkit.integrations.importing.plain_files import number_or_none, same
 __all__ = ["BOOKKEEPING", "NO_SUBJECT", "Measured", "averages"]
 
 BOOKKEEPING = ("Bytes", "SequencePositions")
-"""Metrics that count and do not judge."""
+"""Metrics that are only counts."""
 NO_SUBJECT = "no_subject"
 _MACRO = "the mean of the subjects' means"
 _RATIOS = {"BitsPerByte": "BitsPerByte (mean-of-ratios)"}
-"""How newer releases call some metrics in the averages."""
+"""Names of some metrics in the averages of newer releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One row of results."""
+    """Row of the results."""
 
     subject: str
     number: int
@@ -30,23 +30,23 @@ class Measured:
     column: str
     value: Value
     higher_is_better: bool | None = None
-    """None where the row does not say."""
+    """None if the row does not state the direction."""
     metric_class: str = ""
 
 
 def averages(
     told: Mapping[str, Any], rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return the stated averages, and notes on their problems.
+    """Return the stated averages, and notes on discrepancies.
 
     Parameters
     ----------
     told : mapping
-        ``aggregated_results.json``.
+        Content of ``aggregated_results.json``.
     rows : sequence of Measured
-        The rows of results; none where there is no file of them.
+        Result rows; empty if there is no results file.
     repeats : int
-        Answers per item.
+        Number of answers per item.
     """
     if not rows:
         return _alone(told)
@@ -65,7 +65,7 @@ def averages(
 
 
 def _aggregated(told: Mapping[str, Any], rows: Sequence[Measured]) -> list[Stated]:
-    """Return what a metric's own aggregators made: ``Pass@1 Class.Metric``."""
+    """Return the values of a metric's own aggregators: ``Pass@1 Class.Metric``."""
     end = f" {rows[0].metric_class}.{rows[0].metric}"
     found = []
     for name, value in told.items():
@@ -77,7 +77,7 @@ def _aggregated(told: Mapping[str, Any], rows: Sequence[Measured]) -> list[State
 
 
 def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
-    """Return the averages of a file without rows: the number of subjects of each is not known."""
+    """Return the averages of a file without rows, in which subject sizes are unknown."""
     stated, notes = [], []
     for name, value in told.items():
         metric = name.removeprefix("Average ")
@@ -115,7 +115,7 @@ def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
 def _average(
     told: Mapping[str, Any], label: str, rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return ``Average M`` and what is to be said about it."""
+    """Return ``Average M``, with notes on discrepancies."""
     name = f"Average {label}"
     if name not in told:
         return [], [f"{name} is not among the averages"]
@@ -150,7 +150,7 @@ def _average(
 
 
 def _groups(rows: Sequence[Measured]) -> dict[tuple[str, str], list[float]]:
-    """Return the values that are there by key and subject."""
+    """Return the available values by key and subject."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         if isinstance(row.value, float):
@@ -167,7 +167,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _lost(label: str, rows: Sequence[Measured], told: Mapping[str, Any]) -> list[str]:
-    """Return which rows, and which whole subjects, an average leaves out."""
+    """Return notes on the rows and whole subjects that an average excludes."""
     failed = [
         row for row in rows if not isinstance(row.value, float) and row.value.status == "error"
     ]
@@ -184,7 +184,7 @@ def _lost(label: str, rows: Sequence[Measured], told: Mapping[str, Any]) -> list
 
 
 def _parts(told: Mapping[str, Any], label: str, rows: Sequence[Measured]) -> list[str]:
-    """Return a note for each subject or key whose stated mean its rows do not give."""
+    """Return a note for each subject or key whose stated mean does not match its rows."""
     notes = []
     for field in ("subject", "key"):
         names = sorted({getattr(row, field) for row in rows})
@@ -207,7 +207,7 @@ def _stderr(
     groups: Mapping[tuple[str, str], Sequence[float]],
     repeats: int,
 ) -> tuple[float | None, str, list[str]]:
-    """Return a standard error that is one, how it is made, and what is wrong where it is none."""
+    """Return a valid standard error with its method, otherwise notes on what is wrong."""
     name = f"StdErr {label}"
     if told.get(name) is None:
         return None, "", []
@@ -240,7 +240,7 @@ def _stderr(
 
 
 def _macro_error(groups: Mapping[tuple[str, str], Sequence[float]]) -> float | None:
-    """Return the standard error of a mean of groups' means; None where a group has one value."""
+    """Return the standard error of a mean of group means; None if a group has one value."""
     if not groups or any(len(values) < 2 for values in groups.values()):
         return None
     total = []

@@ -1,10 +1,10 @@
 """Import of garak's ``*.report.jsonl``.
 
-A log is a probe; an item is a prompt, its tries are the generations. Of every detector there is a
-column ``passed:DETECTOR``: 1 where its score is below garak's threshold, 0 where the attack hit.
-Equal prompts, and prompts of one conversation, share a group. The counts in the eval lines (passed,
-evaluated) are checked against the attempts. Hit logs are refused (`predictions`), as they hold the
-failures alone, and so are reports that hold nothing but a digest.
+Each probe is a log, each prompt an item and each generation an attempt. Every detector has a column
+``passed:DETECTOR``: 1 if its score is below garak's threshold, 0 if the attack succeeded. Equal
+prompts, and prompts of one conversation, share a group. The counts in the eval lines (passed,
+evaluated) are checked against the attempts. Hit logs are rejected (by `predictions`), since they
+contain only failures, as are reports that contain only a digest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ _NOT_RUN = Grade.skipped("the detector did not run on this prompt")
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is a JSONL file of garak's entries."""
+    """Return whether the path is a JSONL file with garak entries."""
     if path.suffix.lower() != ".jsonl":
         return False
     head = head_of(path)
@@ -59,24 +59,24 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return the logs of a report, one for each probe.
+    """Read the logs of a report, one per probe.
 
     Parameters
     ----------
     path : Path
         ``*.report.jsonl``.
     wanted : Wanted
-        What to import; ``by`` and ``group_field`` are fields of an attempt, such as "goal".
+        Data to import; ``by`` and ``group_field`` are fields of an attempt, such as "goal".
 
     Returns
     -------
     list of Log
-        In the order of the report. A probe without attempts has what its eval lines state.
+        Logs in the order of the report. A probe without attempts has only its stated values.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If a line is damaged, a score is no number in [0, 1], or there is nothing but a digest.
+        If a line is damaged, a score is not a number in [0, 1], or there is only a digest.
 
     Examples
     --------
@@ -105,16 +105,16 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 @dataclass(slots=True)
 class _Report:
-    """What a report holds, entry by entry."""
+    """Content of a report."""
 
     path: Path
     notes: list[str]
     setup: Mapping[str, Any] = field(default_factory=dict)
     init: Mapping[str, Any] = field(default_factory=dict)
     attempts: dict[str, dict[tuple[Any, ...], "_Attempt"]] = field(default_factory=dict)
-    """By probe and key; a line of a later state takes the place of an earlier one."""
+    """Attempts by probe and key; lines with a later state replace earlier ones."""
     evals: dict[str, list[tuple[int, Mapping[str, Any]]]] = field(default_factory=dict)
-    """By probe, with their lines."""
+    """Eval lines with line numbers, by probe."""
     has_digest: bool = False
 
     @classmethod
@@ -193,7 +193,7 @@ class _Report:
     def _stated(
         self, probe: str, samples: Sequence[LoggedSample], notes: list[str]
     ) -> Iterator[Stated]:
-        """Yield what the eval lines state; note where the attempts give other counts."""
+        """Yield the values of the eval lines, adding a note if the attempts give other counts."""
         for number, entry in self.evals.get(probe, []):
             where = f"{self.path}: line {number}"
             name = _plugin(entry.get("detector"), "detector.", f"{where}: 'detector'")
@@ -223,18 +223,18 @@ class _Report:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One prompt with the target's answers and the detectors' scores."""
+    """Prompt with the target's answers and the detectors' scores."""
 
     probe: str
     uuid: str | None
     status: int
     text: str
-    """The prompt as one text: what the item is."""
+    """Prompt as a single text, which identifies the item."""
     prompt: Any
     outputs: Sequence[str | None]
     scores: Mapping[str, Sequence[float | None]]
     before: str | None
-    """The attempt of the same conversation that this one continues."""
+    """Id of the preceding attempt in the same conversation."""
     entry: Mapping[str, Any]
     where: str
 
@@ -263,7 +263,7 @@ class _Attempt:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The identity of an attempt; reports that garak aggregated have one uuid for all."""
+        """Identity of an attempt; attempts in aggregated reports share a uuid."""
         return self.uuid, self.entry.get("seq"), self.text
 
     @property
@@ -272,7 +272,7 @@ class _Attempt:
         return self.status == _COMPLETE or bool(self.scores)
 
     def response(self, at: int) -> str | None:
-        """Return an answer, where every score is about the answer in its place."""
+        """Return a response if all scores align with the outputs by position, else None."""
         lengths = {len(given) for given in self.scores.values()}
         return self.outputs[at] if lengths <= {len(self.outputs)} else None
 
@@ -336,7 +336,7 @@ def _score(given: Any, where: str) -> float | None:
 
 
 def _turns(prompt: Any) -> list[tuple[str, str]]:
-    """Return role and text of each turn; prompts were texts before garak had conversations."""
+    """Return role and text of each turn; older garak versions store prompts as strings."""
     if isinstance(prompt, Mapping) and "turns" in prompt:
         turns = [one for one in list_or_empty(prompt["turns"]) if isinstance(one, Mapping)]
         return [(str(one.get("role") or "user"), _text(one.get("content")) or "") for one in turns]

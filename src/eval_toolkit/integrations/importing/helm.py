@@ -1,15 +1,14 @@
-"""Import of HELM's run folders.
+"""Import of HELM run folders.
 
-Which stats are columns: those of ``per_instance_stats.json`` that say how good an answer is. Left
-out is HELM's book-keeping (counts, tokens, costs, run times, finish reasons, truncation,
-``max_prob``, ``logprob`` and the like, see `is_bookkeeping`), but never a metric that
-``metric_specs`` names.
+The columns are the stats in ``per_instance_stats.json`` that measure the quality of an answer.
+HELM's bookkeeping is omitted (counts, tokens, costs, run times, finish reasons, truncation,
+``max_prob``, ``logprob`` and similar, see `is_bookkeeping`), except for metrics listed in
+``metric_specs``.
 
-What HELM states: for each metric, split and perturbation it takes the mean over instances within a
-trial, then the mean over trials; it never pools splits, nor instances with perturbed copies of
-them, so each of these is a log of its own here. Its ``count`` is the number of trials, and
-``stddev`` the spread of the trials' means (the sum of squares divided by their number: 0 for one
-trial). That is no standard error, and HELM states none.
+For each metric, split and perturbation, HELM states the mean over trials of the means over
+instances. It never pools splits, nor instances with their perturbed copies, so each of these is a
+separate log. ``count`` is the number of trials, and ``stddev`` the standard deviation of the trial
+means (with divisor n: 0 for one trial). This is not a standard error; HELM states none.
 """
 
 from collections import defaultdict
@@ -68,7 +67,7 @@ _RIGHT_OR_WRONG = ("exact_match", "math_equiv", "strict_accuracy")
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is a HELM run's folder, or one of the files in it."""
+    """Return whether the path is a HELM run folder, or one of its files."""
     names = (_SPEC, _STATS, _EACH, _STATE, _SCENARIO)
     folder = path.parent if path.name in names else path
     try:
@@ -78,27 +77,28 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return the logs of a run's folder: one for each split and perturbation.
+    """Read the logs of a run folder, one per split and perturbation.
 
     Parameters
     ----------
     path : Path
-        The folder, or a file in it.
+        Run folder, or a file in it.
     wanted : Wanted
-        Without samples, prompts and answers are not read; the statistics are the same.
+        Data to import. Without samples, prompts and answers are not read; the statistics are the
+        same.
 
     Returns
     -------
     list of Log
-        Unperturbed instances first, in the order of the file. Items go by the instance's id, so a
-        perturbed log pairs with the plain one; trials are attempts. Parts are "split",
-        "sub_split" and "perturbation" where there are some, and where a run has several, the
-        task's name ends in them.
+        Logs of unperturbed instances first, in the order of the file. Items are keyed by instance
+        id, so a perturbed log pairs with the plain one; trials are attempts. Parts are "split",
+        "sub_split" and "perturbation" where present; if a run has several, they are appended to the
+        task name.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If a file is damaged or a value is no number; one line names file, instance and rule.
+        If a file is damaged or a value is not a number; the message names file, instance and rule.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 
 def _task(name: str) -> str:
-    """Return a run's name without its model, so that runs of two models are of one task."""
+    """Return the name of a run without its model, so that runs of two models share a task."""
     scenario, _, told = name.partition(":")
     kept = [arg for arg in told.split(",") if not arg.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(kept)}" if any(kept) else scenario
@@ -159,7 +159,7 @@ def _task(name: str) -> str:
 def _by_context(
     whole: Log, samples: Mapping[Key, LoggedSample], metrics: Sequence[NamedStat]
 ) -> list[Log]:
-    """Return a log for each split and perturbation, with what is stated about it."""
+    """Return a log for each split and perturbation, with its stated values."""
     parts: dict[Context, dict[Key, LoggedSample]] = defaultdict(dict)
     for key, sample in samples.items():
         parts[_context(sample, key)][key] = sample
@@ -195,13 +195,13 @@ def _context(sample: LoggedSample, key: Key) -> Context:
 
 @dataclass
 class _Try:
-    """One instance in one trial: what was measured, and where it belongs."""
+    """Measurements of one instance in one trial."""
 
     values: dict[str, Value] = field(default_factory=dict)
     split: str | None = None
     sub_split: str | None = None
     predicted: int | None = None
-    """Of one request per choice: which won."""
+    """Index of the predicted choice if each choice is a separate request."""
 
 
 def _member(folder: Path, name: str) -> Any:
@@ -211,7 +211,7 @@ def _member(folder: Path, name: str) -> Any:
 
 
 def _metric_names(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the metrics that the run asked for by name."""
+    """Return the metrics requested by name in the run."""
     found: set[str] = set()
     for one in list_or_empty(spec.get("metric_specs")):
         args = one.get("args") if isinstance(one, Mapping) else None
@@ -232,7 +232,7 @@ def _named(stats: Any, path: Path) -> list[NamedStat]:
 
 
 def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _Try]:
-    """Return what was measured on every instance in every trial, merged over metrics."""
+    """Return the measurements of every instance and trial, merged over metrics."""
     path = folder / _EACH
     if not path.is_file():
         notes.append(f"{_EACH} is not there: the means are as stated, no sample was seen")
@@ -274,7 +274,7 @@ def _samples(
     wanted: Wanted,
     notes: list[str],
 ) -> dict[Key, LoggedSample]:
-    """Return a sample for each instance and trial that either file knows."""
+    """Return a sample for each instance and trial in either file."""
     columns = list(dict.fromkeys(name for one in tries.values() for name in one.values))
     if tries and not columns:
         raise ArtifactError(
@@ -308,13 +308,13 @@ def _samples(
 
 
 def _tell(samples: Sequence[LoggedSample]) -> list[str]:
-    """Return what the values of a log do not show."""
+    """Return a note on failed requests."""
     failed = sum(sample.error is not None for sample in samples)
     return [f"{failed} requests failed; HELM scored their empty answers"] if failed else []
 
 
 def _binary(columns: Sequence[str], samples: Sequence[LoggedSample]) -> frozenset[str]:
-    """Return the columns that are right or wrong; a tie between choices gives a part of 1."""
+    """Return the binary columns; ties between choices give fractional values."""
     found = set()
     for name in columns:
         values = [sample.values[name] for sample in samples]

@@ -40,7 +40,7 @@ def key_of(each: Mapping[str, Any], where: str) -> Key:
 
 
 def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[Mapping[str, Any]]]:
-    """Return the requests of every instance in every trial; several where each choice is one."""
+    """Return the requests of every instance and trial; several if each choice is a request."""
     if not wanted.samples:
         return {}
     if not path.is_file():
@@ -65,7 +65,7 @@ def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[
 def asked(
     states: Sequence[Mapping[str, Any]], predicted: int | None, wanted: Wanted, where: str
 ) -> dict[str, Any]:
-    """Return what a sample says beside its values."""
+    """Return the fields of a sample other than its values."""
     if not states:
         return {}
     state = states[0]
@@ -81,7 +81,7 @@ def asked(
     ]
     target = item_target(doc, wanted, where=where)
     response, error = _answer(state)
-    if len(states) > 1:  # one request per choice: nothing was written, one of them won
+    if len(states) > 1:  # one request per choice: no text is generated
         won = predicted if predicted is not None else -1
         response = texts[won] if 0 <= won < len(texts) else None
     return {
@@ -97,12 +97,12 @@ def asked(
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of what is an object with a text now and was one itself before."""
+    """Return the text of an object with a text (newer releases) or of a string (older ones)."""
     return text_or_none(value.get("text") if isinstance(value, Mapping) else value)
 
 
 def _answer(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the first completion, or why there is none."""
+    """Return the first completion, or the reason why it is missing."""
     result = state.get("result")
     if not isinstance(result, Mapping):
         return None, "HELM stored no result of this request"
@@ -115,7 +115,7 @@ def _answer(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def tell_requests(states: Mapping[Key, Sequence[Mapping[str, Any]]], notes: list[str]) -> None:
-    """Add what the requests show and the stats do not."""
+    """Add notes on properties of the requests that the stats do not show."""
     unmapped = mapped = several = 0
     for requests in states.values():
         several += len(requests) > 1
@@ -137,7 +137,7 @@ def tell_requests(states: Mapping[Key, Sequence[Mapping[str, Any]]], notes: list
 
 
 def created(states: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
-    """Return when the last request was answered."""
+    """Return the time of the last request in ISO 8601; "" if unknown."""
     times = []
     for requests in states.values():
         for state in requests:

@@ -48,7 +48,7 @@ class Perturbation:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One try: HELM's perturbed instances keep the id of their original."""
+    """Attempt at an instance; perturbed instances keep the id of the original."""
 
     instance: str
     perturbation: Perturbation | None
@@ -71,7 +71,7 @@ class Context:
 
     @property
     def suffix(self) -> str:
-        """For the end of a task's name, as HELM writes what follows it."""
+        """Suffix of a task name, in HELM's notation."""
         told = {"split": self.split, "sub_split": self.sub_split}
         if self.perturbation is not None:
             told["perturbation"] = self.perturbation.name
@@ -82,7 +82,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NamedStat:
-    """One stat as a file has it."""
+    """Stat in a file."""
 
     name: str
     context: Context
@@ -92,13 +92,13 @@ class NamedStat:
 
     @property
     def is_derived(self) -> bool:
-        """Whether it is over originals of perturbed instances, or over the worst of both."""
+        """Whether the stat is computed on originals, or on the worst of originals and copies."""
         done = self.context.perturbation
         return done is not None and done.computed_on != _PERTURBED
 
     @property
     def title(self) -> str:
-        """The metric, and what it was computed on where that is not simply the instances."""
+        """Name of the metric, with the instances it was computed on if it is derived."""
         done = self.context.perturbation
         if done is None or not self.is_derived:
             return self.name
@@ -117,7 +117,7 @@ def is_bookkeeping(name: str) -> bool:
 
 
 def perturbation(told: Any, where: str) -> Perturbation | None:
-    """Return what a file says was done to an instance; None where nothing was."""
+    """Return the perturbation of an instance; None if it was not perturbed."""
     if told is None:
         return None
     given = as_mapping(told, f"{where}: 'perturbation'")
@@ -134,7 +134,7 @@ def perturbation(told: Any, where: str) -> Perturbation | None:
 
 
 def named_stat(told: Any, where: str) -> NamedStat:
-    """Return a stat of a file, or raise one line."""
+    """Return a stat of a file; raise a one-line error if it is invalid."""
     stat = as_mapping(told, where)
     name = as_mapping(stat.get("name"), f"{where}: 'name'")
     metric, count = name.get("name"), stat.get("count")
@@ -144,7 +144,7 @@ def named_stat(told: Any, where: str) -> NamedStat:
         raise ArtifactError(f"{where} ({metric}): 'count' is {shown(count)}; it must be 0 or more")
     mean = stat.get("mean")
     if mean is None and count and number_or_none(stat.get("sum")) is not None:
-        mean = stat["sum"] / count  # older releases leave it to the reader
+        mean = stat["sum"] / count  # older releases state only the sum
     return NamedStat(
         metric,
         Context(
@@ -169,11 +169,11 @@ def stated(
     Parameters
     ----------
     context : Context
-        A split, perturbed in one way or not; to the latter belong the numbers derived from both.
+        Split with an optional perturbation; derived stats belong to the unperturbed split.
     stats : sequence of NamedStat
-        Stats of ``stats.json``, without book-keeping.
+        Stats of ``stats.json`` without bookkeeping.
     inside, everything : mapping of Key to LoggedSample
-        The samples of the context, and of the whole run.
+        Samples of the context, and of the whole run.
     """
     plain = [one for one in stats if one.context == context]
     derived = [one for one in stats if one.is_derived and _over(one) == context]
@@ -207,7 +207,7 @@ def _over(stat: NamedStat) -> Context:
 
 
 def _spread(stats: Sequence[NamedStat]) -> list[str]:
-    """Return a note on what ``stddev`` is: over trials, and 0 for one."""
+    """Return a note that ``stddev`` is the spread over trials, which is 0 for one trial."""
     trials = max((stat.count for stat in stats), default=0)
     if trials == 0:
         return []
@@ -222,7 +222,7 @@ def _spread(stats: Sequence[NamedStat]) -> list[str]:
 def _plain(
     stat: NamedStat, value: float, samples: Mapping[Key, LoggedSample]
 ) -> tuple[Stated, str]:
-    """Return the mean over a context's instances."""
+    """Return the mean over the instances of a context."""
     number = Stated(column=stat.name, name=stat.title, value=value)
     if not samples:
         return number, ""
@@ -263,7 +263,7 @@ def _derived(
 
 
 def _chosen(asked: Perturbation, told: Sequence[tuple[Perturbation | None, float]]) -> list[float]:
-    """Return the values of one instance that a derived stat looks at."""
+    """Return the values of one instance that a derived stat uses."""
     family = asked.name if asked.name in ("robustness", "fairness") else None
     copies = []
     for done, value in told:
@@ -279,7 +279,7 @@ def _chosen(asked: Perturbation, told: Sequence[tuple[Perturbation | None, float
 
 
 def _note(number: Stated, trials: Mapping[int, Sequence[float]]) -> str:
-    """Return a note where the mean of the trials' means is not what is stated."""
+    """Return a note if the mean of the trial means differs from the stated value."""
     if not trials:
         return ""
     made = _mean([_mean(values) for values in trials.values()])

@@ -1,4 +1,4 @@
-"""`import_logs`: read and check logs, then write all runs or none."""
+"""`import_logs`: read and check logs, then write either all runs or none."""
 
 import os
 import secrets
@@ -28,7 +28,7 @@ __all__ = ["Imported", "import_logs", "measure_log"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Imported(Displayed):
-    """A log with its findings and its run.
+    """Log with its findings and its run.
 
     Examples
     --------
@@ -41,16 +41,16 @@ class Imported(Displayed):
 
     log: Log
     checked: Sequence[Checked]
-    """Each number that the log states against its own samples."""
+    """Comparison of each stated number with the log's own samples."""
     cells: Mapping[str, MetricResult]
-    """By metric, with intervals; what has no samples is as the log states it."""
+    """Cells by metric, with intervals; values without samples are as stated in the log."""
     notes: Sequence[str] = ()
     records: Records | None = None
     run: Run | None = None
-    """None where nothing was written. Logs of results alone share one."""
+    """None if nothing was written. Logs without samples of the same model share a run."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; the records are a table of their own."""
+        """Return plain JSON types, without the records."""
         return {
             "tool": self.log.tool,
             "tool_version": self.log.tool_version,
@@ -67,22 +67,22 @@ class Imported(Displayed):
 
 
 def measure_log(log: Log) -> Imported:
-    """Measure a log and hold it to its own samples; nothing is written.
+    """Measure a log and check it against its own samples, without writing anything.
 
     Parameters
     ----------
     log : Log
-        Log returned by a reader.
+        Log as returned by a reader.
 
     Returns
     -------
     Imported
-        Without a run.
+        Result without a run.
 
     Raises
     ------
     InvalidInputError
-        If the log has neither samples nor numbers, or an item and try come twice.
+        If the log has neither samples nor stated numbers, or duplicate attempts at an item.
 
     Examples
     --------
@@ -112,13 +112,13 @@ def import_logs(
     paths : path or iterable of paths
         Files and folders, as in `read_logs`.
     out : path, optional
-        A folder to write runs into, one for each task and model; without it nothing is written.
+        Target folder, with one run per task and model; by default nothing is written.
     wanted : Wanted, optional
-        Fields to use.
+        Data to import.
     task, model : str, optional
-        Other names, if the logs have a single task or model.
+        Replacement names, if the logs have a single task or model.
     rename : mapping of str to str, optional
-        Other names of columns, so that runs of two tools have a metric in common.
+        New names of columns, so that runs of two tools share a metric.
     higher_is_better : mapping of str to bool, optional
         Whether higher is better, by renamed column. Overrides the logs, which override the names;
         see `metrics.directions.known_direction`.
@@ -128,13 +128,13 @@ def import_logs(
     Returns
     -------
     list of Imported
-        One for each log, in the order of the paths.
+        One entry per log, in the order of the paths.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If one path cannot be read, or a run is there already. Everything is read and checked
-        before anything is written, so nothing is written then.
+        If a path cannot be read, or a run already exists. All logs are read and checked before
+        anything is written, so nothing is written in this case.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) 
 
 
 def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
-    """Return the logs at all paths, each once: samples are also read with their results."""
+    """Return the logs at all paths without duplicates: results include their samples."""
     logs: list[Log] = []
     seen: set[tuple[str, str, frozenset[Path]]] = set()
     for path in paths:
@@ -206,13 +206,13 @@ def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
 
 
 def _is_copy(one: Log, other: Log) -> bool:
-    """Return whether two logs are of files with the same bytes."""
+    """Return whether two logs come from files with identical bytes."""
     if (one.tool, one.task, one.model) != (other.tool, other.task, other.model):
         return False
     files = [*one.files, *other.files]
     if not one.files or len(one.files) != len(other.files) or not all(map(os.path.isfile, files)):
         return False
-    # most that differ are not read
+    # compare sizes first, to avoid hashing most files
     measures: tuple[Callable[[str], Any], ...] = (os.path.getsize, sha256_file)
     return all(sorted(map(of, one.files)) == sorted(map(of, other.files)) for of in measures)
 
@@ -247,7 +247,7 @@ def _renamed(
 
 
 def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list[Log]:
-    """Return the logs with the directions that the caller gives to columns."""
+    """Return the logs with the column directions set by the caller."""
     if not isinstance(higher_is_better, Mapping):
         raise InvalidTypeError(
             f"`higher_is_better` is {higher_is_better!r}; it must map columns to True or False"
@@ -314,7 +314,7 @@ def _shown(read: Read, run: Run | None) -> Imported:
 def _folders(
     reads: Sequence[Read], out: Path, overwrite: bool
 ) -> tuple[list[list[int]], list[Path]]:
-    """Return which logs go into which run: one each, results alone of one model in one."""
+    """Return the logs of each run: one log, or all logs without samples of a model."""
     groups: list[list[int]] = []
     alone: dict[tuple[str, ...], list[int]] = {}
     for at, read in enumerate(reads):

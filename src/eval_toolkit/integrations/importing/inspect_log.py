@@ -1,4 +1,4 @@
-"""Import of Inspect's logs: ``.eval`` and ``.json``."""
+"""Import of Inspect logs in ``.eval`` and ``.json`` format."""
 
 import re
 from collections import Counter
@@ -33,21 +33,21 @@ _SPEC_SETTINGS = (
     *("config", "revision", "packages", "scorers"),
 )
 _LONGEST_SETTING = 4_000
-"""Characters of one setting as JSON; a scripted model's arguments hold all of its answers."""
+"""Maximum number of characters of a setting as JSON; scripted models contain all answers."""
 
 
 def recognises(path: Path) -> bool:
-    """Return whether a path looks like a log of Inspect.
+    """Return whether a path looks like an Inspect log.
 
     Parameters
     ----------
     path : Path
-        A file or a folder.
+        File or folder.
 
     Returns
     -------
     bool
-        False for what cannot be read.
+        False if the path cannot be read.
 
     Examples
     --------
@@ -68,30 +68,30 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Read a log of Inspect.
+    """Read an Inspect log.
 
     Parameters
     ----------
     path : Path
-        ``.eval`` or ``.json`` file, detected by content.
+        Path of an ``.eval`` or ``.json`` file; the format is detected by content.
     wanted : Wanted
-        What to import. Without ``samples`` only the summaries of ``.eval`` files are read. Fields
-        are taken from the samples' metadata.
+        Data to import. Without ``samples``, only the summaries of ``.eval`` files are read. Fields
+        refer to the samples' metadata.
 
     Returns
     -------
     list of Log
-        One.
+        A single log.
 
     Raises
     ------
     ArtifactError
-        If the file is damaged, cut short, of an unknown version or has neither samples nor
-        results; the line names file and member.
+        If the file is damaged, truncated, of an unknown version, or has neither samples nor
+        results; the message names file and member.
     InvalidInputError
-        If a sample does not have a field that is wanted.
+        If a sample lacks a requested field.
     MissingExtraError
-        If the file is packed with zstandard, which is not installed.
+        If the file is compressed with zstandard, which is not installed.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _log(parts: Parts, wanted: Wanted) -> Log:
 
 
 def _in_order(parts: Parts) -> list[Found]:
-    """Return the samples in the dataset's order: a file has them in the order they ended."""
+    """Return the samples in dataset order; the file lists them in order of completion."""
     places = {whole_text(str(name)): at for at, name in enumerate(parts.sample_ids)}
     for one in parts.found:
         places.setdefault(one.fields["unit_id"], len(places))
@@ -181,7 +181,7 @@ def _n_planned(parts: Parts) -> int | None:
 
 
 def _reductions(parts: Parts) -> dict[str, list[LoggedSample]]:
-    """Return what a log without samples has: by reducer, one value of each item and scorer."""
+    """Return the reduced scores of a log without samples, one per item and scorer, by reducer."""
     by_reducer: dict[str, dict[str, Found]] = {}
     for at, one in enumerate(_entries(parts.reductions)):
         where = f"{parts.path}: reductions[{at}]"
@@ -224,7 +224,7 @@ def _state_notes(parts: Parts) -> list[str]:
 def _sample_notes(
     found: Sequence[Found], samples: Sequence[LoggedSample], stated: Sequence[Stated]
 ) -> Iterator[str]:
-    """Yield what a reader of the log's own numbers should know about its samples."""
+    """Yield caveats about the samples for readers of the stated numbers."""
     failed = sum(sample.error is not None for sample in samples)
     if failed:
         first = next((one for one in stated if one.aggregation.startswith("mean")), None)
@@ -251,7 +251,7 @@ def _sample_notes(
 
 
 def _cluster_notes(stated: Sequence[Stated], wanted: Wanted) -> Iterator[str]:
-    """Yield which field the log itself takes for groups, where another or none is wanted."""
+    """Yield the group field used in the log if it differs from the requested one."""
     for how in dict.fromkeys(one.stderr_name for one in stated):
         if how.startswith("clustered by ") and how != f"clustered by {wanted.group_field!r}":
             yield f"standard errors of the log are {how}: name that field as the group to have them"
@@ -278,7 +278,7 @@ def _tool_version(spec: Mapping[str, Any]) -> str:
 
 
 def _settings(parts: Parts) -> dict[str, Any]:
-    """Return how the log was made; what is very long is named and left out."""
+    """Return the settings of the log; very long settings are replaced by a note."""
     spec, dataset = parts.spec, dict(parts.dataset)
     dataset.pop("sample_ids", None)
     plan = parts.header.get("plan")

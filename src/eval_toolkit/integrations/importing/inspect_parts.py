@@ -1,4 +1,4 @@
-"""Parts of an Inspect log: header, samples, reductions."""
+"""Parts of an Inspect log: header, samples and reductions."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """``eval`` of the header."""
+        """Entry ``eval`` of the header."""
         return _object(self.header.get("eval"), f"{self.path}: `eval`")
 
     @property
@@ -73,7 +73,7 @@ class Parts:
 
 
 def json_parts(path: Path, wanted: Wanted) -> Parts:
-    """Read a ``.json`` log: one object that holds everything."""
+    """Read a ``.json`` log, a single object with all parts."""
     size = path.stat().st_size
     if size > LARGEST_MEMBER:
         raise ArtifactError(f"{path}: {size} bytes; at most {LARGEST_MEMBER} are read")
@@ -101,7 +101,7 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
 
 
 def zip_parts(path: Path, wanted: Wanted) -> Parts:
-    """Read an ``.eval`` log: its header, and then the samples one by one, or their summaries."""
+    """Read an ``.eval`` log: its header, and its samples or their summaries."""
     zipped = Zipped(path, _RECOVER)
     name = next((one for one in (_HEADER, _START) if one in zipped), None)
     if name is None:
@@ -121,7 +121,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
         _check_complete(parts, [one for _, one in summaries])
     else:
         parts.found = [read_sample(raw, place, wanted, model, scorer) for place, raw in summaries]
-        # A sample that was asked again has a second summary, after its first.
+        # A retried sample has a second summary after the first one.
         parts.found = list({_key(one): one for one in parts.found}.values())
     _check_unique(parts)
     if not parts.found and _REDUCTIONS in zipped:
@@ -130,7 +130,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
 
 
 def _summaries(zipped: Zipped) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the summaries: all in one member, or, until the log is finished, in many."""
+    """Yield the summaries: from one member, or from many if the log is unfinished."""
     names = [_SUMMARIES]
     if _SUMMARIES not in zipped:
         numbered = ((_OF_JOURNAL.fullmatch(name), name) for name in zipped.names)
@@ -166,7 +166,7 @@ def _check_unique(parts: Parts) -> None:
 
 
 def _check_complete(parts: Parts, summaries: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse a log that lost samples: its summaries name what must be there."""
+    """Raise if samples listed in the summaries are missing."""
     there = {(unit_id, str(epoch)) for unit_id, epoch in map(_key, parts.found)}
     listed = {(whole_text(str(one.get("id"))), str(one.get("epoch", 1))) for one in summaries}
     lost = sorted(f"{unit_id!r} of epoch {epoch}" for unit_id, epoch in listed - there)
@@ -182,7 +182,7 @@ def _key(found: Found) -> tuple[str, int]:
 
 
 def _member(zipped: Zipped, name: str) -> Any:
-    """Return what a member holds; Inspect writes bare NaN and Infinity, which are no JSON."""
+    """Return a parsed member; Inspect writes NaN and Infinity, which are not valid JSON."""
     return parse_json(zipped.read(name), f"{zipped.path}: {name}", strict=False)
 
 

@@ -13,14 +13,14 @@ __all__ = ["Results", "read_results", "reduction_notes"]
 
 _MEANS = ("accuracy", "mean")
 _ERRORS = {"stderr": "sample sd / sqrt(n)", "bootstrap_stderr": "bootstrap"}
-_ERRORS["bootstrap_std"] = "bootstrap"  # as the metric was called until 2025
+_ERRORS["bootstrap_std"] = "bootstrap"  # name of the metric until 2025
 _OF_ALL_TRIES = "mean of all tries"
 _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Stated values, with notes on those left out."""
+    """Stated values, with notes on omitted ones."""
 
     stated: list[Stated]
     notes: list[str]
@@ -42,23 +42,23 @@ def read_results(
     *,
     unreduced: bool,
 ) -> Results:
-    """Read the scores of a header's results.
+    """Read the scores in the results of a header.
 
     Parameters
     ----------
     results : mapping
-        ``results`` of the header; empty if there are none.
+        Entry ``results`` of the header; empty if there are none.
     columns : collection of str
         Columns of the samples; empty if there are no samples.
     scorers : object
-        ``eval.scorers`` of the header: tells Inspect's metrics from the task's own.
+        Entry ``eval.scorers`` of the header, which separates built-in from custom metrics.
     unreduced : bool
-        Whether epochs were not reduced, so that every epoch counts as an item.
+        Whether epochs were not reduced, so that each epoch counts as an item.
 
     Returns
     -------
     Results
-        Numbers that are not finite, and those of no column, are left out and named.
+        Stated values. Values that are not finite or have no column are omitted with a note.
     """
     named = set(_metric_names(scorers))
     own = {name for name in _MEANS if name in named and f"inspect_ai/{name}" not in named}
@@ -100,7 +100,7 @@ def _stated(
     n: int | None,
     own: Collection[str],
 ) -> Iterator[Stated]:
-    """Yield the means with the standard error beside them, and the other numbers by themselves."""
+    """Yield means with their standard errors, and other values individually."""
     means = [one for one in metrics if one.name in _MEANS and not one.group and one.name not in own]
     errors = [one for one in metrics if one.name in _ERRORS and not one.group]
     error = errors[0] if means and errors else None
@@ -140,21 +140,21 @@ def reduction_notes(
     samples: Sequence[LoggedSample],
     reduced: Mapping[str, Sequence[LoggedSample]],
 ) -> list[str]:
-    """Say which means over other reductions than the mean are found again in the samples.
+    """Report which means over other reductions can be reproduced from the samples.
 
     Parameters
     ----------
     stated : sequence of Stated
-        Those that are plain means are left to whoever checks all logs.
+        Stated values; plain means are checked elsewhere.
     samples : sequence of LoggedSample
         Samples of the log.
     reduced : mapping of str to sequence of LoggedSample
-        By reducer, what a log without samples has instead, besides ``samples``.
+        Samples by reducer, for logs that have reductions instead of samples.
 
     Returns
     -------
     list of str
-        A line for each that differs, and one for all that agree.
+        One note per differing value, and one for all matching values.
     """
     lines, same = [], 0
     for one in stated:
@@ -181,7 +181,7 @@ def _again(
     samples: Sequence[LoggedSample],
     reduced: Mapping[str, Sequence[LoggedSample]],
 ) -> tuple[bool, float | None]:
-    """Return whether a number can be made again here, and what it is."""
+    """Return whether a value can be recomputed, and the result."""
     if not samples:
         return False, None
     if one.aggregation == _OF_ALL_TRIES:
@@ -196,14 +196,14 @@ def _again(
 
 def _scores(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     scores = results.get("scores")
-    if scores is None and isinstance(results.get("scorer"), Mapping):  # until 2024
+    if scores is None and isinstance(results.get("scorer"), Mapping):  # format until 2024
         scores = [{"metrics": results.get("metrics"), **results["scorer"]}]
     found = scores if isinstance(scores, list) else []
     return [one for one in found if isinstance(one, Mapping)]
 
 
 def first_scorer(results: Mapping[str, Any]) -> str:
-    """Return the name of the first scorer; "score" where there is none.
+    """Return the name of the first scorer; "score" if there is none.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def _metrics(given: Any) -> Iterator[_Metric]:
 
 
 def _metric_names(given: Any) -> Iterator[str]:
-    """Yield every ``name`` of a metric, however deep: lists, and dicts by key of the score."""
+    """Yield every metric name in nested lists and dicts."""
     for scorer in given if isinstance(given, list) else ():
         pending = [scorer.get("metrics")] if isinstance(scorer, Mapping) else []
         while pending:
@@ -240,7 +240,7 @@ def _metric_names(given: Any) -> Iterator[str]:
 
 
 def _column(scorer: str, name: str, columns: Collection[str]) -> str | None:
-    """Return the column that a score of the header is made of."""
+    """Return the column of a score in the header."""
     likely = [scorer, f"{scorer}.{name}"] if name == scorer else [f"{scorer}.{name}", name]
     return next((one for one in likely if one in columns), None if columns else likely[0])
 

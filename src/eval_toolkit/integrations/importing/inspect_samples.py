@@ -1,4 +1,4 @@
-"""Samples of Inspect logs as records."""
+"""Conversion of Inspect samples to logged samples."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,55 +29,55 @@ from eval_toolkit.models.messages import Message, Role
 __all__ = ["Found", "add_scores", "is_thinned", "logged_samples", "read_sample", "shortened"]
 
 _CUT = "...\n(content truncated)"
-"""How a text ends that Inspect has shortened for its summaries."""
+"""Suffix of texts that Inspect has truncated in its summaries."""
 _REMOVED = "Key removed from summary (> 1k)"
 _REFERENCES = ("attachment://", "tc://")
-"""What stands for a text that is kept elsewhere in the sample; the second until 2024."""
+"""Prefixes of references to text stored elsewhere in the sample; the second until 2024."""
 _LONGEST_ERROR = 2_000
 _CANCELLED = "CancelledError("
 
 
 @dataclass(slots=True)
 class Found:
-    """A sample as it was read, before it is known which columns the log has."""
+    """Sample as read, before the columns of the log are known."""
 
     fields: dict[str, Any]
-    """Of `LoggedSample`, without the values."""
+    """Fields of `LoggedSample` except the values."""
     values: dict[str, Value] = field(default_factory=dict)
     scorers: dict[str, str] = field(default_factory=dict)
-    """By column, the scorer that it comes from."""
+    """Scorer of each column."""
     unscored: dict[str, str] = field(default_factory=dict)
-    """By scorer that gave no value at all: why."""
+    """Reasons of scorers that gave no value."""
     unsure: set[str] = field(default_factory=set)
-    """Columns that have a value between right and wrong here."""
+    """Columns with a non-binary value in this sample."""
     error: str | None = None
     limit: str | None = None
     cancelled: bool = False
-    """Whether it was stopped because another one failed."""
+    """Whether the sample was cancelled because another one failed."""
 
 
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> Found:
-    """Read a sample, or the summary of one: it has the same keys, and no messages and no output.
+    """Read a sample or its summary, which lacks messages and output.
 
     Parameters
     ----------
     raw : object
         Parsed sample.
     where : str
-        Names file and member in errors.
+        File and member, for error messages.
     wanted : Wanted
-        What to import; without ``samples`` prompts and answers are left out.
+        Data to import; without ``samples``, prompts and answers are omitted.
     model : str
-        The model under test, whose tokens are counted.
+        Name of the evaluated model, whose tokens are counted.
     scorer : str
-        Default name of a score, as in the oldest logs.
+        Default name of a score in the oldest logs.
 
     Raises
     ------
     ArtifactError
-        If a part is not of the type that it must have.
+        If a part has the wrong type.
     InvalidInputError
-        If the sample does not have a field that is wanted.
+        If the sample lacks a requested field.
     """
     sample = _mapping(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
@@ -127,7 +127,7 @@ def add_scores(found: Found, scores: Any, where: str) -> None:
 def logged_samples(
     found: Sequence[Found], scorers: Sequence[str]
 ) -> tuple[list[LoggedSample], frozenset[str]]:
-    """Return the samples, each with every column, and the columns that are right or wrong.
+    """Return the samples, each with every column, and the binary columns.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def logged_samples(
     """
     homes = {column: name for one in found for column, name in one.scorers.items()}
     named = set(homes.values())
-    # A scorer that gave no value to any sample has a column all the same.
+    # A scorer without any value still has a column.
     homes |= {name: name for one in found for name in one.unscored if name not in named}
     if not homes and any(one.error for one in found):
         homes = {name: name for name in scorers}
@@ -157,7 +157,7 @@ def logged_samples(
 
 
 def _absent(found: Found, scorer: str) -> Grade:
-    """Return why a sample has no value of a scorer."""
+    """Return the reason why a sample has no value of a scorer."""
     if scorer in found.unscored:
         return Grade.skipped(UNSCORED + found.unscored[scorer])
     if found.error is not None:
@@ -169,7 +169,7 @@ def _absent(found: Found, scorer: str) -> Grade:
 
 
 def shortened(sample: Mapping[str, Any], wanted: Wanted) -> bool:
-    """Return whether a summary lacks a field that is wanted, or has only the beginning of it.
+    """Return whether a summary lacks or truncates a requested field.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def shortened(sample: Mapping[str, Any], wanted: Wanted) -> bool:
 
 
 def is_thinned(value: Any) -> bool:
-    """Return whether Inspect has shortened a text for its summary.
+    """Return whether Inspect has shortened a text in a summary.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def is_thinned(value: Any) -> bool:
 def _item(
     sample: Mapping[str, Any], texts: Mapping[str, str], wanted: Wanted, where: str
 ) -> dict[str, Any]:
-    """Return what the item is: its input, target, group and parts."""
+    """Return the item of a sample: input, target, group and parts."""
     asked = _input(sample.get("input"), texts, where)
     target = sample.get("target")
     if isinstance(target, list):
@@ -221,15 +221,15 @@ def _item(
         if isinstance(error, InvalidInputError):
             raise
         raise ArtifactError(f"{where}: `metadata` cannot be read: {error}") from None
-    if not wanted.samples:  # a summary has the beginning alone
+    if not wanted.samples:  # summaries contain only the beginning
         asked = None if asked is not None and asked.endswith(_CUT) else asked
     return {"input": asked, "target": target, "group": group, "parts": parts}
 
 
 def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
-    """Return what is asked: a text, or all messages, one below the other with their roles.
+    """Return the input as text: a string, or all messages with their roles.
 
-    What is asked for is often the same, and a document in an earlier message tells items apart.
+    All messages are included, because items may share the final question.
     """
     if given is None or isinstance(given, str):
         return None if given is None else whole_text(_resolved(given, texts))
@@ -242,7 +242,7 @@ def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
 
 
 def _prompt(given: Any, texts: Mapping[str, str], where: str) -> tuple[Message, ...] | None:
-    """Return the messages before the last answer: all that the model had seen."""
+    """Return the messages before the last answer, which form the prompt."""
     if not given:
         return None
     messages = _messages(given, f"{where}: `messages`")
@@ -266,7 +266,7 @@ def _message(given: Mapping[str, Any], texts: Mapping[str, str], where: str) -> 
 
 
 def _response(given: Any, texts: Mapping[str, str], where: str) -> str | None:
-    """Return the last answer; None where there is none."""
+    """Return the last answer; None if there is none."""
     output = _mapping(given or {}, f"{where}: `output`")
     choices = output.get("choices")
     if not isinstance(choices, list) or not choices:
@@ -277,7 +277,7 @@ def _response(given: Any, texts: Mapping[str, str], where: str) -> str | None:
 
 
 def _text(content: Any, texts: Mapping[str, str], where: str, *, marked: bool = False) -> str:
-    """Return the text of a message's content; what is no text is marked in prompts."""
+    """Return the text of a message's content; other content is marked in prompts."""
     if content is None or isinstance(content, str):
         return whole_text(_resolved(content or "", texts))
     pieces = []
@@ -306,7 +306,7 @@ def _resolved(text: str, texts: Mapping[str, str]) -> str:
 
 
 def _usage(sample: Mapping[str, Any], model: str, where: str) -> dict[str, Any]:
-    """Return the tokens of the model under test; those of a judge are not its own."""
+    """Return the token usage of the evaluated model, without judge models."""
     of_models = _mapping(sample.get("model_usage") or {}, f"{where}: `model_usage`")
     output = sample.get("output")
     usage = of_models.get(model) or (output.get("usage") if isinstance(output, Mapping) else None)
@@ -315,7 +315,7 @@ def _usage(sample: Mapping[str, Any], model: str, where: str) -> dict[str, Any]:
     written, total = _count(usage.get("output_tokens")), _count(usage.get("total_tokens"))
     read = _count(usage.get("input_tokens"))
     if total is not None and written is not None and total >= written:
-        read = total - written  # with those that came from the provider's cache
+        read = total - written  # includes tokens from the provider's cache
     told = {"prompt_tokens": read, "completion_tokens": written, "cost": usage.get("total_cost")}
     return {name: value for name, value in told.items() if _is_amount(value)}
 
@@ -328,7 +328,7 @@ def _is_amount(value: Any) -> bool:
     return (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
-        and 0 <= value <= 2**53  # also refuses NaN
+        and 0 <= value <= 2**53  # also rejects NaN
     )
 
 

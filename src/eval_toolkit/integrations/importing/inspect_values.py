@@ -13,18 +13,18 @@ from eval_toolkit.integrations.importing.logs import LoggedSample, Value
 __all__ = ["as_value", "columns_of", "is_right_or_wrong", "mean_of", "reduced"]
 
 _MARKS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Correct, incorrect, partly correct, no answer."""
+"""Values of the marks correct, incorrect, partially correct and no answer."""
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _COUNTED = re.compile(r"(at_least|pass_at|pass_k)_([1-9][0-9]{0,5})")
 _RIGHT = 1.0
-"""From here on a value counts as right for the reducers that count."""
+"""Smallest value that counts as correct in counting reducers."""
 UNSCORED = "unscored"
 NO_NUMBER = "no number"
 NOT_FINITE = "not finite"
 
 
 def as_value(value: Any) -> Value:
-    """Return what a score counts, as Inspect's accuracy has it, or why it counts nothing.
+    """Return the numeric value of a score as in Inspect's accuracy, or why it has none.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def as_value(value: Any) -> Value:
     Returns
     -------
     float or Grade
-        Inspect counts a text that is no number as 0; here it is skipped.
+        Numeric value. Inspect counts non-numeric text as 0; here it is skipped.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _number(value: str | float) -> Value:
 
 
 def is_right_or_wrong(value: Any) -> bool:
-    """Return whether a value can be nothing between right and wrong.
+    """Return whether a value belongs to a binary scale.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def is_right_or_wrong(value: Any) -> bool:
 
 
 def columns_of(scorer: str, value: Any) -> dict[str, Any]:
-    """Return the columns that a score makes: one, or one for each key of a dict or place of a list.
+    """Return the columns of a score: one, or one per dict key or list index.
 
     Examples
     --------
@@ -98,15 +98,15 @@ def reduced(values: Sequence[float], reducer: str) -> float | None:
     Parameters
     ----------
     values : sequence of float
-        Values of the epochs that were scored, in order; at least one.
+        Values of the scored epochs, in order; at least one.
     reducer : str
         Name of the reducer: "mean", "median", "mode", "max", "at_least_2", "pass_at_2", "pass_k_2".
 
     Returns
     -------
     float or None
-        None also where there are fewer values than the reducer draws, and for reducers that are
-        not known; `is_known` tells them apart.
+        Reduced value. None also if there are fewer values than the reducer draws, and for unknown
+        reducers; use `is_known` to distinguish them.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def reduced(values: Sequence[float], reducer: str) -> float | None:
 
 
 def is_known(reducer: str) -> bool:
-    """Return whether `reduced` knows a reducer.
+    """Return whether `reduced` supports a reducer.
 
     Examples
     --------
@@ -154,16 +154,16 @@ def mean_of(samples: Iterable[LoggedSample], column: str, reducer: str | None) -
     Parameters
     ----------
     samples : iterable of LoggedSample
-        Those without a value in the column are left out, as Inspect leaves them out.
+        Samples; those without a value in the column are excluded, as in Inspect.
     column : str
-        One of theirs.
+        Column of the samples.
     reducer : str or None
-        See `reduced`; None uses every epoch as a separate item.
+        See `reduced`; None treats every epoch as a separate item.
 
     Returns
     -------
     float or None
-        None where nothing was scored or the reducer is not known.
+        None if there are no scores or the reducer is unknown.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Items in the dataset rows of a log: input, target, group and parts.
 
-Runs of two tools are compared by what was asked, so the input is the raw question of the dataset
-and never the prompt that one of the tools made of it.
+Runs of two tools are matched by input, so the input is the raw question of the dataset, never a
+prompt built from it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ __all__ = ["as_text", "item_group", "item_input", "item_parts", "item_target"]
 
 
 def as_text(value: Any) -> str:
-    """Return a text unchanged and other values as compact JSON.
+    """Return a string unchanged, and other values as compact JSON.
 
     Examples
     --------
@@ -32,21 +32,21 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
     Parameters
     ----------
     doc : mapping
-        The dataset's row.
+        Row of the dataset.
     wanted : Wanted
-        ``input_field`` decides; else as `tasks.identity.question_of` finds it.
+        Data to import; ``input_field`` takes precedence over `tasks.identity.question_of`.
     where : str
-        Names file and row in an error.
+        File and row, for error messages.
 
     Returns
     -------
     str or None
-        None where the row has none of the fields.
+        None if the row has none of the fields.
 
     Raises
     ------
     InvalidInputError
-        If the row does not have the field that is wanted.
+        If the row lacks the requested field.
 
     Examples
     --------
@@ -61,12 +61,12 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 
 
 def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> Any:
-    """Return the field that is wanted as the target, or None when none was named.
+    """Return the requested target field, or None if no field was named.
 
     Raises
     ------
     InvalidInputError
-        If the row does not have it.
+        If the row lacks the field.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row
 
 
 def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
-    """Return the group that the item belongs to, or None when no field was named.
+    """Return the group of the item, or None if no field was named.
 
     Raises
     ------
     InvalidInputError
-        If the row does not have the field.
+        If the row lacks the field.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
     Raises
     ------
     InvalidInputError
-        If the row does not have one of the fields.
+        If the row lacks one of the fields.
 
     Examples
     --------

@@ -1,14 +1,14 @@
-"""Import of lighteval's ``results_*.json`` and details in Parquet.
+"""Import of lighteval's ``results_*.json`` and Parquet details.
 
-Details are the samples: ``doc``, ``metric`` and ``model_response`` (``__doc__`` and so on up to
-0.12, flat columns before that). A results file finds its own details where lighteval puts them;
-without them the numbers are as stated.
+The details contain the samples: ``doc``, ``metric`` and ``model_response`` (``__doc__`` and so on
+up to 0.12, flat columns in older versions). Details are located relative to the results file, as
+written by lighteval; without details, the numbers are as stated.
 
-What lighteval states: of a metric that is a mean, the standard error is sample sd / sqrt(n). Of all
-others it is the standard deviation of bootstrap draws divided once more by the root of their
-number, too small by about 32 at the usual 1 000 draws; of ``…:_average`` and ``all`` it is the
-mean of the tasks' standard errors. Neither is a standard error of the number, so both are left out
-and named in a note.
+For metrics that are means, lighteval states the standard error sample sd / sqrt(n). For all others,
+it divides the standard deviation of bootstrap draws by the square root of their number, too small
+by a factor of about 32 at the usual 1 000 draws. For ``…:_average`` and ``all`` it states the mean
+of the tasks' standard errors. Neither is a standard error of the number, so both are omitted with a
+note.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ _LAYOUTS = (
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is a results file, a file of details, or a folder with both."""
+    """Return whether the path is a results file, a details file, or a folder with both."""
     try:
         if path.is_dir():
             return _is_output(path)
@@ -61,7 +61,7 @@ def recognises(path: Path) -> bool:
 
 
 def _is_output(folder: Path) -> bool:
-    """Return whether a folder has ``results`` of lighteval and ``details`` in it."""
+    """Return whether a folder contains ``results`` and ``details`` of lighteval."""
     if not (folder / "details").is_dir() or not (folder / "results").is_dir():
         return False
     return any(recognises(file) for file in (folder / "results").rglob("results_*.json"))
@@ -80,24 +80,24 @@ def _is_details(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return a log for each task of a results file, of a file of details, or of a whole output.
+    """Read a log for each task of a results file, a details file, or an output folder.
 
     Parameters
     ----------
     path : Path
-        A results file, details in Parquet, or the folder that has both.
+        Results file, Parquet details, or the folder with both.
     wanted : Wanted
-        What to import; fields are taken from the doc and its ``specific``.
+        Data to import; fields refer to the doc and its ``specific``.
 
     Returns
     -------
     list of Log
-        The averages over tasks, which have no samples of their own, come last.
+        Logs of the tasks, followed by averages over tasks, which have no samples.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If a file is damaged or a value is no number; one line names file, row and rule.
+        If a file is damaged or a value is not a number; the message names file, row and rule.
 
     Examples
     --------
@@ -144,12 +144,12 @@ def _model_of(general: Mapping[str, Any], path: Path) -> str:
 
 
 def _time_of(path: Path) -> str:
-    """Return what follows the last "_" of a name, the time at which lighteval wrote it."""
+    """Return the timestamp in a file name: the text after the last "_"."""
     return path.stem.rpartition("_")[2]
 
 
 def _details_of(path: Path) -> dict[str, Path]:
-    """Return a results file's details by task: where lighteval puts them, or beside it."""
+    """Return the details of a results file by task, from lighteval's folders or next to it."""
     time = _time_of(path)
     places = [path.parent, path.parent / time]
     parts = path.parent.parts
@@ -232,14 +232,14 @@ def _log(
 
 
 def _iso(time: str) -> str:
-    """Return the time in a file's name as ISO 8601; colons are dashes there."""
+    """Return the timestamp of a file name in ISO 8601; file names use dashes for colons."""
     date, _, clock = time.partition("T")
     whole = f"{date}T{clock.replace('-', ':', 2)}"
     return whole if len(date) == 10 and clock[:2].isdigit() else ""
 
 
 def _config_of(told: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """Return what the file says about how a task is made; the key may lack the shots."""
+    """Return the stated configuration of a task, whose key may omit the number of shots."""
     tasks = told.get("config_tasks")
     if not isinstance(tasks, Mapping):
         return {}
@@ -248,7 +248,7 @@ def _config_of(told: Mapping[str, Any], task: str) -> Mapping[str, Any]:
 
 
 def _told(config: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return a field of each metric by its name; a group of metrics has one for each."""
+    """Return a field of each metric by name; metric groups have one entry per metric."""
     found: dict[str, Any] = {}
     for one in list_or_empty(config.get("metrics") or config.get("metric")):
         if not isinstance(one, Mapping):
@@ -261,7 +261,7 @@ def _told(config: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def _ways(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return how each metric is made of samples, where the file says so."""
+    """Return the stated aggregation of each metric."""
     told = _told(config, "corpus_level_fn")
     return {name: way for name, way in told.items() if isinstance(way, str) and way}
 
@@ -273,7 +273,7 @@ def _stated(
     task: str,
     planned: int | None,
 ) -> tuple[list[Stated], list[str]]:
-    """Return a task's numbers; a standard error that is none is left out, with a note."""
+    """Return the numbers of a task; invalid standard errors are omitted with a note."""
     average = task == "all" or ":_average" in task
     found, notes = [], []
     for name, told in metrics.items():
@@ -303,9 +303,9 @@ def _stated(
 
 
 def _way(name: str, ways: Mapping[str, str], samples: Sequence[LoggedSample]) -> str:
-    """Return "mean" for a mean of samples, otherwise what lighteval calls it."""
+    """Return "mean" for a mean of samples, otherwise lighteval's name of the aggregation."""
     way = ways.get(name, "mean")
-    way = "mean" if way == "nanmean" else way  # what has no value is in neither
+    way = "mean" if way == "nanmean" else way  # both exclude missing values
     if way == "mean" and samples and not ok_values(samples, name):
         return "lighteval from the whole corpus"
     if way == "mean" and not even_attempts(samples, name):
@@ -314,7 +314,7 @@ def _way(name: str, ways: Mapping[str, str], samples: Sequence[LoggedSample]) ->
 
 
 def _stderr(name: str, told: Any, way: str, average: bool) -> tuple[float | None, str, str]:
-    """Return a standard error that is one, how it was made, and what is wrong where it is none."""
+    """Return a valid standard error, its method, and a note if it is invalid."""
     if told is None:
         return None, "", ""
     value = number_or_none(told)
@@ -334,7 +334,7 @@ def _stderr(name: str, told: Any, way: str, average: bool) -> tuple[float | None
 
 
 def _binary(samples: Sequence[LoggedSample]) -> frozenset[str]:
-    """Return the columns that are right or wrong by what they are called and hold."""
+    """Return the columns that are binary by name and values."""
     called = ("acc", "em", "exact_match", "extractive_match", "qem", "pem", "pqem")
     found = set()
     for name in samples[0].values if samples else ():

@@ -33,19 +33,19 @@ _FLAT = (
     *("metrics", "specifics"),
 )
 _LONGEST_TEXT = 1_000_000
-"""Of a cell that is a Python value written out; longer ones are not parsed."""
+"""Maximum length of a cell with a Python literal; longer cells are not parsed."""
 
 Row = dict[str, Any]
-"""One document: ``doc``, ``metric`` and ``model_response``."""
+"""Document with the keys ``doc``, ``metric`` and ``model_response``."""
 
 
 def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[str]]:
-    """Return the samples of a file of details, and notes on them.
+    """Return the samples of a details file, with notes.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        If the file is damaged, has none of the three layouts, or a value is no number.
+        If the file is damaged, has an unknown layout, or a value is not a number.
     """
     rows = _rows(path, wanted)
     columns, corpus = _columns(rows)
@@ -60,7 +60,7 @@ def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[s
 
 
 def _rows(path: Path, wanted: Wanted) -> list[Row]:
-    """Return the rows in one layout."""
+    """Return the rows in a common layout."""
     from eval_toolkit._internal.tables import column_names, read_table
 
     names = column_names(path)
@@ -94,7 +94,7 @@ def _needed(part: str, wanted: Wanted) -> bool:
 
 
 def _struct(cell: Any, where: str) -> dict[str, Any]:
-    """Return a cell that is a struct, or was written as the text of one."""
+    """Return a struct cell, parsing it if it was stored as text."""
     value = _parsed(cell, where)
     if value is None:
         return {}
@@ -104,26 +104,26 @@ def _struct(cell: Any, where: str) -> dict[str, Any]:
 
 
 def _native(cell: Any) -> Any:
-    """Return a list for an array, which a column of lists comes as, inside too."""
+    """Convert arrays to lists, recursively."""
     if isinstance(cell, np.ndarray):
         cell = np.ma.filled(cell.astype(object), None).tolist()
     return [_native(one) for one in cell] if isinstance(cell, list) else cell
 
 
 def _parsed(cell: Any, where: str) -> Any:
-    """Return a Python value that lighteval wrote as text, where nesting did not fit its columns."""
+    """Parse a Python literal, which lighteval writes if nesting does not fit the columns."""
     if not isinstance(cell, str):
         return _native(cell)
     if len(cell) > _LONGEST_TEXT:
         raise ArtifactError(f"{where} is a text of {len(cell)} characters, too long to be parsed")
     try:
-        return ast.literal_eval(cell)  # constants alone, nothing is run
+        return ast.literal_eval(cell)  # literals only, no code is run
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise ArtifactError(f"{where} is {cell!r:.60}; it cannot be parsed") from None
 
 
 def _from_flat(table: Mapping[str, Sequence[Any]], at: int, path: Path) -> Row:
-    """Return a row of the layout before 0.10 in today's."""
+    """Convert a row of the layout before 0.10 to the current layout."""
     row = {name: cells[at] for name, cells in table.items()}
     where = f"{path}: row {at + 1}"
 
@@ -169,7 +169,7 @@ def _flattened(values: Sequence[Any]) -> list[Any]:
 
 
 def _scored(predictions: Sequence[Any]) -> list[tuple[float, bool | None]]:
-    """Return log-probabilities of choices: numbers, or pairs with whether they are greedy."""
+    """Return the log-probabilities of choices, with greediness if stated."""
     found: list[tuple[float, bool | None]] = []
     for one in predictions:
         pair = list(one) if isinstance(one, (list, tuple)) else [one]
@@ -182,7 +182,7 @@ def _scored(predictions: Sequence[Any]) -> list[tuple[float, bool | None]]:
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
-    """Return the metrics that are a number per sample, and those that are input of a corpus's."""
+    """Return the metrics with a number per sample, and the inputs of corpus metrics."""
     names = list(dict.fromkeys(name for row in rows for name in row["metric"]))
     corpus = [
         name
@@ -202,7 +202,7 @@ def _value(told: Any, where: str) -> Value:
 
 
 def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
-    """Return unit and attempt of each row: few-shot seeds ask the same document again."""
+    """Return unit and attempt of each row; few-shot seeds repeat the same document."""
     told = [as_text(row["doc"].get("id")) if row["doc"].get("id") else "" for row in rows]
     if not all(told):
         return [(str(at), 1) for at in range(len(rows))]
@@ -219,7 +219,7 @@ def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
 
 
 def _asked(row: Row, wanted: Wanted, where: str) -> dict[str, Any]:
-    """Return what a sample says beside its values."""
+    """Return the fields of a sample other than its values."""
     doc, response = row["doc"], row["model_response"]
     specific = doc.get("specific")
     fields = {**(specific if isinstance(specific, Mapping) else {}), **doc}
@@ -249,7 +249,7 @@ def _is_place(value: Any, choices: Sequence[str]) -> bool:
 
 
 def _choices(response: Mapping[str, Any], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    """Return the choices with their log-probabilities, where each has one."""
+    """Return the choices with their log-probabilities if all have one."""
     told = [number_or_none(value) for value in _listed(response.get("logprobs"))]
     if not choices or len(told) != len(choices):
         return ()

@@ -49,7 +49,7 @@ def recognises(path: Path) -> bool:
         return False
     if path.suffix == ".jsonl":
         return _SAMPLES.fullmatch(path.name) is not None or _is_sample(head)
-    if b'"config_general"' in head:  # lighteval names its files alike
+    if b'"config_general"' in head:  # lighteval uses similar file names
         return False
     if _RESULTS.fullmatch(path.name) is not None:
         return True
@@ -66,24 +66,24 @@ def _is_sample(head: bytes) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return a log per task, with samples if they are in the same folder.
+    """Read a log per task, with samples if they are in the same folder.
 
     Parameters
     ----------
     path : Path
-        ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``.
+        File ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``.
     wanted : Wanted
-        What to import.
+        Data to import.
 
     Returns
     -------
     list of Log
-        Every task and group of a results file, by name; one log of a samples file.
+        Logs of all tasks and groups of a results file, by name; one log for a samples file.
 
     Raises
     ------
     ArtifactError
-        If a file is damaged; the line says which and where.
+        If a file is damaged; the message names file and position.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     header = Header.of(path)
     beside = dict(_samples_beside(path, header))
     logs = [_task_log(header, task, beside.get(task), wanted) for task in sorted({*header.results})]
-    # a group of tasks whose answers alone were kept has neither
+    # a group of tasks with answers only has neither samples nor stated numbers
     return [log for log in logs if log.samples or log.stated] or logs
 
 
 def _header_beside(path: Path, named: re.Match[str] | None) -> Header:
-    """Return the results that a file of samples belongs to, where they lie beside it."""
+    """Return the header of the results file that belongs to a samples file, if present."""
     if named is None:
         return Header()
     beside = path.with_name(f"{named['before']}results_{named['time']}.json")
@@ -116,7 +116,7 @@ def _header_beside(path: Path, named: re.Match[str] | None) -> Header:
 
 
 def _samples_beside(path: Path, header: Header) -> Iterator[tuple[str, Path]]:
-    """Yield the files of samples of the same time, by the task each is of."""
+    """Yield task and path of the samples files with the same timestamp."""
     named = _RESULTS.fullmatch(path.name)
     if named is None:
         return
@@ -127,7 +127,7 @@ def _samples_beside(path: Path, header: Header) -> Iterator[tuple[str, Path]]:
 
 
 def _known_task(header: Header, named: str, path: Path) -> str:
-    """Return the task's own name: a file's name has other signs in place of some."""
+    """Return the original name of a task; file names replace some characters."""
     if named in header.results or not header.results:
         return named or path.stem
     alike = [task for task in header.results if _safe(task) == _safe(named)]
@@ -183,7 +183,7 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
         binary=frozenset(
             one
             for one in columns
-            if one.partition(",")[0] in _RIGHT_OR_WRONG and not grouped  # which is a mean of rates
+            if one.partition(",")[0] in _RIGHT_OR_WRONG and not grouped  # groups are means of rates
         ),
         n_planned=n_planned,
         notes=tuple(notes),
@@ -191,14 +191,14 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
 
 
 def _directions(header: Header, task: str, columns: Iterable[str]) -> dict[str, bool | None]:
-    """Return what the file says of each column; files of before 0.4 say nothing."""
+    """Return the stated direction of each column; none are stated before 0.4."""
     told = header.of_task("higher_is_better", task)
     stated = {column: told.get(column.partition(",")[0]) for column in columns}
     return {column: up for column, up in stated.items() if isinstance(up, bool)}
 
 
 def _folder_model(path: Path | None) -> str:
-    """Return the model that lm-eval names a folder after, with its slash again."""
+    """Return the model name from lm-eval's folder name, with its slash restored."""
     folder = "" if path is None else path.resolve().parent.name
     return folder.replace("__", "/") if "__" in folder else "unnamed"
 

@@ -22,7 +22,7 @@ __all__ = ["Header", "as_made", "column_of", "group_notes", "stated_numbers"]
 
 _SAME = 1e-12
 _BESIDE = ("name", "alias", "sample_len", "sample_count")
-"""What stands beside the numbers of a task and is none."""
+"""Entries of a task's results that are not metrics."""
 _MEAN_ERROR, _BOOTSTRAP = "sample sd / sqrt(n)", "bootstrap of the corpus"
 _NAMES_OF_A_MODEL = ("peft", "delta", "pretrained", "model", "path", "engine")
 _MADE_BY = {
@@ -35,7 +35,7 @@ _MADE_BY = {
     **dict.fromkeys(("acc", "acc_norm", "acc_mutual_info", "acc_bytes", "acc_all"), "mean"),
     **dict.fromkeys(("exact_match", "likelihood"), "mean"),
 }
-"""How lm-eval makes its own metrics, where a task does not say."""
+"""Aggregations of lm-eval's built-in metrics, for tasks that do not state them."""
 _NOT_SAID = "a rule that the files do not name"
 
 
@@ -48,7 +48,7 @@ class Header:
 
     @classmethod
     def of(cls, path: Path) -> "Header":
-        """Read a file of results, or raise one line."""
+        """Read a results file; raise a one-line error if it is invalid."""
         content = load_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
             raise ArtifactError(f"{path}: no results of lm-eval: there is no object 'results'")
@@ -65,13 +65,13 @@ class Header:
         return found if isinstance(found, dict) else {}
 
     def of_task(self, name: str, task: str) -> Mapping[str, Any]:
-        """Return what an object of the file says about a task."""
+        """Return the entry of a task in an object of the file."""
         found = self.part(name).get(task)
         return found if isinstance(found, dict) else {}
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Numbers by task and group."""
+        """Stated values by task and group."""
         return self.part("results")
 
     @property
@@ -127,7 +127,7 @@ class Header:
 
 
 def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator[str]:
-    """Say how the numbers of a group are made of its tasks' own, where they are a mean of them."""
+    """Report whether the numbers of a group are means over its tasks."""
     listed = header.part("group_subtasks").get(task)
     inside = [str(name) for name in listed] if isinstance(listed, list) else []
     yield f"{task} is a group of {len(inside)} tasks; its numbers are as stated"
@@ -152,7 +152,7 @@ def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator
 
 
 def column_of(metric: str, filtered: str) -> str:
-    """Return the column of a metric: its name, with the filter unless there is none.
+    """Return the column of a metric: its name, followed by the filter if there is one.
 
     Examples
     --------
@@ -168,10 +168,10 @@ def as_made(
     aggregations: Mapping[str, str],
     notes: list[str],
 ) -> Stated:
-    """Return a number as one of all items at once, where the files do not call it a mean.
+    """Return a number marked as not recomputable if its aggregation is unknown.
 
-    A task's own metric may be made in any way. Values of which the mean is another number say
-    nothing about it, not even whether more of them is better, so they are left out.
+    Custom metrics of a task may be aggregated in any way. If the mean of the values differs from
+    the stated number, the values are dropped: they do not explain it or its direction.
     """
     values = ok_values(samples, one.column)
     said = one.aggregation != "mean" or one.column.partition(",")[0] in aggregations
@@ -196,7 +196,7 @@ def stated_numbers(
     corpus: Iterable[str],
     notes: list[str],
 ) -> Iterator[Stated]:
-    """Yield the numbers that the results state about a task, and note those that are none."""
+    """Yield the stated numbers of a task, adding notes on invalid ones."""
     numbers = header.results.get(task, {})
     for key, value in numbers.items():
         metric, _, filtered = key.partition(",")
@@ -223,7 +223,7 @@ def stated_numbers(
 
 
 def _number(value: Any, what: str, notes: list[str]) -> float | None:
-    """Return a finite number; None for a text such as "N/A", and with a note for NaN."""
+    """Return a finite number; None for strings such as "N/A", and with a note for NaN."""
     if value is None or isinstance(value, (str, dict, list)):
         return None
     number = number_or_none(value)

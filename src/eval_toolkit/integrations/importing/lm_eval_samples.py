@@ -1,4 +1,4 @@
-"""lm-eval's ``samples_*.jsonl``: a line per document and filter, put together by document."""
+"""lm-eval's ``samples_*.jsonl``: a line per document and filter, merged by document."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from eval_toolkit.models.messages import Message
 __all__ = ["BYPASS", "Samples", "read_samples"]
 
 BYPASS = "bypass"
-"""What stands for a metric where answers alone were asked for."""
+"""Placeholder metric of runs that only generate answers."""
 
 _NO_METRICS = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", BYPASS}
@@ -35,25 +35,25 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a file of samples holds."""
+    """Content of a samples file."""
 
     samples: Sequence[LoggedSample]
     columns: Sequence[str]
-    """With a value per document."""
+    """Columns with a value per document."""
     corpus: frozenset[str]
-    """Columns of which the whole is no mean of the documents'."""
+    """Columns whose stated value is not the mean over documents."""
     n_repeats: int
     notes: Sequence[str]
 
 
 @dataclass(slots=True)
 class _Item:
-    """A document, and what every filter's line says about it."""
+    """Document, with the values of all filters."""
 
     line: int
     sample: LoggedSample
     values: dict[str, Value]
-    """Of the sample; every filter's line adds to them."""
+    """Values of the sample, extended by the line of every filter."""
     filters: set[str]
 
 
@@ -65,30 +65,30 @@ def read_samples(
     averaged: Callable[[str], bool],
     column_of: Callable[[str, str], str],
 ) -> Samples:
-    """Read a file of samples.
+    """Read a samples file.
 
     Parameters
     ----------
     path : Path
-        JSON lines.
+        JSONL file.
     wanted : Wanted
-        What to take.
+        Data to import.
     shots : int, optional
-        How many examples each prompt holds, where known.
+        Number of few-shot examples per prompt, if known.
     averaged : callable
-        Says of a metric whether the whole is the mean of its values.
+        Function that returns whether a metric is averaged over its values.
     column_of : callable
-        Returns the column of a metric and a filter.
+        Function that returns the column of a metric and a filter.
 
     Returns
     -------
     Samples
-        One per document, in the order of the file.
+        Samples by document, in the order of the file.
 
     Raises
     ------
     ArtifactError
-        If a line is damaged, there is none, or a document and filter come twice.
+        If a line is damaged, the file is empty, or a pair of document and filter is duplicated.
     """
     items: dict[str, _Item] = {}
     corpus: set[str] = set()
@@ -99,7 +99,7 @@ def read_samples(
             raise ArtifactError(f"{where}: has no 'doc_id'; not a sample of lm-eval")
         key, filtered = as_text(line["doc_id"]), str(line.get("filter") or "none")
         item = items.get(key)
-        if item is None:  # made at once: a parsed line is many times larger
+        if item is None:  # convert immediately: a parsed line is much larger
             values: dict[str, Value] = {}
             sample = _sample(where, key, line, values, wanted, shots)
             item = items[key] = _Item(number, sample, values, set())
@@ -222,7 +222,7 @@ def _target(line: Mapping[str, Any]) -> Any:
 
 
 def _right(target: Any, n_choices: int) -> int | None:
-    """Return the place of the right choice: lm-eval writes it as a text."""
+    """Return the index of the correct choice, which lm-eval writes as a string."""
     if n_choices < 2 or isinstance(target, bool):
         return None
     try:
@@ -233,7 +233,7 @@ def _right(target: Any, n_choices: int) -> int | None:
 
 
 def _answer(resps: Any) -> str | None:
-    """Return the first text that the model wrote."""
+    """Return the first generated text."""
     while isinstance(resps, list):
         if not resps:
             return None
@@ -242,7 +242,7 @@ def _answer(resps: Any) -> str | None:
 
 
 def _repeats(resps: Any) -> int:
-    """Return how often the first request was asked; a pair of log-prob and flag is one answer."""
+    """Return the number of repeats of the first request; a (log-prob, flag) pair is one answer."""
     first = resps[0] if isinstance(resps, list) and resps else None
     if not isinstance(first, list) or not first:
         return 1
@@ -255,7 +255,7 @@ def _is_score(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the model was sent: a prompt to go on from, or texts to score after it."""
+    """Input of the model: a prompt to continue, or continuations to score."""
 
     prompt: str | Sequence[Message] | None = None
     choices: Sequence[ChoiceScore] = ()
@@ -267,13 +267,13 @@ class _Asked:
     @classmethod
     def of(cls, line: Mapping[str, Any], where: str) -> "_Asked":
         requests, resps = _requests(line.get("arguments")), line.get("resps")
-        if not requests or not all(requests):  # without one, scores would be of other texts
+        if not requests or not all(requests):  # without one, scores would be misaligned
             return cls()
         prompt, *rest = requests[0]
         if rest and not isinstance(rest[0], str):
             return cls(_prompt(prompt))
         scores = [_score(one, where) for one in resps] if isinstance(resps, list) else []
-        if not rest:  # a whole text, from its first token on
+        if not rest:  # the whole text is scored, without a context
             number = scores[0] if scores else None
             return cls(None, () if number is None else (ChoiceScore(as_text(prompt), number[0]),))
         whole = all(len(one) > 1 for one in requests)
@@ -283,7 +283,7 @@ class _Asked:
 def _scored(
     requests: Sequence[Sequence[Any]], scores: Sequence[tuple[float, bool | None] | None]
 ) -> _Asked | None:
-    """Return the choices; scores that were made after nothing, for normalising, are left out."""
+    """Return the scored choices, without unconditional scores used for normalisation."""
     pairs = [
         (str(before), str(text), score)
         for (before, text, *_), score in zip(requests, scores, strict=False)
@@ -308,7 +308,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def _requests(arguments: Any) -> list[list[Any]]:
-    """Return the arguments of each request; they are kept by name, or before 0.4.3 in lists."""
+    """Return the arguments of each request, stored by name, or in lists before 0.4.3."""
     if isinstance(arguments, dict):
         return [
             list(one.values()) if isinstance(one, dict) else [one] for one in arguments.values()
@@ -321,7 +321,7 @@ def _requests(arguments: Any) -> list[list[Any]]:
 
 
 def _prompt(given: Any) -> str | Sequence[Message]:
-    """Return messages where there are some: chats are kept as one text of JSON in a list."""
+    """Return a prompt, parsing chats that are stored as a JSON string in a list."""
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], str):
         given = given[0]
     if isinstance(given, str) and given.startswith("[{"):
@@ -338,9 +338,9 @@ def _prompt(given: Any) -> str | Sequence[Message]:
 
 
 def _score(given: Any, where: str) -> tuple[float, bool | None] | None:
-    """Return log-likelihood and whether the text is the likeliest; both may be texts."""
+    """Return log-likelihood and whether the text is greedy; both may be strings."""
     while isinstance(given, list) and given and (len(given) == 1 or isinstance(given[0], list)):
-        given = given[0]  # the first, where it was asked several times
+        given = given[0]  # the first of several repeats
     number, greedy = (given[0], given[1]) if _is_score(given) else (given, None)
     try:
         found = float(number)

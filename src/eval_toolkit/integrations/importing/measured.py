@@ -1,4 +1,4 @@
-"""From the samples of a log to records and cells: the statistics are ours, the values the log's."""
+"""Conversion of log samples to records and cells, with recomputed statistics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ __all__ = ["SEED", "by_slice", "log_card", "log_columns", "log_records"]
 
 SEED = 42
 UNSCORED = "score"
-"""The column of samples that have no scores and of which nothing is stated: it has no value."""
+"""Placeholder column of samples without any scores."""
 _UNFILLED = Grade.skipped("the log has no value")
 _RATE, _ANY = (0.0, 1.0), ColumnInfo().bounds
 _REASON_LENGTH = 300
@@ -32,22 +32,22 @@ _OF_PROBABILITIES = ("brier", "log_loss")
 
 
 def log_records(log: Log) -> Records:
-    """Return the samples of a log as records: one line per item and try.
+    """Return the samples of a log as records, one per item and attempt.
 
     Parameters
     ----------
     log : Log
-        With samples.
+        Log with samples.
 
     Returns
     -------
     Records
-        A column for each column of the log. The content hash is of input and target.
+        Records with the columns of the log. The content hash covers input and target.
 
     Raises
     ------
     InvalidInputError
-        If there are no samples, or an item and try come twice.
+        If there are no samples, or duplicate attempts at an item.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def log_records(log: Log) -> Records:
     names = dict.fromkeys(whole_text(name) for sample in samples for name in sample.values)
     if not samples:
         raise InvalidInputError(f"{_place(log)}: {log.task}: there are no samples")
-    if not names:  # answers without scores are worth reading, too
+    if not names:  # answers without scores are kept, too
         names = dict.fromkeys(whole_text(one.column) for one in log.stated) or {UNSCORED: None}
     values, status, reason = _filled(samples, list(names))
     parts = list(dict.fromkeys(name for sample in samples for name in sample.parts))
@@ -88,7 +88,7 @@ def _content(sample: LoggedSample) -> str:
 def _filled(
     samples: Sequence[LoggedSample], names: Sequence[str]
 ) -> tuple[dict[str, list[Any]], dict[str, list[str]], dict[str, list[str]]]:
-    """Return values, states and reasons by column, a place for each sample."""
+    """Return values, statuses and reasons by column, with one entry per sample."""
     n = len(samples)
     values: dict[str, list[Any]] = {name: [None] * n for name in names}
     status = {name: ["ok"] * n for name in names}
@@ -106,11 +106,10 @@ def _filled(
 
 
 def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
-    """Return how each column is to be read: its direction, and whether it is right or wrong.
+    """Return the direction of each column, and whether it is binary.
 
-    A column counts as right or wrong where every value is 0 or 1 and the tool defines it so, its
-    name says so, or both occur; one that the tool defines so and that has other values between them
-    is a share.
+    A column is binary if every value is 0 or 1 and the tool defines it so, its name implies it, or
+    both values occur. A column defined as binary that has values between 0 and 1 is a share.
 
     Examples
     --------
@@ -136,20 +135,20 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
 
 
 def log_card(log: Log, records: Records) -> Scorecard:
-    """Return the cells of a log: means with intervals, or of labels and scores what fits them.
+    """Return the cells of a log: means with intervals, or metrics of labels and scores.
 
     Parameters
     ----------
     log : Log
-        Says how columns are to be read.
+        Log that describes the columns.
     records : Records
         Records of the log.
 
     Returns
     -------
     Scorecard
-        Tries are reduced to items first, and groups are resampled; failed tries are left out and
-        counted, and the cells say what they could have made of the value.
+        Cells in which attempts are first reduced to items, and groups are resampled; failed
+        attempts are excluded and counted, with their possible effect on the value.
 
     Examples
     --------
@@ -186,7 +185,7 @@ def _of_scores(records: Records) -> Scorecard:
 
 
 def by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
-    """Return the cells in the shape that results have on disk, with a block for each part.
+    """Return the cells in the stored format of results, with a block for each part.
 
     Examples
     --------

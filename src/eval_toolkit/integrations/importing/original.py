@@ -1,9 +1,9 @@
-"""Run folders of eval-toolkit 1: ``results.json`` with a ``manifest.json`` beside it.
+"""Run folders of eval-toolkit 1: ``results.json`` with a ``manifest.json`` in the same folder.
 
-A log is a scorer on a slice. Where the manifest or the results refer to stored predictions with
-row ids, they are read, measured anew, and the stated numbers checked against them; otherwise the
-numbers and intervals are taken as stated. A fold summary is a log of its own. Everything else in
-the results (claims, paired differences, folds) is kept in the settings.
+A log is a scorer on a slice. If the manifest or the results refer to stored predictions with row
+ids, these are read and measured, and the stated numbers are checked against them. Otherwise, the
+numbers and intervals are taken as stated. A fold summary is a separate log. All other results
+(claims, paired differences, folds) are kept in the settings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ NAME = "eval-toolkit"
 _RESULTS = ("results.json", "results_full.json")
 _MANIFEST = "manifest.json"
 _NAMES = {"brier_score": "brier", "brier_score_calibrated": "brier_calibrated"}
-"""Metrics that have another name here."""
+"""Metrics that were renamed."""
 _NO_METRICS = frozenset({"n", "n_positive", "single_class_label", "threshold"})
 _KEPT = (
     *("config", "git_sha", "by_slice", "by_fold", "fold_summary", "claim_report"),
@@ -45,7 +45,7 @@ _OF_MANIFEST = (
 
 
 def recognises(path: Path) -> bool:
-    """Say whether the path is such a folder or its results; a run of this edition is neither."""
+    """Return whether the path is such a folder or its results, but not a current run."""
     folder = path if path.is_dir() else path.parent
     if not path.is_dir() and path.name not in _RESULTS:
         return False
@@ -56,24 +56,24 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Return a log for each scorer on each slice.
+    """Read a log for each scorer on each slice.
 
     Parameters
     ----------
     path : Path
-        The folder, or its results.
+        Run folder, or its results file.
     wanted : Wanted
-        Nothing in it applies: the reference in the manifest says what the columns are.
+        Not used, because the manifest describes the columns.
 
     Returns
     -------
     list of Log
-        Logs of kind "rows" where predictions are stored, else of stated numbers.
+        Logs of kind "rows" if predictions are stored, otherwise logs of stated numbers.
 
     Raises
     ------
     ArtifactError
-        If a file is damaged, or stored predictions have another hash than the reference says.
+        If a file is damaged, or stored predictions do not match their hash.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 def _blocks(
     results: Mapping[str, Any], source: Path
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield slice, scorer and what is said about them."""
+    """Yield slice, scorer and results block."""
     for task, of_slice in as_mapping(results.get("by_slice"), f"{source}: by_slice").items():
         where = f"{source}: by_slice: {task}"
         inner = as_mapping(of_slice, where).get("by_scorer", {})
@@ -140,7 +140,7 @@ def _blocks(
 
 
 def _stated(block: Mapping[str, Any]) -> tuple[list[Stated], dict[str, Grade]]:
-    """Return the metrics of a block, and those it says it lacks."""
+    """Return the metrics of a block, and those stated as missing."""
     whole = next(
         (Grade(None, state, str(block[key])) for key, state in _WHOLE if key in block), None
     )
@@ -165,7 +165,7 @@ def _stated(block: Mapping[str, Any]) -> tuple[list[Stated], dict[str, Grade]]:
         elif (
             isinstance(value, Mapping)
             and value.get("status") == "skipped"
-            and not name.endswith("_ci")  # that of a metric which says so itself
+            and not name.endswith("_ci")  # a missing interval, not a metric
         ):
             absent[column] = Grade.skipped(str(value.get("reason", "")))
     return stated, absent
@@ -175,7 +175,7 @@ _WHOLE: Sequence[tuple[str, Any]] = (("skipped", "skipped"), ("error", "error"))
 
 
 def _number(column: str, value: float, ci: Any) -> Stated:
-    """Return a number as it is stated, with its interval where that is one."""
+    """Return a stated number, with its interval if it is valid."""
     interval = None
     if isinstance(ci, Mapping):
         low, high = number_or_none(ci.get("low")), number_or_none(ci.get("high"))
@@ -212,7 +212,7 @@ def _folded(results: Mapping[str, Any], source: Path) -> Iterator[tuple[str, str
 def _predictions(
     folder: Path, manifest: Mapping[str, Any], results: Mapping[str, Any]
 ) -> tuple[list[PredictionArrays], list[str], tuple[str, ...]]:
-    """Return stored predictions that identify their rows, their files, and notes on the others."""
+    """Return stored predictions with row ids, their files, and notes on the others."""
     given = list_or_empty(manifest.get("prediction_artifacts"))
     found, files, notes = [], [], []
     for one in given or list_or_empty(results.get("prediction_artifacts")):
@@ -233,7 +233,7 @@ def _predictions(
 def _of_pair(
     arrays: PredictionArrays, results: Mapping[str, Any], task: str, model: str
 ) -> PredictionArrays | None:
-    """Return the rows of a scorer on a slice, None where they cannot be told."""
+    """Return the rows of a scorer on a slice; None if they cannot be identified."""
     by_slice = results["by_slice"]
     if not arrays.slices and len(by_slice) > 1:
         return None
@@ -256,7 +256,7 @@ def _samples(arrays: PredictionArrays) -> Iterator[LoggedSample]:
 
 
 def _brief(value: Any) -> Any:
-    """Return results without rows and without tracebacks, which name folders of a machine."""
+    """Return results without rows and tracebacks, which contain local paths."""
     if isinstance(value, list):
         return [_brief(one) for one in value]
     if not isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""JSON of other tools as it is found, and the values in it: each wrong one is one clear line.
+"""Lenient reading of JSON files from other tools, with one-line errors for invalid values.
 
-Their JSON may hold ``NaN``, which strict JSON does not know. It is let through here: among the
-numbers that a log states about itself it is a note, as the value of a sample it is refused.
+These files may contain ``NaN``, which is not valid JSON. It is accepted here: among a log's stated
+numbers it becomes a note, and as the value of a sample it is rejected.
 """
 
 import math
@@ -40,7 +40,7 @@ _HEAD = 65_536
 
 
 def head_of(path: Path, n: int = _HEAD) -> bytes:
-    """Return a file's first bytes, none of what is no plain file or cannot be read."""
+    """Return the first bytes of a file; empty if it is not a regular file or is unreadable."""
     try:
         if not path.is_file():
             return b""
@@ -51,12 +51,12 @@ def head_of(path: Path, n: int = _HEAD) -> bytes:
 
 
 def load_json(path: Path) -> Any:
-    """Return what a JSON file holds; ``NaN`` and ``Infinity`` are numbers here.
+    """Return the content of a JSON file, accepting ``NaN`` and ``Infinity``.
 
     Raises
     ------
     ArtifactError
-        If the file is missing, empty or malformed; the line names the file.
+        If the file is missing, empty or malformed; the message names the file.
 
     Examples
     --------
@@ -73,15 +73,15 @@ def load_json(path: Path) -> Any:
 
 
 def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
-    r"""Return the objects of a JSONL file with their lines, and a note where the last is torn.
+    r"""Return the objects of a JSONL file with line numbers, and a note if the last is torn.
 
-    A process that was stopped leaves the start of a line at the end of its file. That one is left
-    out and named; any other bad line is an error.
+    An interrupted process leaves an incomplete last line, which is skipped with a note. Any other
+    invalid line is an error.
 
     Raises
     ------
     ArtifactError
-        If the file is missing or another line than the last is no JSON object.
+        If the file is missing, or a line other than the last is not a JSON object.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
         try:
             rows.append((at, dict(as_mapping(parse_json(line, where, strict=False), where))))
         except (ArtifactError, InvalidInputError):
-            # Only what was still being written: a line that ends is one that was meant so.
+            # Only an unterminated line is incomplete; a terminated line was written on purpose.
             if at != last or at != len(lines):
                 raise
             return rows, f"{path.name}: line {at}, the last, is torn and was left out"
@@ -110,21 +110,21 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
 
 
 def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """Return an object of the JSON, or raise one line."""
+    """Return a JSON object; raise a one-line error for other values."""
     if not isinstance(value, Mapping):
         raise ArtifactError(f"{where}: is {shown(value)}; it must be an object")
     return value
 
 
 def as_list(value: Any, where: str) -> Sequence[Any]:
-    """Return a list of the JSON, or raise one line."""
+    """Return a JSON list; raise a one-line error for other values."""
     if not isinstance(value, (list, tuple)):
         raise ArtifactError(f"{where}: is {shown(value)}; it must be a list")
     return value
 
 
 def finite(value: Any, where: str) -> float:
-    """Return a finite number (true and false count as 1 and 0), or raise one line.
+    """Return a finite number (booleans count as 1 and 0); raise a one-line error otherwise.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def finite(value: Any, where: str) -> float:
 
 
 def number_or_none(value: Any) -> float | None:
-    """Return a finite number, None for all else, texts of numbers too.
+    """Return a finite number, and None for other values, including numeric strings.
 
     Examples
     --------
@@ -155,22 +155,22 @@ def number_or_none(value: Any) -> float | None:
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """Return a list as it is, an empty one for all else."""
+    """Return a list unchanged, and an empty list for other values."""
     return value if isinstance(value, list) else []
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, cut short."""
+    """Return a truncated representation of a value for messages."""
     return f"{value!r:.60}"
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text as it is, None for all else."""
+    """Return a string unchanged, and None for other values."""
     return value if isinstance(value, str) else None
 
 
 def as_prompt(value: Any) -> str | tuple[Message, ...] | None:
-    """Return a prompt: a text, or messages where they are ones that we know.
+    """Return a prompt: a string, or messages if their format is known.
 
     Examples
     --------
@@ -194,26 +194,26 @@ def as_prompt(value: Any) -> str | tuple[Message, ...] | None:
 
 
 def settings_of(told: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return what a log says under these names, in plain JSON and without secrets."""
+    """Return the settings with these names, as plain JSON without secrets."""
     kept = {name: told[name] for name in names if told.get(name) not in (None, "", [], {})}
     return dict(redact_secrets(plain(kept)))
 
 
 def ok_values(samples: Iterable[LoggedSample], column: str) -> list[float]:
-    """Return a column's numbers, without those that are not there."""
+    """Return the available numbers of a column."""
     found = (sample.values.get(column) for sample in samples)
     return [value for value in found if isinstance(value, float)]
 
 
 def even_attempts(samples: Iterable[LoggedSample], column: str) -> bool:
-    """Return whether every item has a column's number equally often.
+    """Return whether every item has equally many numbers in a column.
 
-    Then the mean over tries, which tools state, is the mean over items of their means.
+    In this case, the mean over attempts, which tools state, equals the mean of item means.
     """
     there = (one.unit_id for one in samples if isinstance(one.values.get(column), float))
     return len(set(Counter(there).values())) <= 1
 
 
 def same(first: float, second: float) -> bool:
-    """Return whether two numbers are one to 1e-12, of their size where that is above 1."""
+    """Return whether two numbers are equal to 1e-12, relative to their size if above 1."""
     return abs(first - second) <= TOLERANCE * max(1.0, abs(first), abs(second))

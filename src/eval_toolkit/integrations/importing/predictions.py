@@ -1,4 +1,4 @@
-"""Plain tables: labels with scores, or an id and what came of each item."""
+"""Plain tables: labels with scores, or one outcome per item."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ NAME = "predictions"
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
 RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")
 OUTCOMES = (*RIGHT_OR_WRONG, "accuracy", "score")
-"""Columns that are outcomes by their name; any other has to be named by the user."""
+"""Columns that are outcomes by name; others must be named by the user."""
 TARGETS = ("target", "answer", "reference", "expected", "gold")
 ANSWERS = ("response", "completion", "output", "prediction", "generated")
 ATTEMPTS = ("attempt", "epoch", "repeat")
@@ -46,13 +46,13 @@ _REFUSED = {
         "columns to read with --column"
     ),
 }
-"""Files that are not tables of outcomes, by their columns."""
+"""Files that are rejected, by their columns."""
 WHOLE = "all"
 _EMPTY = Grade.skipped("the cell is empty")
 
 
 def recognises(path: Path) -> bool:
-    """Say whether a file looks like a table."""
+    """Return whether a file looks like a table."""
     try:
         media_type_of(path)
         if not path.is_file():
@@ -66,27 +66,28 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    r"""Return a table as one log, or where it has a column of models one for each.
+    r"""Read a table as one log, or as one log per model if there is a column of models.
 
     Parameters
     ----------
     path : Path
-        CSV, TSV, JSONL, JSON, Parquet or Excel, also gzipped.
+        File in CSV, TSV, JSONL, JSON, Parquet or Excel format, optionally gzipped.
     wanted : Wanted
-        ``columns`` are the numbers to take, ``id_field``, ``target_field``, ``input_field``,
-        ``group_field`` and ``by`` name columns. What is not named is looked up among usual names.
+        Data to import: ``columns`` are the numeric columns; ``id_field``, ``target_field``,
+        ``input_field``, ``group_field`` and ``by`` name columns. By default, common column names
+        are used.
 
     Returns
     -------
     list of Log
-        Logs of kind "rows" where there are labels of 0 and 1 and a score, else of outcomes.
+        Logs of kind "rows" if there are labels 0 and 1 and a score, otherwise of outcomes.
 
     Raises
     ------
     ArtifactError
         If the file cannot be read.
     InvalidInputError
-        If it does not say which columns are meant; the line says what to pass.
+        If the columns cannot be identified; the message states what to pass.
 
     Examples
     --------
@@ -105,13 +106,13 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The columns of a file as texts, and the names that were asked for."""
+    """Columns of a file as strings, and the requested names."""
 
     path: Path
     columns: dict[str, list[str | None]]
     labels: LabelMap | None = None
     read: dict[str, list[float | None]] = field(default_factory=dict)
-    """Columns as numbers, once they were needed."""
+    """Columns converted to numbers, cached on first use."""
 
     @classmethod
     def of(cls, path: Path, wanted: Wanted) -> "_Table":
@@ -136,30 +137,30 @@ class _Table:
         return len(next(iter(self.columns.values())))
 
     def first(self, asked: str | None, usual: Sequence[str]) -> str | None:
-        """Return the column that was asked for, or the first usual one that is there."""
+        """Return the requested column, or the first one with a common name."""
         return asked or next((name for name in usual if name in self.columns), None)
 
     def is_scored(self, wanted: Wanted) -> bool:
-        """Return whether there are labels of 0 and 1 beside a score."""
+        """Return whether the table has labels 0 and 1 and a score."""
         label = self.first(wanted.target_field, LABELS)
         score = self.score(wanted, label)
         if label is None or score is None:
             return False
-        if wanted.labels is not None:  # who names the classes wants them
+        if wanted.labels is not None:  # a label mapping implies that labels are wanted
             texts = np.array(self.columns[label], dtype=object)
             tables.Rows({label: texts}, title=str(self.path)).classes(label, wanted.labels)
             return True
         return None not in {label_class(text) for text in set(self.columns[label])}
 
     def score(self, wanted: Wanted, label: str | None) -> str | None:
-        """Return the column of scores; several that were asked for are outcomes."""
+        """Return the score column; None if several columns are requested as outcomes."""
         if len(wanted.columns) > 1:
             return None
         found = self.first(wanted.columns[0] if wanted.columns else None, SCORES)
         return None if found == label else found
 
     def value(self, name: str, row: int) -> Value:
-        """Return the number in a cell, or say that it is empty."""
+        """Return the number in a cell, or a grade that marks it as empty."""
         text = self.columns[name][row]
         if text is None or not text.strip():
             return _EMPTY
@@ -171,13 +172,13 @@ class _Table:
         return number
 
     def is_numeric(self, name: str) -> bool:
-        """Return whether a column holds numbers and nothing else."""
+        """Return whether a column contains only numbers."""
         there = [bool(text and text.strip()) for text in self.columns[name]]
         numbers = zip(self.numbers(name), there, strict=True)
         return any(there) and all(number is not None for number, filled in numbers if filled)
 
     def numbers(self, name: str) -> list[float | None]:
-        """Return the number in each cell of a column, None where there is none."""
+        """Return the number in each cell of a column; None for other cells."""
         if name not in self.read:
             cells = self.columns[name]
             if decimal_of(cells) == ",":
@@ -188,7 +189,7 @@ class _Table:
         return self.read[name]
 
     def refuse_counts(self, name: str) -> None:
-        """Raise if a column that is right or wrong by its name holds values outside [0, 1]."""
+        """Raise if a column that is binary by name contains values outside [0, 1]."""
         for row in range(len(self) if name in RIGHT_OR_WRONG else 0):
             value = self.value(name, row)
             if isinstance(value, float) and not 0.0 <= value <= 1.0:
@@ -198,7 +199,7 @@ class _Table:
                 )
 
     def filled(self, name: str, row: int) -> str:
-        """Return a cell that may not be empty."""
+        """Return a cell that must not be empty."""
         text = self.columns[name][row]
         if text is None or text == "":
             raise InvalidInputError(f"{self.path}: row {row + 1}: {name!r} is missing")
@@ -207,7 +208,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """What the columns stand for that identify and describe an item."""
+    """Columns that identify and describe an item."""
 
     id: str | None
     input: str | None
@@ -249,7 +250,7 @@ def _samples(
     if roles.id is not None:
         ids = [table.filled(roles.id, row) for row in rows]
         groups: Sequence[str | None] = [None] * len(ids)
-    else:  # the same question again is no other evidence than the first
+    else:  # identical inputs are not independent
         contents = [content_hash(*pair) for pair in zip(inputs, targets, strict=True)]
         ids, groups = unit_ids(contents), contents
     if roles.group is not None:
@@ -334,7 +335,7 @@ def _outcome_logs(table: _Table, wanted: Wanted) -> Iterator[Log]:
 
 
 def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
-    """Return the columns of outcomes: those asked for, or those with a usual name."""
+    """Return the outcome columns: those requested, or those with a common name."""
     if wanted.columns:
         return list(wanted.columns)
     left = [name for name in table.columns if name not in roles.taken]

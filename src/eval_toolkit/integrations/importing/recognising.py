@@ -1,4 +1,4 @@
-"""Which tool wrote a file or a folder, and the logs in it."""
+"""Detection of log formats, and reading of logs at a path."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MODULES = (
     "original",
     "predictions",
 )
-"""In this order: garak's entries may look like other logs, and the last takes any table."""
+"""Order of detection: garak's entries resemble other logs, and the last accepts any table."""
 TOOLS = (
     "Inspect .eval and .json",
     "lm-eval results_*.json and samples_*.jsonl",
@@ -37,53 +37,53 @@ TOOLS = (
     "run folders of eval-toolkit 1",
     "tables of predictions (CSV, TSV, JSONL, JSON, Parquet, Excel)",
 )
-"""What can be read, in words."""
+"""Descriptions of the supported formats."""
 
 
 class Reader(Protocol):
-    """One format: a module with these three names."""
+    """Module that reads one format."""
 
     NAME: str
 
     def recognises(self, path: Path) -> bool:
-        """Say whether the path looks like this format, by a cheap look; never raises."""
+        """Return whether the path looks like this format, using a cheap check that never raises."""
         ...
 
     def read(self, path: Path, wanted: Wanted) -> list[Log]:
-        """Return the logs, or raise one line that names file, row and rule."""
+        """Return the logs; raise a one-line error that names file, row and rule."""
         ...
 
 
 def readers() -> tuple[Reader, ...]:
-    """Return the readers in the order in which they are asked; none is loaded before."""
+    """Return the readers in the order of detection, importing them on first use."""
     return tuple(cast("Reader", import_module(f"{__package__}.{name}")) for name in _MODULES)
 
 
 def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
-    """Read the logs at a path, whichever tool wrote them.
+    """Read the logs at a path, detecting the tool that wrote them.
 
     Parameters
     ----------
     path : path
-        A log, ``-`` for one on standard input, or a folder: one that is a log in itself (a HELM run, an eval-framework output),
-        else the logs in it and in its folders. Hidden folders are left out, and a plain table
-        of predictions is taken only when it is named itself.
+        Path of a log, ``-`` for standard input, or a folder: either a log itself (a HELM run, an
+        eval-framework output) or a folder searched recursively. Hidden folders are skipped, and
+        plain tables of predictions are only read if named directly.
     wanted : Wanted, optional
-        What to take.
+        Data to import.
 
     Returns
     -------
     list of Log
-        One for each task and model.
+        One log per task and model.
 
     Raises
     ------
     MissingFileError
-        If there is nothing at the path.
+        If the path does not exist.
     InvalidInputError
-        If no tool is recognised.
+        If the format is not recognised.
     ArtifactError
-        If a log is damaged; the line names the file and what is wrong.
+        If a log is damaged; the message names the file and the problem.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def _reader_of(path: Path, known: tuple[Reader, ...]) -> Reader | None:
 def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterator[Log]:
     taken: set[str] = set()
     for path in _places(folder, known):
-        if str(path.resolve()) in taken:  # samples that were read with their results
+        if str(path.resolve()) in taken:  # samples already read with their results
             continue
         reader = _reader_of(path, known)
         if reader is not None:
@@ -134,13 +134,13 @@ def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterato
 
 
 def _read(reader: Reader, path: Path, wanted: Wanted) -> list[Log]:
-    """Return a file's logs; what a reader does not expect in it is one line as well."""
+    """Return the logs of a file; unexpected content also raises a one-line error."""
     with malformed(path, "log", error=ArtifactError):
         return list(reader.read(path, wanted))
 
 
 def _places(folder: Path, known: tuple[Reader, ...]) -> Iterator[Path]:
-    """Yield folders that are logs, whole, and the files of all others, by name."""
+    """Yield folders that are logs as a whole, and all other files, sorted by name."""
     for here, folders, files in os.walk(folder):
         inner = [name for name in sorted(folders) if not name.startswith(".")]
         logs = [name for name in inner if _reader_of(Path(here) / name, known) is not None]

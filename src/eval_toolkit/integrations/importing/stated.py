@@ -1,4 +1,4 @@
-"""Cells of what a log only states: its number, and an interval where enough is stated for one."""
+"""Cells of stated numbers, with an interval if enough information is stated."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -18,9 +18,9 @@ METHOD_OF_RATES = "wilson, from the stated rate and n"
 METHOD_OF_SHARES = "wilson, from the stated standard error"
 _MEANS = ("mean", "the mean")
 _MOST_SAMPLES = 2**53
-"""A log that states more states nothing: no float can count them."""
+"""Largest stated number of samples that is accepted, as floats cannot count higher."""
 _WHOLE = 1e-6
-"""By so much a rate times n may miss a whole number of right answers."""
+"""Tolerance for a rate times n to be a whole number of correct answers."""
 _SHARES = frozenset(
     {
         *("acc", "accuracy", "em", "match", "matches", "correct", "correctness", "pass", "solved"),
@@ -30,13 +30,13 @@ _SHARES = frozenset(
 )
 """Words in the names of metrics that lie between 0 and 1, or between 0 and 100 %."""
 _NO_SHARES = frozenset({"error", "errors", "wer", "cer", "ter", "diff", "difference", "per"})
-"""Words of those that may be more: a word error rate counts insertions."""
+"""Words in the names of metrics that may exceed 1, such as the word error rate."""
 _GROUPED = 0.9
-"""Below such a part of n − 1 answers a standard error is worth fewer: they came in groups."""
+"""Minimum effective share of n − 1 answers; below it, answers are clustered."""
 
 
 def cell_names(stated: Sequence[Stated]) -> list[str]:
-    """Return what the cell of each number is called: its column where it is the plain mean of it.
+    """Return the cell names of stated numbers: the column if the number is its plain mean.
 
     Examples
     --------
@@ -66,30 +66,29 @@ def stated_cells(
     Parameters
     ----------
     stated : sequence of Stated
-        What a log states.
+        Stated numbers of a log.
     direction : callable
-        Takes a column and returns whether more of it is better, None where that is not known.
+        Function that returns whether higher is better for a column; None if unknown.
     binary : collection of str
-        Columns that are right or wrong.
+        Names of binary columns.
     n_planned : int, optional
-        Samples, where a number does not say of how many it is.
+        Number of samples, for numbers that do not state it.
 
     Returns
     -------
     dict of str to MetricResult
-        ``details["stated"]`` is True. A number that is no mean of its column says neither of how
-        many samples it is nor whether more is better. Where there is no interval the reason says
-        why.
+        Cells with ``details["stated"]`` set to True. A number that is not a mean of its column has
+        neither a number of samples nor a direction. If there is no interval, the reason is given.
 
     Notes
     -----
-    The interval of a share stays inside [0, 1]. With n it is Wilson's, of right answers or of
-    values between 0 and 1, which vary no more. Without n, or where the stated standard error is
-    larger (answers in groups) or the values are no right or wrong answers, n is the number of
-    answers that has this standard error, p (1 − p) / SE²: the effective sample size of a survey
-    proportion [1]_. Another number has ± z standard errors, unless it lies in [0, 1] and this would
-    leave it: it may be a share under another name. A standard error of 0 would claim that the
-    number is certain and is not used.
+    The interval of a share stays within [0, 1]. With n it is Wilson's interval, for correct answers
+    or for values between 0 and 1, which have at most the same variance. Without n, or if the stated
+    standard error is larger (clustered answers) or the values are not binary, n is replaced by the
+    number of answers with this standard error, p (1 − p) / SE²: the effective sample size of a
+    survey proportion [1]_. Other numbers have ± z standard errors, unless the number lies in [0, 1]
+    and this interval does not: it may be a share under another name. A standard error of 0 would
+    imply certainty and is not used.
 
     References
     ----------
@@ -120,11 +119,11 @@ def stated_cells(
 
 
 def _interval(one: Stated, n: int | None, binary: bool) -> tuple[BootstrapCI | None, str]:
-    """Return the interval of a stated number, or None and why there is none."""
+    """Return the interval of a stated number, or None and the reason."""
     if one.interval is not None:
         return one.interval, ""
     if binary or _is_share(one.column):
-        scale = 100.0 if 1.0 < one.value <= 100.0 else 1.0  # in percent
+        scale = 100.0 if 1.0 < one.value <= 100.0 else 1.0  # percent
         share, error = one.value / scale, (one.stderr or 0.0) / scale
         if 0.0 <= share <= 1.0:
             return _of_share(one, share, error, n if one.aggregation == "mean" else None, binary)
@@ -141,7 +140,7 @@ def _interval(one: Stated, n: int | None, binary: bool) -> tuple[BootstrapCI | N
 
 
 def _is_share(column: str) -> bool:
-    """Return whether a metric lies between 0 and 1 by what it is called.
+    """Return whether a metric lies between 0 and 1, judging by its name.
 
     Examples
     --------
@@ -155,7 +154,7 @@ def _is_share(column: str) -> bool:
 def _of_share(
     one: Stated, share: float, error: float, n: int | None, binary: bool
 ) -> tuple[BootstrapCI | None, str]:
-    """Return Wilson's interval of a share of n answers, or of as many as its error is worth."""
+    """Return Wilson's interval of a share, with the stated or the effective sample size."""
     n = n if n is not None and n < _MOST_SAMPLES else None
     worth = share * (1.0 - share) / error / error if error else 0.0
     whole = n is not None and abs(share * n - round(share * n)) <= _WHOLE

@@ -1,4 +1,4 @@
-"""What the samples of a log say, as the tables of a run: answers, references, inputs and turns."""
+"""Conversion of log samples to run tables: answers, references, inputs and turns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ _NO_USAGE = Usage(0, 0, 0.0)
 
 
 def log_tables(log: Log) -> dict[str, Any]:
-    """Return the tables of a run that hold what was answered; those of units are the driver's.
+    """Return the response and turn tables of a run; unit tables are written elsewhere.
 
     Parameters
     ----------
     log : Log
-        With samples.
+        Log with samples.
 
     Returns
     -------
     dict
-        Columns by file name; nothing for what the log does not hold.
+        Columns by file name; tables without data are omitted.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def log_tables(log: Log) -> dict[str, Any]:
 
 
 def log_units(log: Log) -> list[Unit]:
-    """Return what the samples ask, and what is right or what the kind adds."""
+    """Return the units of the samples, with inputs and references."""
     units = _first_of_each(log.samples)
     asked = [Unit(id=unit, input=sample.input) for unit, sample in units.items()]
     if log.kind == "task":
@@ -84,7 +84,7 @@ def log_units(log: Log) -> list[Unit]:
 
 
 def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:
-    """Return tokens and cost of all samples, as far as the log has them."""
+    """Return tokens and cost of all samples, as far as stated."""
     usages = [_usage(sample) for sample in samples if sample.usage]
     return {
         "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
@@ -101,12 +101,12 @@ def _first_of_each(samples: Sequence[LoggedSample]) -> dict[str, LoggedSample]:
 
 
 def _is_answered(sample: LoggedSample) -> bool:
-    """Return whether the log keeps an answer, or says why there is none."""
+    """Return whether the log contains an answer, or the reason why it is missing."""
     return sample.response is not None or bool(sample.choices) or sample.error is not None
 
 
 def _responses(log: Log, samples: Sequence[LoggedSample]) -> dict[str, Any]:
-    """Return what was asked and answered; what the log does not say is left out of it."""
+    """Return the table of requests and responses; unknown values are omitted."""
     columns = to_columns(_outcomes(log, samples))
     columns["usage"][:] = [_told_usage(sample) for sample in samples]
     columns["params"][:] = [_without_temperature(params) for params in columns["params"]]
@@ -181,7 +181,7 @@ def _usage(sample: LoggedSample) -> Usage:
 
 
 def _reference(unit: str, sample: LoggedSample) -> Sample:
-    """Return a sample that says what is right, and nothing else of interest."""
+    """Return a sample that contains only the reference."""
     target = sample.target
     truth: Any = None if target is None else as_text(target)
     if isinstance(target, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What a reader of another tool's log is asked for."""
+"""Options of the log readers."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ __all__ = ["Wanted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be taken from a log, and which fields of the dataset's rows say what.
+    """Data to import from a log, and the dataset fields to use.
 
     Examples
     --------
@@ -18,20 +18,20 @@ class Wanted:
     """
 
     named: bool = False
-    """Whether the model will have another name than the log's, so that its own does not matter."""
+    """Whether the model will be renamed, so that its name in the log is irrelevant."""
     samples: bool = True
-    """False: the statistics alone; prompts and answers may be left where they are."""
+    """Whether to import samples; if False, prompts and answers may be skipped."""
     input_field: str | None = None
-    """The field of the dataset's row that is the item's input."""
+    """Field of the dataset row with the input of the item."""
     target_field: str | None = None
-    """The field that is the item's target."""
+    """Field of the dataset row with the target of the item."""
     group_field: str | None = None
-    """The field whose equal values make a group of items that are not independent."""
+    """Field whose values define groups of dependent items."""
     by: tuple[str, ...] = ()
-    """Fields whose values are the parts of the data to report on."""
+    """Fields whose values define parts of the data to report on."""
     id_field: str | None = None
-    """Of a plain table: the column that identifies a row."""
+    """Column that identifies a row; only for plain tables."""
     columns: tuple[str, ...] = ()
-    """Of a plain table: the columns of numbers to take."""
+    """Numeric columns to import; only for plain tables."""
     labels: LabelMap | None = None
-    """Of a plain table: which labels are the classes, where they are words."""
+    """Mapping from labels to classes, if labels are words; only for plain tables."""

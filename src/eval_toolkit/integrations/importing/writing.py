@@ -1,4 +1,4 @@
-"""From a log to a run: the folder that score, compare, gate, report and view read."""
+"""Conversion of logs to stored runs."""
 
 import re
 from collections import Counter
@@ -28,23 +28,23 @@ _LONGEST_NAME, _MOST_BYTES = 120, 200
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A log that was read, measured and checked; nothing of it is written."""
+    """Log that was read, measured and checked, but not yet written."""
 
     log: Log
     checked: tuple[Checked, ...]
     notes: tuple[str, ...]
-    """Of the reader and of the check."""
+    """Notes of the reader and of the check."""
     records: Records | None = None
     card: Scorecard | None = None
 
     @property
     def cells(self) -> dict[str, MetricResult]:
-        """By metric: what the samples make, and of the rest what the log states."""
+        """Cells by metric: computed from the samples, otherwise as stated in the log."""
         measured = {} if self.card is None else dict(self.card)
         log = self.log
         told = stated_cells(log.stated, log.direction, binary=log.binary, n_planned=log.n_planned)
         known = {name for name, cell in measured.items() if cell.value is not None}
-        known |= {  # a mean of a column that is measured is checked, not shown again
+        known |= {  # stated means of measured columns are checked, not repeated
             name
             for name, one in zip(cell_names(log.stated), log.stated, strict=True)
             if one.aggregation == "mean" and one.column in known
@@ -58,7 +58,7 @@ class Read:
 
 
 def folder_names(logs: Sequence[Log]) -> list[str]:
-    """Return a folder's name for each log: task and model, safe on every disk, each once.
+    """Return a folder name for each log: task and model, portable and unique.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
             told = f"{Path(log.files[0]).stem}-{log.model}"
         name = _UNSAFE.sub("_", told).strip("._")[:_LONGEST_NAME]
         name = name.encode()[:_MOST_BYTES].decode(errors="ignore") or "imported"
-        key = name.casefold()  # some disks take names that differ in case for one
+        key = name.casefold()  # some file systems ignore case
         taken[key] = taken.get(key, 0) + 1
         while taken[key] > 1 and f"{key}-{taken[key]}" in taken:
             taken[key] += 1
@@ -84,20 +84,20 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class ImportedKind(Kind[Sequence[Read]]):
-    """Attempts that another tool has made: a log with samples, or logs of results alone.
+    """Kind of evaluation for imported attempts: a log with samples, or logs of results only.
 
-    Without samples there are no records: the run has a slice per task with the cells as they are
-    stated, can be read and gated, and is not paired with another.
+    Without samples there are no records: the run has one slice per task with the stated cells, and
+    can be read and gated, but not paired with another run.
     """
 
     reads: Sequence[Read]
-    """One with records, or one or more without, each task and model once."""
+    """One log with records, or several without; each task and model occurs once."""
 
     asks = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What the log is of: a run of ours of that kind is read by the same eyes."""
+        """Kind of the log, as in a native run."""
         return self._log.kind if self._records is not None else "task"
 
     @property
@@ -110,14 +110,14 @@ class ImportedKind(Kind[Sequence[Read]]):
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the readers and the checks said."""
+        """Notes of the readers and of the checks."""
         alone = "the log holds results without samples: intervals are made of its standard errors"
         said = [] if self._records is not None else [alone]
         said += [note for read in self.reads for note in read.notes]
         return tuple(whole_text(note) for note in dict.fromkeys(said))
 
     def config(self) -> Mapping[str, Any]:
-        """Return where the numbers come from, in the words of a run of ours."""
+        """Return the origin of the numbers, in the format of a native run."""
         if self._records is not None:
             return _config(self._log, self._records, self.reads[0])
         tasks, model = sorted({read.log.task for read in self.reads}), self._log.model
@@ -131,7 +131,7 @@ class ImportedKind(Kind[Sequence[Read]]):
         }
 
     def units(self) -> Sequence[Unit]:
-        """Return the items of the log, known as in its records."""
+        """Return the items of the log, with the ids and hashes of its records."""
         records = self._records
         if records is None:
             return ()
@@ -140,7 +140,7 @@ class ImportedKind(Kind[Sequence[Read]]):
         return [replace(unit, content_hash=hashes[unit.id]) for unit in known]
 
     def produce(self, context: Any) -> Sequence[Read]:
-        """Return what was read; no model is asked."""
+        """Return the logs that were read; no model is called."""
         return self.reads
 
     def grade(self, attempts: Sequence[Read]) -> Graded:
@@ -165,7 +165,7 @@ class ImportedKind(Kind[Sequence[Read]]):
         )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the files, the versions of tasks, and who was evaluated."""
+        """Return the files, the task versions, and the evaluated systems."""
         files = list(dict.fromkeys(str(name) for read in self.reads for name in read.log.files))
         versions = [item for read in self.reads for item in _versions(read.log).items()]
         who = {"system": config["system"]} if "system" in config else {}
@@ -180,7 +180,7 @@ class ImportedKind(Kind[Sequence[Read]]):
         }
 
     def tables(self, attempts: Sequence[Read]) -> Mapping[str, Any]:
-        """Return answers and turns."""
+        """Return the tables of answers and turns."""
         return {} if self._records is None else log_tables(self._log)
 
 
@@ -198,9 +198,9 @@ def _stated(reads: Sequence[Read]) -> dict[str, Any]:
 
 
 def _versions(log: Log) -> dict[str, str]:
-    """Return the version of a task where the log has one, under a name of the tool's own.
+    """Return the version of a task, if stated, under a name specific to the tool.
 
-    Runs of two tools are not held to one version; two runs of one tool are.
+    Versions are compared between runs of the same tool, not across tools.
     """
     told = log.settings.get("task_version")
     return {} if told is None else {f"grader:{log.tool}:{log.task}": str(told)}
@@ -252,7 +252,7 @@ def _rollout_config(log: Log, attempts: int) -> dict[str, Any]:
 
 
 def _imported(reads: Sequence[Read]) -> dict[str, Any]:
-    """Return where the numbers come from, and how they were held to their own samples."""
+    """Return the origin of the numbers, and the results of the checks against samples."""
     first = reads[0].log
     files = list(dict.fromkeys(str(name) for read in reads for name in read.log.files))
     told = {

@@ -1,7 +1,7 @@
-"""Members of a zip file, one at a time: stored, deflated or zstandard, which zipfile cannot read.
+"""Access to single members of a zip file: stored, deflated or compressed with zstandard.
 
-The standard library reads the directory; the bytes of a member are unpacked here, up to the size
-that the directory states for it, so that no file can take more memory than it says.
+The standard library reads the directory. Members are decompressed here, up to the size stated in
+the directory, so that a file cannot use more memory than it states.
 """
 
 import io
@@ -18,16 +18,16 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["LARGEST_MEMBER", "Zipped", "is_zip"]
 
 LARGEST_MEMBER = limits.TEXT_BYTES
-"""Bytes, unpacked; what is larger is refused."""
+"""Maximum size of a decompressed member in bytes."""
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _ENCRYPTED = 0x1
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-"""What a zip file begins with: its first member, or, without members, its directory."""
+"""Signatures of a zip file: of its first member, or of an empty archive."""
 
 
 def is_zip(start: bytes) -> bool:
-    r"""Return whether a file that begins so is a zip file.
+    r"""Return whether a file with these first bytes is a zip file.
 
     Examples
     --------
@@ -38,19 +38,19 @@ def is_zip(start: bytes) -> bool:
 
 
 class Zipped:
-    """A zip file whose members are read whole, by name.
+    """Zip file whose members are read as a whole, by name.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     hint : str
-        What to do about a file that is cut short; ends the message.
+        Advice for truncated files, appended to the error message.
 
     Raises
     ------
     ArtifactError
-        If it is no zip file, or is cut short.
+        If the file is not a zip file, or is truncated.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Zipped:
                 if not is_zip(start):
                     raise ArtifactError(f"{path}: not a zip file")
                 with zipfile.ZipFile(file) as directory:
-                    # Of members of one name the last was written last.
+                    # Of members with the same name, the last one was written last.
                     self._members = {info.filename: info for info in directory.infolist()}
         except OSError as error:
             raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -83,7 +83,7 @@ class Zipped:
         self._check_size()
 
     def _check_size(self) -> None:
-        """Refuse members that are far larger together than the file can hold."""
+        """Raise if the total size of the members is implausibly large for the file."""
         packed = self.path.stat().st_size
         most = max(limits.RATIO_FROM, limits.RATIO * packed)
         stated = sum(info.file_size for info in self._members.values())
@@ -95,32 +95,32 @@ class Zipped:
 
     @property
     def names(self) -> list[str]:
-        """Of the members, each once, in the order of the directory."""
+        """Names of the members without duplicates, in the order of the directory."""
         return list(self._members)
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a member.
+        """Return the content of a member.
 
         Parameters
         ----------
         name : str
-            One of `names`.
+            Name of the member, one of `names`.
 
         Returns
         -------
         bytes
-            Unpacked; their checksum is the one that the directory states.
+            Decompressed content, verified by its checksum.
 
         Raises
         ------
         ArtifactError
-            If there is no such member, it is damaged, encrypted, too large or packed in a way
-            that is not known.
+            If the member does not exist, or is damaged, encrypted, too large or compressed by an
+            unsupported method.
         MissingExtraError
-            If it is packed with zstandard, which is not installed.
+            If the member is compressed with zstandard, which is not installed.
         """
         if name not in self._members:
             raise ArtifactError(f"{self.path}: no member {name!r}; it has {len(self._members)}")
@@ -138,7 +138,7 @@ class Zipped:
         return data
 
     def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
-        """Return at most one byte more than the directory states."""
+        """Return at most one byte more than the size stated in the directory."""
         packed, most = self._packed(info), info.file_size + 1
         if info.compress_type == _STORED:
             return packed[:most]
@@ -174,7 +174,7 @@ class Zipped:
                 magic, n_name, n_extra = _LOCAL_HEADER.unpack(header)
                 if magic != _MAGIC[0]:
                     raise self._damaged(info.filename)
-                # The extra field may be of another length here than in the directory.
+                # The extra field may have a different length than in the directory.
                 file.seek(n_name + n_extra, io.SEEK_CUR)
                 packed = file.read(info.compress_size)
         except (OSError, OverflowError, MemoryError) as error:

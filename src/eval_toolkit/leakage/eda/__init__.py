@@ -1,4 +1,4 @@
-"""Exploratory checks of data: splits, obfuscation, words, shortcuts, drift."""
+"""Exploratory data checks: splits, obfuscation, word associations, shortcuts and drift."""
 
 from typing import TYPE_CHECKING
 

@@ -13,11 +13,11 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 __all__ = ["feature_pair", "features", "is_positive", "strings"]
 
 _LARGEST = 1e100
-"""Squares of larger features, summed over columns, may overflow."""
+"""Largest absolute feature value; squares of larger ones may overflow when summed."""
 
 
 def strings(texts: Sequence[str], name: str) -> list[str]:
-    """Return the texts as a list of at least one str."""
+    """Return the texts as a nonempty list of str."""
     if isinstance(texts, (str, bytes)):
         raise InvalidTypeError(f"`{name}` is one text; give a list of texts")
     try:
@@ -35,7 +35,7 @@ def strings(texts: Sequence[str], name: str) -> list[str]:
 def is_positive(
     labels: ArrayLike, positive_label: Any, n: int, names: tuple[str, str]
 ) -> BoolArray:
-    """Return whether each label is the positive one; ``names`` are used in messages."""
+    """Return whether each label is the positive class; ``names`` are used in messages."""
     listed = validation.identifiers(labels, names[0]).tolist()
     if len(listed) != n:
         raise InvalidInputError(
@@ -60,7 +60,7 @@ def features(x: ArrayLike, name: str) -> FloatArray:
     if array.dtype.kind not in "biuf":
         array = _numbers(x, name)
     table: FloatArray = array.astype(np.float64, copy=False)
-    usable = np.abs(table) <= _LARGEST  # NaN is not
+    usable = np.abs(table) <= _LARGEST  # False for NaN
     if not usable.all():
         row, column = (int(place) for place in np.argwhere(~usable)[0])
         rule = f"lie within ±{_LARGEST:g}" if np.isfinite(table[row, column]) else "be finite"
@@ -86,7 +86,7 @@ def _numbers(x: ArrayLike, name: str) -> FloatArray:
 def feature_pair(
     x_a: ArrayLike, x_b: ArrayLike, *, least: int = 1, why: str = ""
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two tables with the same columns, each with a minimum number of rows."""
+    """Return two tables with equal numbers of columns, each with a minimum number of rows."""
     tables = features(x_a, "x_a"), features(x_b, "x_b")
     if tables[0].shape[1] != tables[1].shape[1]:
         raise InvalidInputError(

@@ -10,20 +10,20 @@ __all__ = ["checked_text", "present"]
 
 
 def checked_text(text: str, name: str = "text") -> str:
-    """Return the text; raise if it is not a text."""
+    """Return the text; raise if it is not a str."""
     if not isinstance(text, str):
         raise InvalidTypeError(f"`{name}` must be a str, got {type(text).__name__}: {text!r:.80}")
     return text
 
 
 def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[str], int]:
-    """Return the rows with a text, their texts, and the number of rows without one."""
+    """Return the rows with a text, their texts, and the number of rows without text."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
         raise InvalidTypeError(
             f"`{name}` is a {type(texts).__name__}; pass a list of texts, also for one"
         )
     given = list(texts)
-    if set(map(type, given)) <= {str}:  # the usual case, in one look
+    if set(map(type, given)) <= {str}:  # fast path
         return list(range(len(given))), given, 0
     rows = []
     for row, text in enumerate(given):

@@ -1,4 +1,4 @@
-"""Audit of a dataset: split summaries, leakage checks, and gates."""
+"""Dataset audit: split summaries, leakage checks and gates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ GateStatus: TypeAlias = Literal["ok", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class AuditGate:
-    """One gate of an audit with its result.
+    """Gate of an audit with its result.
 
     Examples
     --------
@@ -49,11 +49,11 @@ class AuditGate:
     name: str
     passed: bool
     status: GateStatus
-    """"skipped" when the question could not be asked; such a gate passes."""
+    """"skipped" if the gate is not applicable; skipped gates count as passed."""
     reason: str
-    """One line: what failed, what was seen, or why it was skipped."""
+    """One-line explanation of the status."""
     evidence: dict[str, Any] = field(default_factory=dict)
-    """The numbers it was decided on, by split."""
+    """Numbers behind the decision, by split."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -89,17 +89,17 @@ class DataAudit(Displayed):
     """UTC, ``YYYY-MM-DDTHH:MM:SSZ``."""
     split_summaries: dict[str, SplitSummary]
     leakage_reports: dict[str, LeakageReport]
-    """"within_split" and "cross_split"; a report without findings where nothing was looked for."""
+    """Reports "within_split" and "cross_split"; empty if no check was requested."""
     gates: dict[str, AuditGate]
 
     @property
     def gate_passed(self) -> bool:
-        """Whether no gate failed."""
+        """Whether all gates passed."""
         return all(gate.passed for gate in self.gates.values())
 
     @property
     def gate_summary(self) -> str:
-        """Summary of all gates in one line, with the reasons of failed ones."""
+        """One-line summary of all gates, with the reasons of failed ones."""
         failed = [str(gate) for gate in self.gates.values() if not gate.passed]
         skipped = [gate.name for gate in self.gates.values() if gate.status == "skipped"]
         n_passed = len(self.gates) - len(failed) - len(skipped)
@@ -123,7 +123,7 @@ class DataAudit(Displayed):
         return plain(payload)  # type: ignore[no-any-return]
 
     def write(self, path: str | Path) -> Path:
-        """Write the audit as strict JSON atomically; create missing folders.
+        """Write the audit atomically as strict JSON; missing folders are created.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class DataAudit(Displayed):
         Raises
         ------
         InvalidTypeError
-            If it is no path.
+            If ``path`` is not a path.
 
         Examples
         --------
@@ -167,7 +167,7 @@ def audit_dataset(
     max_neg_pos_ratio: float = 10.0,
     pct_over_context_threshold: float = 0.05,
 ) -> DataAudit:
-    """Audit every split of a dataset before an evaluation.
+    """Audit all splits of a dataset before an evaluation.
 
     Parameters
     ----------
@@ -182,15 +182,14 @@ def audit_dataset(
     near_threshold : float, default 0.9
         Minimum similarity of near-duplicates within a split.
     cross_split : bool, default True
-        Whether to look for rows of other splits that resemble a row of the split "train".
+        Whether to look for rows of other splits that resemble rows of the split "train".
     cross_split_threshold : float, default 0.9
         Minimum similarity of near-duplicates across splits.
     obfuscation : bool, default True
         Whether to run the detectors of `analyze_obfuscation`, and to look for obfuscated copies of
         training rows (`ConfusableFormLeakageCheck`).
     min_neg_pos_ratio, max_neg_pos_ratio : float, default 0.1 and 10
-        Range of negative rows per positive row accepted by the gate ``class_balance``, for every
-        split.
+        Range of negatives per positive accepted by the gate ``class_balance``, for each split.
     pct_over_context_threshold : float, default 0.05
         Share of texts longer than the context window accepted by ``context_window_fit``, for every
         split.
@@ -198,21 +197,22 @@ def audit_dataset(
     Returns
     -------
     DataAudit
-        Summaries, leakage reports and the gates ``class_balance`` (one class alone fails),
-        ``no_cross_split_leakage`` (skipped without a split "train" and another) and
+        Summaries, leakage reports and the gates ``class_balance`` (a single class fails),
+        ``no_cross_split_leakage`` (skipped unless there are "train" and another split) and
         ``context_window_fit`` (skipped without tokenizer and window).
 
     Raises
     ------
     InvalidTypeError
-        If the loader is none, a split is no `EvalSlice`, or a row is neither text nor missing.
+        If the loader is not a `DatasetLoader`, a split is not an `EvalSlice`, or a row is neither
+        text nor missing.
     InvalidInputError
         If there are no splits, a bound is out of range, or the tokenizer fails.
 
     Notes
     -----
-    Rows without a text are counted and take no part in the leakage checks. Row numbers are always
-    those of the split as it was loaded.
+    Rows without a text are counted but excluded from the leakage checks. Row numbers always refer
+    to the splits as loaded.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def audit_dataset(
 
 
 def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
-    """Return the splits as slices named after their keys."""
+    """Load the splits as slices named after their keys."""
     splits = loader.load_splits()
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
@@ -293,7 +293,7 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
 
 
 def _why_not_across(splits: Mapping[str, EvalSlice], asked: bool) -> str:
-    """Return why splits are not compared; "" if they are."""
+    """Return the reason why splits are not compared; "" if they are."""
     if not asked:
         return "`cross_split` is False"
     if _TRAIN not in splits:
@@ -305,7 +305,7 @@ def _across_checks(
     splits: Mapping[str, EvalSlice], threshold: float, *, disguised: bool
 ) -> list[LeakageCheck]:
     checks: list[LeakageCheck] = [CrossSplitLeakageCheck(_TRAIN, threshold=threshold)]
-    if disguised:  # one check per split: copies between two other splits are another matter
+    if disguised:  # one check per split, to ignore copies between two evaluation splits
         checks += [
             ConfusableFormLeakageCheck((_TRAIN, name), scope="across")
             for name in splits
@@ -315,7 +315,7 @@ def _across_checks(
 
 
 def _checked(checks: list[LeakageCheck], splits: Mapping[str, EvalSlice]) -> LeakageReport:
-    """Run checks on the rows with a text; row numbers in findings refer to the loaded rows."""
+    """Run checks on the rows with text; row numbers in findings refer to the loaded rows."""
     if not checks:
         return LeakageReport()
     rows: dict[str, list[int]] = {}
@@ -427,7 +427,7 @@ def _window_gate(
 
 
 def _share(found: ProportionInterval) -> str:
-    """Return a share as text: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
+    """Format a share: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
     return (
         f"{found.successes} of {found.n} rows "
         f"({found.proportion:.3f} [{found.low:.3f}, {found.high:.3f}])"

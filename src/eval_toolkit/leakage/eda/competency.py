@@ -1,4 +1,4 @@
-"""Competency baselines: prediction of the label from length, characters and words."""
+"""Competency baselines that predict the label from length, characters and words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 __all__ = ["CompetencyBaselines", "competency_baselines"]
 
 _MOST_GRAMS = 200_000
-"""The most frequent ones are enough for a baseline, and the weights stay small."""
+"""Maximum number of n-grams; the most frequent ones suffice for a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -38,15 +38,15 @@ class CompetencyBaselines(Displayed):
     """
 
     length: MetricResult
-    """From the numbers of characters and of words alone."""
+    """Baseline from the numbers of characters and words."""
     char_ngram: MetricResult
-    """From character n-grams."""
+    """Baseline from character n-grams."""
     bow: MetricResult
-    """From single words, without their order."""
+    """Bag-of-words baseline."""
     prevalence: float
     """Share of positive test rows."""
     chance: float | None
-    """Average precision of a random order on average; None without a positive test row."""
+    """Expected average precision of a random ranking; None without positive test rows."""
     n_train: int
     n_test: int
     char_ngram_range: tuple[int, int]
@@ -94,7 +94,7 @@ def competency_baselines(
     Parameters
     ----------
     train_texts, test_texts : sequence of str
-        Texts to fit the baselines on, and texts to evaluate them on.
+        Texts for fitting and for evaluating the baselines.
     train_labels, test_labels : array-like
         Label of each text.
     positive_label : object, default 1
@@ -109,29 +109,28 @@ def competency_baselines(
     Returns
     -------
     CompetencyBaselines
-        A cell per baseline. "skipped" says why there is no value: one class only, or no word in
-        the training texts. A value without an interval says why.
+        One cell per baseline. A "skipped" cell has a reason: a single class, or no words in the
+        training texts. A value without an interval has a reason too.
 
     Raises
     ------
     InvalidInputError
-        If texts or labels are unusable, or an option is out of range.
+        If texts or labels are invalid, or an option is out of range.
     InvalidTypeError
         If a text is not a string.
 
     Notes
     -----
-    Each baseline is a logistic regression (C = 1, classes balanced): on the logarithms of the two
-    lengths, standardised; on TF-IDF weights of character n-grams; on those of words. A baseline
-    far above chance means that part of the task can be had without the competency it is to
-    measure [1]_. A model should be compared with the best of them, not with chance.
+    Each baseline is a logistic regression (C = 1, balanced classes): on the standardised logarithms
+    of both lengths; on TF-IDF weights of character n-grams; on those of words. A baseline far above
+    chance means that part of the task can be solved without the competency it should measure [1]_.
+    Compare models with the best baseline, not with chance.
 
-    The interval is the BCa bootstrap's over test rows, positives and negatives drawn apart: the
-    prevalence is what the value is compared with, and is held. A random order of N rows with P
-    positives has the average precision ρ + (1 − ρ) H/N on average, with ρ = (P − 1)/(N − 1) and
-    H = 1 + 1/2 + … + 1/N; that is ``chance``, above the prevalence in small samples [2]_. Of 200 simulated
-    sets of 80 test rows with random labels, up to 9 % had an interval above the prevalence and 2 %
-    one above ``chance``.
+    The interval is a BCa bootstrap over test rows, stratified by label, so that the prevalence is
+    fixed. A random ranking of N rows with P positives has the expected average precision ρ + (1 −
+    ρ) H/N, with ρ = (P − 1)/(N − 1) and H = 1 + 1/2 + … + 1/N. This is ``chance``; it exceeds the
+    prevalence in small samples [2]_. Of 200 simulated sets of 80 test rows with random labels, up
+    to 9 % had an interval above the prevalence and 2 % one above ``chance``.
 
     References
     ----------
@@ -199,7 +198,7 @@ def _chance(labels: BoolArray) -> float | None:
     n, positives = len(labels), int(labels.sum())
     if not positives:
         return None
-    if positives == n:  # one row has no (N − 1) to divide by
+    if positives == n:  # avoids division by N − 1 = 0
         return 1.0
     share = (positives - 1) / (n - 1)
     return float(share + (1.0 - share) * (1.0 / np.arange(1, n + 1)).sum() / n)
@@ -218,12 +217,12 @@ def _scores(
         x_train, x_test = scaler.transform(_lengths(train)), scaler.transform(_lengths(test))
     else:
         grams = {"analyzer": "char", "ngram_range": sizes}
-        # The default pattern takes no word of one letter.
+        # The default pattern ignores single-letter words.
         options: dict[str, Any] = grams if name == "char_ngram" else {"token_pattern": r"\w+"}
         vectorizer = TfidfVectorizer(max_features=_MOST_GRAMS, **options)
         try:
             x_train = vectorizer.fit_transform(train)
-        except ValueError:  # "empty vocabulary": all else was checked
+        except ValueError:  # empty vocabulary; other causes were ruled out
             unit = f"run of {sizes[0]} characters" if name == "char_ngram" else "word"
             raise UndefinedMetricError(f"no training text has a {unit}") from None
         x_test = vectorizer.transform(test)

@@ -1,4 +1,4 @@
-"""Maximum mean discrepancy of two samples of features."""
+"""Maximum mean discrepancy between two samples of features."""
 
 import math
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 __all__ = ["MeanDiscrepancy", "maximum_mean_discrepancy", "median_bandwidth"]
 
 MOST_ROWS = 20_000
-"""Rows of both sides together: the matrix over their pairs has 3.2 GB."""
+"""Maximum total number of rows; the matrix over all pairs then takes 3.2 GB."""
 ROUNDING = 1e-14
 """Relative error of an inner product."""
 _SAME = 1e-12
 _BLOCK = 256
-"""Draws, or rows, at once."""
+"""Number of draws, or rows, per block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class MeanDiscrepancy(Displayed):
     """
 
     mmd_squared: float
-    """Unbiased, so that it may be below 0 where there is no shift."""
+    """Unbiased estimate; may be negative if there is no shift."""
     p_value: float | None
-    """Of the permutation test; None without permutations."""
+    """P-value of the permutation test; None without permutations."""
     bandwidth: float | None
-    """None where all rows are equal, and any bandwidth gives the same."""
+    """Kernel bandwidth; None if all rows are equal, where it does not matter."""
     n_permutations: int
     n_a: int
     n_b: int
@@ -58,12 +58,12 @@ class MeanDiscrepancy(Displayed):
 def median_bandwidth(
     x: ArrayLike, *, max_samples: int = 1000, seed: SeedLike = None, rng: SeedLike = None
 ) -> float:
-    """Return the median distance of two rows, a common bandwidth of Gaussian kernels.
+    """Return the median distance between rows, a common bandwidth of Gaussian kernels.
 
     Parameters
     ----------
     x : array-like of shape (n, d)
-        Features; for a two-sample test those of both samples.
+        Features; for a two-sample test, those of both samples.
     max_samples : int, default 1000
         Maximum number of rows; larger samples are subsampled.
     seed, rng : int, Generator, …, default 0
@@ -72,14 +72,15 @@ def median_bandwidth(
     Returns
     -------
     float
-        Above 0. Where more than half of all pairs are equal rows, the median of the others.
+        Positive bandwidth. If more than half of all pairs are equal rows, the median over the other
+        pairs.
 
     Raises
     ------
     InvalidInputError
         If the features are not a 2-D table of finite numbers, or ``max_samples`` is below 2.
     UndefinedMetricError
-        If there are fewer than two different rows.
+        If there are fewer than two distinct rows.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def maximum_mean_discrepancy(
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
-        Features of each sample, such as embeddings; rows must be independent.
+        Features of the samples, such as embeddings; rows must be independent.
     bandwidth : float, optional
         Bandwidth σ of the kernel exp(−‖x − y‖² / 2σ²); by default the `median_bandwidth` of both
         samples.
@@ -137,7 +138,8 @@ def maximum_mean_discrepancy(
     Returns
     -------
     MeanDiscrepancy
-        With ``p_value`` = (1 + permutations with at least this discrepancy) / (1 + permutations).
+        Estimate and test, with ``p_value`` = (1 + permutations with at least this discrepancy) / (1
+        + permutations).
 
     Raises
     ------
@@ -147,14 +149,15 @@ def maximum_mean_discrepancy(
 
     Notes
     -----
-    The estimate is the unbiased one of [1]_: the mean of the kernel over pairs of A, plus that
-    over pairs of B, minus twice that over pairs across, no row being paired with itself. The test
-    is valid at any size, since the bandwidth does not look at the sides. Rows that are not
-    independent (several of one document) make it reject too often: keep one of each.
+    The estimate is the unbiased one of [1]_: the mean kernel value over pairs within A, plus that
+    over pairs within B, minus twice that over pairs across; no row is paired with itself. The test
+    is exact for any sample size, since the bandwidth does not depend on the assignment to A and B.
+    It rejects too often if rows are dependent (several from one document): keep one row per
+    document.
 
-    The interval is a percentile bootstrap's: rows of either side are drawn with replacement,
-    copies of a row are not paired with each other, and the bandwidth stays. It says how large a
-    shift is; without one the estimate is degenerate, and the test is what to read.
+    The interval is a percentile bootstrap: rows of each sample are drawn with replacement, copies
+    of a row are not paired with each other, and the bandwidth is fixed. It quantifies the size of a
+    shift; without a shift the estimate is degenerate, so rely on the test.
 
     References
     ----------
@@ -214,8 +217,8 @@ def check_pairs(n: int) -> None:
 def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
     """Return the rows centred at their median and rescaled, and the scale.
 
-    Inner products lose digits far from the origin, and all of them where squares are too small or
-    too large for a float. The unit is a power of two: it changes no digit.
+    Inner products lose precision far from the origin, and squares may underflow or overflow. The
+    scale is a power of two, so that rescaling is exact.
 
     Examples
     --------
@@ -233,7 +236,7 @@ def _gaussian(rows: FloatArray, width: float | None) -> FloatArray:
     moved, unit = from_middle(rows)
     kernel = squared_distances(moved, moved)
     ratio = 0.0 if width is None else unit / width
-    # Finite, since 0 times infinity is no number; so large, it leaves equal rows alone alike.
+    # Finite, since 0 · inf is NaN, yet large enough that only equal rows have kernel value 1.
     kernel *= -0.5 * min(ratio * ratio, 1e300)
     np.exp(kernel, out=kernel)
     np.fill_diagonal(kernel, 0.0)
@@ -243,7 +246,7 @@ def _gaussian(rows: FloatArray, width: float | None) -> FloatArray:
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the squared Euclidean distances between two sets of rows.
 
-    What rounding leaves of the distance of two equal rows becomes 0.
+    Rounding errors in the distances of equal rows are set to 0.
 
     Examples
     --------
@@ -253,7 +256,7 @@ def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
     """
     of_x, of_y = (x**2).sum(axis=1)[:, None], (y**2).sum(axis=1)[None, :]
     squares: FloatArray = x @ y.T
-    for first in range(0, len(x), _BLOCK):  # a second matrix of all pairs may not fit
+    for first in range(0, len(x), _BLOCK):  # limits memory
         part = squares[first : first + _BLOCK]
         lengths = of_x[first : first + _BLOCK] + of_y
         part *= -2.0
@@ -270,7 +273,7 @@ def _bandwidth(pooled: FloatArray, given: float | None, seed: int) -> float | No
     drawn = derive_seed(seed, "median bandwidth")
     try:
         return median_bandwidth(pooled, seed=drawn)
-    except UndefinedMetricError:  # the rows that differ were not among those drawn
+    except UndefinedMetricError:  # no distinct rows in the subsample
         return median_bandwidth(pooled, max_samples=len(pooled), seed=drawn)
 
 
@@ -294,14 +297,14 @@ def _count_as_large(
     count = 0
     for first in range(0, n, _BLOCK):
         sides = drawn.permuted(np.tile(side, (min(_BLOCK, n - first), 1)), axis=1)
-        # Sums over pairs within B and across follow from those within A and the rows' sums.
+        # Sums over pairs within B and across follow from those within A and the row sums.
         within_a = ((sides @ kernel) * sides).sum(axis=1)
         of_a = sides @ rows
         across = of_a - within_a
         within_b = total - of_a - across
         values = within_a / (n_a * (n_a - 1)) + within_b / (n_b * (n_b - 1))
         values -= across * (2.0 / (n_a * n_b))
-        # A split that is the observed one, in another order, must not be lost to rounding.
+        # Tolerate rounding errors, so that reorderings of the observed split are counted.
         count += int(np.count_nonzero(values >= value - _SAME))
     return count
 
@@ -326,7 +329,7 @@ def _resampled(kernel: FloatArray, n_a: int, n: int, drawn: np.random.Generator)
 
 
 def _times(n: int, size: int, drawn: np.random.Generator) -> FloatArray:
-    """Return how often each of n rows is drawn; at least two distinct rows are drawn."""
+    """Return bootstrap counts of n rows; at least two distinct rows are drawn."""
     counts = drawn.multinomial(n, np.full(n, 1.0 / n), size=size)
     while (alone := counts.max(axis=1) == n).any():
         counts[alone] = drawn.multinomial(n, np.full(n, 1.0 / n), size=int(alone.sum()))

@@ -41,11 +41,11 @@ class TermAssociation:
     count_a: int
     count_b: int
     log_odds: float
-    """Natural logarithm of the odds of the term in A over those in B, with the prior."""
+    """Natural logarithm of the odds ratio of the term in A and B, with the prior."""
     z: float
     """``log_odds`` in standard errors."""
     pmi_a: float | None
-    """Pointwise mutual information of the term and A, in bits; None where A never has it."""
+    """Pointwise mutual information of the term and A, in bits; None if the term is absent in A."""
     pmi_b: float | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class TermAssociation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LexicalAssociation(Displayed):
-    """Terms of two corpora, from the most typical of A to the most typical of B.
+    """Terms of two corpora, ordered from typical of A to typical of B.
 
     Examples
     --------
@@ -65,13 +65,14 @@ class LexicalAssociation(Displayed):
     """
 
     terms: tuple[TermAssociation, ...]
-    """By descending z."""
+    """Terms by descending z."""
     n_texts_a: int
     n_texts_b: int
     n_tokens_a: int
     n_tokens_b: int
     n_rare: int
-    """Terms that occur fewer than ``min_count`` times: they count as tokens, and are not listed."""
+    """Number of terms with fewer than ``min_count`` occurrences; counted as tokens but not
+    listed."""
     prior_scale: float
     min_count: int
 
@@ -82,7 +83,7 @@ class LexicalAssociation(Displayed):
 
     def typical_of_b(self, n: int = 20) -> tuple[TermAssociation, ...]:
         """Return at most n terms with negative z, lowest first."""
-        # Sorted again, so that terms with one z come by name here too.
+        # Sort again, so that terms with equal z are ordered by name here too.
         lowest = sorted(self.terms, key=lambda term: (term.z, term.term))
         return tuple(term for term in lowest[: validation.integer(n, "n")] if term.z < 0.0)
 
@@ -100,20 +101,20 @@ def weighted_log_odds(
     min_count: int = 5,
     tokenizer: Tokenizer | None = None,
 ) -> LexicalAssociation:
-    """Return the log-odds of every term in two corpora, with an informative prior.
+    """Return the log-odds ratio of every term between two corpora, with an informative prior.
 
     Parameters
     ----------
     corpus_a, corpus_b : sequence of str
         Texts of the two corpora.
     prior_scale : float, default 0.01
-        Weight of the prior, as a share of both corpora. Larger values shrink frequent terms towards
+        Weight of the prior, as a fraction of the pooled counts. Larger values shrink more towards
         0.
     min_count : int, default 5
-        Minimum number of occurrences in both corpora of a listed term.
+        Minimum total number of occurrences of listed terms.
     tokenizer : callable, optional
-        Function from a text to its terms. By default runs of letters, digits and underscores in
-        lower case.
+        Function that returns the terms of a text. By default, sequences of letters, digits and
+        underscores in lower case.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def weighted_log_odds(
     InvalidTypeError
         If a text or a term is not a string.
     UndefinedMetricError
-        If a corpus has no term, or both together have one only.
+        If a corpus has no terms, or there is only a single distinct term.
 
     Notes
     -----
@@ -137,8 +138,7 @@ def weighted_log_odds(
     1/(y_a + α) + 1/(y_b + α) [1]_. Pointwise mutual information is
     log₂(y_a (n_a + n_b) / ((y_a + y_b) n_a)), without a prior.
 
-    z ranks terms. It is no test: many terms are looked at, and the words of one text depend on
-    each other.
+    Use z to rank terms, not as a test: there are many terms, and words within a text are dependent.
 
     References
     ----------
@@ -210,19 +210,20 @@ def class_lexical_association(
     labels : array-like of shape (n,)
         Label of each text.
     positive_label : object, default 1
-        Class that is corpus A; all other rows are corpus B.
+        Class that forms corpus A; all other rows form corpus B.
     prior_scale, min_count, tokenizer
         As in `weighted_log_odds`.
 
     Returns
     -------
     LexicalAssociation
-        A term far from 0 gives the label away: a model may learn it in place of the task.
+        Association of each term with the positive class. Terms with large absolute z are potential
+        shortcuts.
 
     Raises
     ------
     InvalidInputError
-        If labels are missing or not one per text, or all texts are on one side.
+        If labels are missing, texts and labels differ in number, or all texts are in one class.
     InvalidTypeError, UndefinedMetricError
         As in `weighted_log_odds`.
 
@@ -277,7 +278,7 @@ def _given_terms(terms: Iterable[str], row: str) -> list[str]:
 
 
 def _monroe(a: FloatArray, b: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Return the difference of the log-odds of every term, and its z-score."""
+    """Return the log-odds ratio of every term and its z-score."""
     prior = scale * (a + b)
     in_a, in_b = a + prior, b + prior
     difference = np.log(in_a / (in_a.sum() - in_a)) - np.log(in_b / (in_b.sum() - in_b))

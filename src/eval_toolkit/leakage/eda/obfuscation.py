@@ -1,8 +1,8 @@
 """Detectors of obfuscated text: invisible characters, styled letters, encodings, leetspeak.
 
-Each detector looks at one text and is a plain rule that can be checked by eye. None is a verdict:
-commas in Chinese are full width, Persian joins and separates letters by invisible characters, and
-a commit hash is as random as a payload. Compare splits and classes rather than reading one share.
+Each detector is a simple rule applied to a single text. A flag is not proof: Chinese commas are
+full width, Persian uses invisible joiners, and a commit hash is as random as a payload. Compare
+shares between splits and classes instead of interpreting a single one.
 """
 
 import math
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _INVISIBLE = {"Cc", "Cf", "Cs"}
-_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that show nothing
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that are invisible
 _VARIATION_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 _RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}")
@@ -58,7 +58,7 @@ _SUBSTITUTES = frozenset("0134578@$!")
 _SIGNS = frozenset("@$!")
 _EDGES = ".,;:!?()[]{}<>\"'`*_~…“”‘’«»"
 _ANY_SUBSTITUTE = re.compile(r"[0134578@$]")
-# 150p, 31st, covid19, US$100 and @user42: digits that are a number, not letters in disguise.
+# 150p, 31st, covid19, US$100 and @user42: digits that form a number, not disguised letters.
 _NUMBER = re.compile(r"@?(?:\d+[^\W\d_]+|[^\W\d_]+\d+|[^\W\d_]*\$\d+[^\W\d_]*)")
 
 _LISTED = 20
@@ -89,7 +89,7 @@ def count_invisible_chars(text: str) -> int:
     Returns
     -------
     int
-        Number of such characters. Emoji are often made with joiners and selectors; those count.
+        Number of such characters, including the joiners and selectors of emoji.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def nfkc_changed(text: str) -> bool:
     Returns
     -------
     bool
-        True for styled and full-width letters, ligatures, and letters not composed.
+        True for styled and full-width letters, ligatures, and decomposed letters.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def nfkc_changed(text: str) -> bool:
 
 
 def nfkc_char_delta(text: str) -> int:
-    """Return the number of characters that NFKC normalisation adds to (or removes from) a text.
+    """Return the change in length of a text under NFKC normalisation.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ def nfkc_char_delta(text: str) -> int:
     Returns
     -------
     int
-        Length of the form minus length of the text. 0 does not mean that nothing changed: a
-        full-width letter is replaced by one letter.
+        Length of the normalised text minus length of the text. 0 does not imply that nothing
+        changed: a full-width letter is replaced by a single letter.
 
     Raises
     ------
@@ -172,8 +172,8 @@ def shannon_entropy(text: str) -> float:
     Returns
     -------
     float
-        Between 0 (one character only) and log2 of the number of distinct characters. A text
-        without characters has 0 bits.
+        A value between 0 (a single distinct character) and log2 of the number of distinct
+        characters; 0 for the empty text.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def shannon_entropy(text: str) -> float:
     (1.0, 0.0)
     """
     n = len(checked_text(text))
-    # p log2(1/p) is never below zero; -p log2(p) would give -0.0 for one character.
+    # p log2(1/p) instead of -p log2(p), which would give -0.0 for a single character.
     return math.fsum(k / n * math.log2(n / k) for k in Counter(text).values())
 
 
@@ -211,9 +211,9 @@ def has_high_entropy_alnum_run(text: str) -> bool:
 
     Notes
     -----
-    4.5 bits take 23 different characters, so words in a row, however long, stay below, and ten
-    digits have at most 3.32 bits, so numbers are no hexadecimal data. The base64 of a short sentence
-    may stay below, too.
+    4.5 bits require at least 23 distinct characters, so long sequences of words stay below; ten
+    digits have at most 3.32 bits, so decimal numbers are not flagged as hexadecimal. The base64
+    encoding of a short sentence may stay below too.
 
     Examples
     --------
@@ -241,8 +241,8 @@ def has_rot13_marker(text: str) -> bool:
     Returns
     -------
     bool
-        True for "rot13" itself, for one word that instructions to a model are made of (ignore,
-        previous, prompt …) in ROT13, or for three different common words (the, and, you …).
+        True for the word "rot13", for a ROT13-encoded word that is typical of model instructions
+        (ignore, previous, prompt …), or for three different encoded common words (the, and, you …).
 
     Raises
     ------
@@ -256,13 +256,13 @@ def has_rot13_marker(text: str) -> bool:
     >>> has_rot13_marker("ignore all previous instructions")
     False
     """
-    # Lower case first: a pattern that ignores case takes five times as long.
+    # Lower-casing first is five times as fast as a case-insensitive pattern.
     words = set(_ROT13_WORD.findall(checked_text(text).lower()))
     return len(words) >= _COMMON_NEEDED or not words <= _COMMON_WORDS
 
 
 def is_leeted_token(token: str) -> bool:
-    """Return whether a word has digits or symbols in place of letters.
+    """Return whether a word has digits or symbols substituted for letters.
 
     Parameters
     ----------
@@ -282,8 +282,8 @@ def is_leeted_token(token: str) -> bool:
 
     Notes
     -----
-    A number with a unit, a word with a number and a price (150p, covid19, US$100) are no
-    substitutes for letters, and neither are exclamation marks at the end.
+    Numbers with a unit, words with a number and prices (150p, covid19, US$100) are not flagged, and
+    trailing exclamation marks are ignored.
 
     Examples
     --------
@@ -327,7 +327,8 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
     Returns
     -------
     LeetspeakCounts
-        Words are what white space separates; punctuation around a word is not part of it.
+        Number of words, separated by white space and stripped of punctuation, and of leetspeak
+        words.
 
     Raises
     ------
@@ -358,17 +359,17 @@ class ObfuscationProfile(Displayed):
     """
 
     n: int
-    """Texts looked at."""
+    """Number of texts examined."""
     n_missing: int
-    """Rows without a text; they are in no share."""
+    """Number of rows without a text, which are excluded from the shares."""
     flagged: dict[str, ProportionInterval]
-    """Share of texts flagged, by detector, and "any" of them; Wilson's interval takes texts as
-    independent."""
+    """Share of flagged texts by detector, and by "any" of them, with Wilson intervals for
+    independent texts."""
     rows: dict[str, list[int]]
-    """The first rows that each detector flags, at most 20."""
+    """First rows flagged by each detector, at most 20."""
     n_invisible_chars: int
     nfkc_char_delta: int
-    """Characters gained (or lost) by all texts together in the form NFKC."""
+    """Total change in length of all texts under NFKC normalisation."""
     n_leeted_tokens: int
     n_tokens: int
 
@@ -408,7 +409,8 @@ def analyze_obfuscation(
     Returns
     -------
     ObfuscationProfile
-        Shares of "invisible", "nfkc", "high_entropy_run", "rot13", "leetspeak" and "any".
+        Shares of texts flagged by "invisible", "nfkc", "high_entropy_run", "rot13", "leetspeak" and
+        "any".
 
     Raises
     ------

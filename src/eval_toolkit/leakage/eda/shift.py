@@ -1,4 +1,4 @@
-"""Distribution shift between two samples: a classifier, a kernel and neighbours."""
+"""Distribution shift between two samples: proxy A-distance, MMD and neighbour purity."""
 
 import warnings
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _BLOCK = 512
-"""Rows whose distances to all others are held at once."""
+"""Number of rows per block of the distance matrix."""
 _UNDECIDED = 1e-9
 
 
@@ -52,11 +52,11 @@ class ProxyADistance(Displayed):
     """
 
     distance: float
-    """2 (1 − 2 ``error``), at least 0: 0 where the sides cannot be told apart, 2 where always."""
+    """2 (1 − 2 ``error``), at least 0: 0 if the samples are indistinguishable, 2 if separable."""
     error: float
-    """Mean of the two sides' errors; about a half without a shift, whatever their sizes."""
+    """Balanced error, the mean of both samples' errors; about 0.5 without a shift."""
     error_a: float
-    """Share of A's rows taken for B's."""
+    """Share of rows of A classified as B."""
     error_b: float
     n_folds: int
     n_a: int
@@ -71,7 +71,7 @@ class ProxyADistance(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourPurity(Displayed):
-    """Share of nearest neighbours from a row's own sample.
+    """Share of nearest neighbours that come from a row's own sample.
 
     Examples
     --------
@@ -81,9 +81,9 @@ class NeighbourPurity(Displayed):
 
     purity: float
     expected: float
-    """What a random split of the same sizes gives on average."""
+    """Expected value for a random split into samples of the same sizes."""
     purity_a: float
-    """Of A's rows alone."""
+    """Purity over the rows of A."""
     purity_b: float
     k: int
     n_a: int
@@ -135,7 +135,7 @@ def proxy_a_distance(
         Inverse strength of the classifier's ridge penalty.
     n_folds : int, default 5
         Number of cross-validation folds. For samples of equal size, rows i of both are in the same
-        fold, so that paired rows are never split.
+        fold, so that pairs are never split.
     n_resamples : int, default 0
         Number of resamples for the interval; 0 for none.
     confidence : float, default 0.95
@@ -146,7 +146,7 @@ def proxy_a_distance(
     Returns
     -------
     ProxyADistance
-        In [0, 2]. An error above a half is no shift either, and gives 0.
+        Distance in [0, 2]. An error above 0.5 indicates no shift and gives 0.
 
     Raises
     ------
@@ -156,15 +156,14 @@ def proxy_a_distance(
 
     Notes
     -----
-    The distance is 2 (1 − 2ε) [1]_ with ε the balanced error of a logistic regression on rows it
-    was not fitted on. Features are standardised by the rows of each fit, so that units do not
-    matter; both sides weigh the same, since a constant answer would otherwise look like a shift
-    wherever the sides differ in size. A row that the classifier is undecided about is half an
-    error.
+    The distance is 2 (1 − 2ε) [1]_ with ε the balanced out-of-fold error of a logistic regression.
+    Features are standardised on the training rows of each fold, so that units do not matter. Both
+    samples have the same weight, since constant predictions would otherwise look like a shift if
+    the samples differ in size. Undecided predictions count as half an error.
 
-    The interval draws the error rate of either side from its Jeffreys posterior, taking the rows'
-    errors as independent, which holds for a stable classifier [2]_. It is about a classifier
-    fitted on this many rows, not about the best possible one. With 60 rows a side, 95 % intervals
+    The interval draws the error rate of each sample from its Jeffreys posterior, with errors
+    treated as independent, which holds for stable classifiers [2]_. It refers to a classifier
+    fitted on this many rows, not to the best possible one. With 60 rows per sample, 95 % intervals
     covered the mean distance in 91 to 96 % of 300 simulated samples.
 
     References
@@ -199,7 +198,7 @@ def proxy_a_distance(
             for count, size in ((wrong_a, n_a), (wrong_b, n_b))
         ]
         low, high = percentile_interval((rates[0] + rates[1]) / 2.0, level)
-        # Without any error the posterior has no mass at 0, where the estimate is.
+        # Without errors, the estimate lies at an end where the posterior has no mass.
         bounds = _distance(high), 2.0 if wrong_a + wrong_b == 0 else _distance(low)
         ci = BootstrapCI(distance, *bounds, level, resamples, "Jeffreys draws", n_units=n_a + n_b)
     return ProxyADistance(
@@ -227,7 +226,7 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     Returns
     -------
     NeighbourPurity
-        1 where the sides lie apart, about ``expected`` where they are mixed.
+        1 if the samples are separated, about ``expected`` if they are mixed.
 
     Raises
     ------
@@ -237,8 +236,8 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
 
     Notes
     -----
-    Neighbours by Euclidean distance. Rows that tie for the last places share them, so that the
-    order of rows never matters, nor which side comes first.
+    Neighbours are determined by Euclidean distance. Rows tied for the last places share them, so
+    that the result does not depend on the order of rows or samples.
 
     Examples
     --------
@@ -303,7 +302,7 @@ def distribution_shift(
     Returns
     -------
     DistributionShift
-        The test of ``discrepancy`` says whether there is a shift, the other two how it looks.
+        Test ``discrepancy`` for the presence of a shift; the other two measures describe it.
 
     Raises
     ------
@@ -357,19 +356,19 @@ def _wrong_out_of_fold(
         held = fold == one
         centre = pooled[~held].mean(axis=0)
         spread = pooled[~held].std(axis=0)
-        # What rounding leaves of a constant column is no feature.
+        # Ignore constant columns, whose spread is a rounding error.
         spread[spread <= ROUNDING * np.abs(centre)] = np.inf
         scaled = (pooled - centre) / spread
         model = LogisticRegression(
             C=c, class_weight="balanced", solver="liblinear", tol=1e-6, random_state=0
         )
         with warnings.catch_warnings():
-            # With hardly any penalty it may stop early: the error is that of what it found.
+            # With a weak penalty the solver may stop early; the error then refers to that solution.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(scaled[~held], is_a[~held])
         leaning = model.decision_function(scaled[held])
         wrong[held] = (leaning > 0.0) != is_a[held]
-        # What rounding leaves of 0 takes no side.
+        # Decision values that are zero up to rounding are undecided.
         wrong[np.flatnonzero(held)[np.abs(leaning) < _UNDECIDED]] = 0.5
     return wrong
 

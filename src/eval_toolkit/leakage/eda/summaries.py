@@ -42,11 +42,11 @@ class ClassBalance(Displayed):
     n_negative: int
     n_positive: int
     positive: ProportionInterval
-    """Share of positive rows, with Wilson's interval (rows taken as independent)."""
+    """Share of positive rows, with Wilson's interval for independent rows."""
     neg_pos_ratio: float | None
-    """Negative rows per positive row; None when there is no positive row."""
+    """Negative rows per positive row; None without positive rows."""
     reason: str = ""
-    """Why there are not two classes; empty when there are."""
+    """Reason why there are not two classes; empty if there are."""
 
     @property
     def single_class(self) -> bool:
@@ -66,7 +66,7 @@ class ClassBalance(Displayed):
 
 
 def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalance:
-    """Count the classes.
+    """Return the number of rows of each class.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
     Returns
     -------
     ClassBalance
-        With a ``reason`` where there are not two classes.
+        Counts and shares, with a ``reason`` if there are not two classes.
 
     Raises
     ------
@@ -143,15 +143,15 @@ class LengthQuantiles(Displayed):
     """
 
     n: int
-    """Texts measured."""
+    """Number of texts measured."""
     n_missing: int
-    """Rows without a text; they have no length."""
+    """Number of rows without a text, which have no length."""
     char: Quantiles | None
     word: Quantiles | None
     token: Quantiles | None
     """None without a tokenizer."""
     reason: str = ""
-    """Why there are no lengths; empty when there are."""
+    """Reason why there are no lengths; empty if there are."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; "token" is included only if tokens were counted."""
@@ -166,7 +166,7 @@ class LengthQuantiles(Displayed):
 def length_quantiles(
     texts: Iterable[str | None], *, tokenizer: Callable[[str], Any] | None = None
 ) -> LengthQuantiles:
-    """Measure the lengths of texts.
+    """Return quantiles of text lengths in characters, words and tokens.
 
     Parameters
     ----------
@@ -179,13 +179,13 @@ def length_quantiles(
     Returns
     -------
     LengthQuantiles
-        p50 and p95 (linear between two lengths, as numpy's default) and max, of characters, of
-        words (what white space separates) and of tokens.
+        p50, p95 (with linear interpolation, as by default in numpy) and max of the numbers of
+        characters, white-space separated words and tokens.
 
     Raises
     ------
     InvalidTypeError
-        If a row is neither text nor missing, or the tokenizer gives no tokens.
+        If a row is neither text nor missing, or the tokenizer does not return tokens.
     InvalidInputError
         If the tokenizer fails; the message names the row.
 
@@ -268,14 +268,14 @@ class SplitSummary(Displayed):
     n_missing: int
     """Rows without a text."""
     n_empty: int
-    """Texts of nothing but white space."""
+    """Number of texts that contain only white space."""
     balance: ClassBalance
     lengths: LengthQuantiles
     over_context: ProportionInterval | None
     """Share of texts with more tokens than the context window; None without tokenizer and
     window."""
     obfuscation: ObfuscationProfile | None
-    """None when it was not asked for."""
+    """Obfuscation profile; None if not requested."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -320,7 +320,8 @@ def summarize_split(
     Raises
     ------
     InvalidTypeError
-        If it is no slice, has several feature columns, or a row is neither text nor missing.
+        If ``part`` is not a slice or has several feature columns, or a row is neither text nor
+        missing.
     InvalidInputError
         If the tokenizer fails, or the window is below 1.
 

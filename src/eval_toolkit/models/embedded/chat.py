@@ -1,7 +1,7 @@
-"""The ChatML template as text and as token ids.
+"""Rendering of the ChatML template as text and as token ids.
 
-Control tokens are put in as ids; what a message says is always plain text, so that a message that
-spells out ``<|im_end|>`` does not end a turn.
+Control tokens are inserted as ids, and the content of a message is always plain text, so that a
+message that contains ``<|im_end|>`` does not end a turn.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_SYSTEM", "ChatFormat"]
 _OPEN, _CLOSE = "<|im_start|>", "<|im_end|>"
 
 DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
-"""What the published template says where a conversation does not begin with a system message."""
+"""System message that the published template adds to a conversation without one."""
 
 
 class ChatFormat:
@@ -68,4 +68,4 @@ class ChatFormat:
         parts: list[tuple[str, bool]] = []
         for role, content in turns:
             parts += [(_OPEN, True), (f"{role}\n{content}", False), (_CLOSE, True), ("\n", False)]
-        return parts[:-2]  # the last turn is the model's to finish
+        return parts[:-2]  # the last turn is left open for the model

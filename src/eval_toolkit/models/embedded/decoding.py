@@ -1,8 +1,8 @@
 """Batched generation with independent rows.
 
-Each pass takes the next token of every text under way and the first pieces of those that have
-just come in; a text that is finished leaves its place to the next. What is drawn for a text
-depends on its own seed and never on its neighbours.
+Batching is continuous: each pass processes the next token of every text in progress and prompt
+segments of new texts, and a finished text frees its place for the next one. The tokens sampled for
+a text depend only on its own seed, never on other texts.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """A text being generated."""
+    """Text being generated."""
 
     at: int
     order: Order
@@ -58,12 +58,12 @@ class _Row:
 
 
 class Decoding:
-    """Generates texts with a network.
+    """Batched text generation with a network.
 
     Parameters
     ----------
     network, tokenizer
-        Model.
+        Network and tokenizer of the model.
     batch_size : int
         Maximum number of concurrent texts.
     max_held : int
@@ -163,7 +163,7 @@ def _segment(ids: Sequence[int], cache: Cache) -> Segment:
 
 
 def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generator") -> int:
-    """Return the likeliest token, or a sampled one, using one random number per draw."""
+    """Return the most likely token, or a sampled one that uses one random number."""
     if order.temperature == 0.0:
         return int(scores.argmax())
     shares = scores.astype(np.float64)
@@ -173,7 +173,7 @@ def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generato
     shares /= shares.sum()
     kept = np.arange(len(shares))
     if order.top_p < 1.0:
-        # Tokens below this share cannot add up to what is left out: fewer need to be sorted.
+        # Tokens below this probability are never in the nucleus and need not be sorted.
         kept = np.flatnonzero(shares >= (1.0 - order.top_p) / len(shares))
         kept = kept[np.argsort(-shares[kept], kind="stable")]
     reached = np.cumsum(shares[kept])

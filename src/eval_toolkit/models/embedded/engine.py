@@ -24,12 +24,12 @@ __all__ = ["Answer", "Engine"]
 Answer: TypeAlias = RawCompletion | RawLoglikelihood | Exception
 
 _HELD = 8192
-"""Tokens of texts under way whose keys and values are kept: 46 kB each in a 135M model."""
+"""Maximum number of cached tokens of all texts in progress: 46 kB each in a 135M model."""
 
 
 @dataclass(slots=True)
 class _Scored:
-    """A log-likelihood request divided into items."""
+    """Log-likelihood request divided into items."""
 
     request: LoglikelihoodRequest
     prompt: str
@@ -37,7 +37,7 @@ class _Scored:
     n_tokens: list[int]
     items: list[Item]
     choices: list[list[int]]
-    """For every item, which continuations its branches belong to."""
+    """Indices of the continuations that belong to the branches of each item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Engine:
         return min(self.context_length or network.context_length, network.context_length)
 
     def _prompt(self, request: Request) -> tuple[str, list[int], str]:
-        """Return a prompt as text, as ids (at least one), and its text after a control token."""
+        """Return a prompt as text and ids (at least one), and its text after a control token."""
         tokenizer, chat = self.weights.tokenizer, self.weights.chat
         if isinstance(request.prompt, str):
             text = tail = request.prompt

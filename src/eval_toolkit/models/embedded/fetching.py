@@ -25,12 +25,12 @@ def model_path() -> Path:
     Returns
     -------
     Path
-        In the ``models`` folder of `cache_folder`.
+        Path in the ``models`` folder of `cache_folder`.
 
     Raises
     ------
     ModelError
-        With kind "not_found" if they have not been fetched.
+        With kind "not_found" if the weights have not been downloaded.
 
     Examples
     --------
@@ -51,17 +51,17 @@ def fetch_model(folder: str | Path | None = None, *, force: bool = False) -> Pat
     folder : str or Path, optional
         Target folder; by default the ``models`` folder of `cache_folder`.
     force : bool, default False
-        Whether to download again if they exist.
+        Whether to download the weights again if they exist.
 
     Returns
     -------
     Path
-        The file; it is there whole or not at all.
+        Path of the file, which is written atomically.
 
     Raises
     ------
     ModelError
-        If they cannot be fetched or stored, or are not what they should be.
+        If the weights cannot be downloaded or stored, or a hash does not match.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Reader of GGUF files with bounds checks.
 
-Nothing in the file is trusted: every count, length and offset is compared with what is there
-before it is used. Quantised tensors are expanded to float32.
+The file is not trusted: every count, length and offset is checked against the available bytes
+before use. Quantised tensors are expanded to float32.
 """
 
 import math
@@ -36,7 +36,7 @@ _NUMBERS = {
 _STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _STEP = 4096
-"""Blocks expanded at once: few enough to stay in the processor's cache."""
+"""Number of blocks expanded at once, which fit in the processor cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +100,24 @@ _OTHER_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in a file, decoded by `read`."""
+    """Tensor in a file, decoded by `read`."""
 
     name: str
     shape: tuple[int, ...]
-    """Slowest-changing axis first, as numpy counts them."""
+    """Shape in numpy order, slowest-changing axis first."""
     kind: str
-    """How it is stored: "F32", "Q4_1" …"""
+    """Storage type: "F32", "Q4_1" …"""
     _blocks: NDArray[Any]
     _expand: Callable[[NDArray[Any], Float32Array], None]
     _path: str
 
     def read(self, out: Float32Array | None = None) -> Float32Array:
-        """Return the numbers as float32, in a new array or in ``out``, which must be contiguous.
+        """Return the values as float32, in a new array or in ``out``, which must be contiguous.
 
         Raises
         ------
         ArtifactError
-            If some of them are not finite.
+            If a value is not finite.
         """
         if out is None:
             out = np.empty(self.shape, dtype=np.float32)
@@ -158,7 +158,7 @@ class GGUFFile:
         Raises
         ------
         ArtifactError
-            If it is not there or has another shape.
+            If the tensor is missing or has another shape.
         """
         if name not in self.tensors:
             raise ArtifactError(f"{self.path}: there is no tensor {name!r}")
@@ -264,14 +264,14 @@ def read_gguf(path: str | Path) -> GGUFFile:
     Returns
     -------
     GGUFFile
-        Its tensors are mapped, not loaded.
+        File whose tensors are memory-mapped, not loaded.
 
     Raises
     ------
     MissingFileError
         If there is no such file.
     ArtifactError
-        If it is damaged, or holds a type of tensor that cannot be read.
+        If it is damaged, or contains an unsupported tensor type.
 
     Examples
     --------
@@ -299,12 +299,12 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
 
 def _begun(path: Path) -> tuple[_Cursor, NDArray[np.uint8], int, dict[str, Any]]:
-    """Return a file after its metadata, its bytes, the number of its tensors, and the metadata."""
+    """Return a cursor after the metadata, the bytes, the number of tensors, and the metadata."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
     except FileNotFoundError:
         raise MissingFileError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:  # a folder, no permission, an empty file
+    except (OSError, ValueError) as error:  # e.g. a folder, missing permission or an empty file
         raise ArtifactError(f"{path}: {error}") from None
     cursor = _Cursor(path, data)
     if bytes(cursor.take(4)) != b"GGUF":

@@ -31,20 +31,20 @@ class EmbeddedModel(BatchedModel):
     max_batch_tokens : int, default 512
         Number of tokens per pass when scoring.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request has none.
+        Maximum number of tokens of an answer, if the request sets none.
     context_length : int, optional
         Maximum context length; by default that of the file (8192).
     control_tokens : bool, default True
-        Whether control tokens in a text prompt are recognised, as in the output of `render`. In
-        messages they never are, so that a user cannot end a turn with ``<|im_end|>``.
+        Whether control tokens in a text prompt are recognised, as in the output of `render`. They
+        are never recognised in messages, so that a user cannot end a turn with ``<|im_end|>``.
 
     Notes
     -----
     A continuation is scored after exactly the tokens of its prompt; an empty prompt stands for the
     beginning-of-text token. Log-likelihoods agree with transformers in float32 to 1e-3 nats, and
-    with themselves to about 1e-5 whatever else is in the batch. A prompt that does not fit raises
-    `ModelError` of the kind "too_long"; nothing is ever cut. Without a seed, a draw is seeded by
-    the request itself.
+    are reproducible to about 1e-5 across batches. Prompts are never truncated: a prompt that does
+    not fit raises `ModelError` of kind "too_long". Without a seed, sampling uses a seed derived
+    from the request.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class EmbeddedModel(BatchedModel):
         return 4 * self.batch_size
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the settings that affect its answers: the weights by their hash, and the limits.
+        """Return the settings that affect answers: the hash of the weights, and the limits.
 
         Raises
         ------
         ModelError
-            If the weights are not there, or cannot be read.
+            If the weights are missing or cannot be read.
         """
         weights = self._weights
         return {
@@ -105,28 +105,28 @@ class EmbeddedModel(BatchedModel):
         }
 
     def render(self, messages: Sequence[Message | Mapping[str, Any]]) -> str:
-        """Return a conversation as the text read by the model, open for its answer.
+        """Return a conversation as prompt text, left open for the answer.
 
         Parameters
         ----------
         messages : sequence of Message or mapping
-            Conversation; a last assistant message is a cue and left open.
+            Conversation; a final assistant message is a cue and left open.
 
         Returns
         -------
         str
-            Control tokens are spelled out; send messages, not this text, where a message may
-            itself spell out a control token.
+            Prompt with control tokens as text; send messages instead if a message may itself
+            contain control tokens.
         """
         return self._weights.chat.render(read_messages(messages))
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens a text has."""
+        """Return the number of tokens of a text."""
         return len(self._weights.tokenizer.encode(text))
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether the file has a chat template of a known form."""
+        """Whether the file has a supported chat template."""
         return self._weights.chat.is_known
 
     async def aclose(self) -> None:

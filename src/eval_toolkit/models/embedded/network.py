@@ -1,8 +1,8 @@
 """Llama-type transformer in float32 for batches of segments.
 
-Arrays hold one column per token. The matrix products run over all tokens of a pass at once; only
-attention looks at the pieces (`Segment`) one by one, so nothing is padded and pieces of any
-length, fresh or continued, go together.
+Arrays have one column per token. Matrix products run over all tokens of a pass at once; only
+attention processes each `Segment` separately, so that new and continued segments of any length
+share a pass without padding.
 """
 
 import math
@@ -20,7 +20,7 @@ __all__ = ["Cache", "Network", "Segment", "causal"]
 
 
 class Cache:
-    """Keys and values of a text's tokens."""
+    """Key-value cache of a text."""
 
     def __init__(self, network: "Network", capacity: int) -> None:
         shape = (network.n_layers, network.n_kv_heads, network.head_size, capacity)
@@ -31,7 +31,7 @@ class Cache:
     def reserve(self, length: int) -> None:
         """Reserve space for a text of ``length`` tokens."""
         if length > self.keys.shape[-1]:
-            # A quarter more than asked for: a text that grows is copied a few times only.
+            # Overallocate by a quarter, so that a growing text is copied only a few times.
             shape = (*self.keys.shape[:-1], length + length // 4)
             for name in ("keys", "values"):
                 grown = np.empty(shape, dtype=np.float32)
@@ -39,7 +39,7 @@ class Cache:
                 setattr(self, name, grown)
 
     def take(self, other: "Cache") -> None:
-        """Start with the tokens of another text."""
+        """Copy the tokens of another text to the start."""
         self.length = other.length
         for name in ("keys", "values"):
             getattr(self, name)[..., : self.length] = getattr(other, name)[..., : self.length]
@@ -47,7 +47,7 @@ class Cache:
 
 @dataclass(slots=True)
 class Segment:
-    """A segment of a text to process.
+    """Segment of a text to process.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class _Layer:
 
 
 def causal(n: int) -> Float32Array:
-    """Return the bias of n tokens of which each sees itself and those before it."""
+    """Return the causal attention bias of n tokens."""
     return np.triu(np.full((n, n), -np.inf, dtype=np.float32), 1)
 
 
@@ -103,7 +103,7 @@ class Network:
     Raises
     ------
     ArtifactError
-        If the file holds another architecture, or its tensors do not fit together.
+        If the architecture is not supported, or the tensor shapes are inconsistent.
     """
 
     def __init__(self, file: GGUFFile) -> None:
@@ -152,7 +152,7 @@ class Network:
         width, n_keys = self.width, self.n_kv_heads * self.head_size
         hidden = _size(file, "feed_forward_length")
         shapes = (width + 2 * n_keys, width), (width, width), (2 * hidden, width), (width, hidden)
-        # One block of memory for all: the system hands out a large one several times as fast.
+        # One large block of memory, which is several times as fast to allocate.
         memory = iter(np.empty((self.n_layers, sum(map(math.prod, shapes))), dtype=np.float32))
         return [self._layer(file, at, *_parts(next(memory), shapes)) for at in range(self.n_layers)]
 
@@ -172,7 +172,7 @@ class Network:
             return file.tensor(f"blk.{at}.{name}.weight", shape, out)
 
         heads[:width] = self._halves(read("attn_q", width, width))
-        heads[:width] /= np.float32(math.sqrt(self.head_size))  # once, not with every score
+        heads[:width] /= np.float32(math.sqrt(self.head_size))  # once, not for every score
         heads[width : width + n_keys] = self._halves(read("attn_k", n_keys, width))
         read("attn_v", n_keys, width, out=heads[width + n_keys :])
         read("attn_output", width, width, out=out)
@@ -246,7 +246,7 @@ class Network:
 
 
 class _Work:
-    """Reusable memory of one pass."""
+    """Reusable buffers of one pass."""
 
     def __init__(self, network: Network, n: int) -> None:
         layer = network.layers[0]
@@ -262,7 +262,7 @@ class _Work:
         """Return silu(gate) * up for the two halves of ``gates``."""
         gate, up = np.split(self.gates, 2)
         closed = np.negative(gate, out=self._closed)
-        with np.errstate(over="ignore"):  # exp(-gate) may be infinite: the gate is closed then
+        with np.errstate(over="ignore"):  # exp(-gate) may overflow to infinity; silu is then 0
             np.exp(closed, out=closed)
         closed += 1.0
         np.divide(gate, closed, out=closed)
@@ -307,7 +307,7 @@ def _seen(
     if segment.store:
         past.keys[layer, ..., n_past:end] = keys
         past.values[layer, ..., n_past:end] = values
-        if segment.bias is None:  # a single token sees all there is
+        if segment.bias is None:  # a single token sees all preceding tokens
             return [(past.keys[layer, ..., :end], past.values[layer, ..., :end], None)]
     before = past.keys[layer, ..., :n_past], past.values[layer, ..., :n_past], None
     own = keys, values, segment.bias

@@ -1,4 +1,4 @@
-"""Shared prefixes of texts, processed once."""
+"""Grouping of texts by shared prefix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 __all__ = ["Group", "shared_prefixes"]
 
 _LEAST_GAIN = 64
-"""Tokens that must be saved: a pass of its own for a short beginning costs about that much."""
+"""Minimum number of tokens saved by a group; a separate pass for a prefix costs about as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     Returns
     -------
     list of Group
-        Every text is in exactly one. A shared beginning never is a whole text: the last token of
-        each is left for the text itself.
+        Groups that contain each text exactly once. A shared prefix never includes the last token of
+        a text.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     shared = 0
     for at in order:
         if members:
-            # Sorted: what the first and the last have in common, all between them have.
+            # The texts are sorted, so all share the common prefix of the first and the last.
             common = _common(texts[members[0]], texts[at], shared)
             if common * len(members) >= shared * (len(members) - 1) and common:
                 members.append(at)

@@ -1,8 +1,8 @@
 """Log-likelihoods of continuations, processed as trees with a shared context.
 
-A context is run once for all its continuations, and a beginning that several contexts share once
-for all of them. Texts that are too long for a pass are run in pieces. None of this changes the
-numbers beyond the rounding of float32.
+A context is processed once for all its continuations, and a prefix shared by several contexts once
+for all of them. Texts that are too long for a pass are processed in pieces. This changes results
+only by float32 rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ from eval_toolkit.models.embedded.prefixes import shared_prefixes
 __all__ = ["Item", "Score", "Scoring"]
 
 PIECE = 256
-"""Tokens of a long text that are run at once; bounds the memory that attention takes."""
+"""Tokens of a long text processed at once; bounds the memory of attention."""
 _COLUMNS = 128
-"""Tokens whose scores over the vocabulary are held at once."""
+"""Maximum number of tokens whose logits are in memory at once."""
 _HELD = 8192
-"""Tokens of shared beginnings that are kept while trees wait for their pass."""
+"""Maximum number of cached prefix tokens while trees wait for their pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The log-likelihood of one continuation."""
+    """Log-likelihood of one continuation."""
 
     loglikelihood: float
     is_greedy: bool
-    """Whether each token is the likeliest one."""
+    """Whether every token is the most likely one."""
 
 
 @dataclass(slots=True)
 class _Tree:
-    """A segment, with the columns that predict the tokens of each branch."""
+    """Segment with the columns that predict the tokens of each branch."""
 
     segment: Segment
     item: int
@@ -53,7 +53,7 @@ class _Tree:
 
 
 class Scoring:
-    """Scores items with a network.
+    """Log-likelihood scoring with a network.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Scoring:
         n_past = past.length if past is not None else 0
         rest = item.context[n_past:]
         if len(rest) + sum(len(branch) - 1 for branch in branches) > self._max and len(rest) > 1:
-            # Too much for one pass: the context goes first, and each pass takes some branches.
+            # Too large for one pass: process the context first, then some branches per pass.
             past = self._cached(item.context[:-1])
             rest = item.context[-1:]
         for pack in _packs(branches, self._max - len(rest)):
@@ -177,7 +177,7 @@ class Scoring:
     def _foretold(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return how likely each target is after the token in column ``which``, and if likeliest."""
+        """Return the log-probability of each target after column ``which``, and if it is greedy."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):

@@ -1,7 +1,7 @@
 """Byte-level BPE with the "smollm" pre-tokenizer, which splits digits.
 
-Ids are those of llama.cpp, which also decides the corner cases: bytes without a token (some
-control characters of ASCII have none) are left out.
+Token ids match those of llama.cpp, including in corner cases: bytes without a token (some ASCII
+control characters) are left out.
 """
 
 import codecs
@@ -20,9 +20,9 @@ _CONTROL, _NORMAL = 3, 1
 _KNOWN_WORDS = 100_000
 _LONG_WORD = 64
 
-# White space as Unicode defines it; Python's own includes four separators of ASCII.
+# White space as defined by Unicode; Python's also includes four ASCII separators.
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-# Numbers are gone when this is used, so what is left of \w, without "_", are letters.
+# Applied after numbers are split off, so that \w without "_" matches only letters.
 _WORDS = re.compile(
     r"'s|'t|'re|'ve|'m|'ll|'d"
     r"| ?[^\W_]+"
@@ -55,7 +55,7 @@ class Tokenizer:
     Raises
     ------
     ArtifactError
-        If the file's tokenizer is of another kind.
+        If the type of the file's tokenizer is not supported.
     """
 
     def __init__(self, file: GGUFFile) -> None:
@@ -77,7 +77,7 @@ class Tokenizer:
             if kind == _CONTROL
         }
         self.control_ids = frozenset(self.control.values())
-        # The longest first: none hides another that begins with it.
+        # Longest first, so that no token hides a longer one with the same prefix.
         spelled = sorted(self.control, key=len, reverse=True)
         self._control_texts = re.compile(f"({'|'.join(map(re.escape, spelled))})")
         self.n_tokens = len(self._tokens)
@@ -106,7 +106,7 @@ class Tokenizer:
         Returns
         -------
         list of int
-            Without a token for the beginning or the end.
+            Token ids without beginning-of-text and end-of-text tokens.
         """
         text = whole_text(text)
         if not (control and self.control):
@@ -121,7 +121,7 @@ class Tokenizer:
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:
-        """Return the bytes a token stands for."""
+        """Return the bytes of a token."""
         if token in self.control_ids:
             return b""
         letters = self._tokens[token]
@@ -156,8 +156,8 @@ class Tokenizer:
     def _merged(self, pieces: list[str]) -> list[str]:
         """Merge adjacent tokens in the learnt order, from left to right.
 
-        Candidates wait in a heap and neighbours are linked, so that a word of n letters takes
-        n log n steps.
+        Candidates are kept in a heap and neighbours are linked, so that a word of n characters
+        takes O(n log n) time.
         """
         ranks = self._ranks
         after = list(range(1, len(pieces) + 1))
@@ -175,7 +175,7 @@ class Tokenizer:
         while candidates:
             _, left, first, second = heapq.heappop(candidates)
             right = after[left]
-            # Either may have been joined to something else since.
+            # Either piece may have been merged in the meantime.
             if pieces[left] != first or right >= len(pieces) or pieces[right] != second:
                 continue
             pieces[left], pieces[right] = first + second, ""
@@ -215,7 +215,7 @@ class TextStream:
         self.stopped = False
 
     def add(self, token: int) -> None:
-        """Take in one more token."""
+        """Add a token."""
         self._grow(self._bytes.decode(self._tokenizer.token_bytes(token)))
 
     def finish(self) -> str:
@@ -226,7 +226,7 @@ class TextStream:
     def _grow(self, more: str) -> None:
         if self.stopped or not more:
             return
-        # A stop string that was not there before ends in what is new.
+        # A new occurrence of a stop string ends in the added text.
         since = max(0, len(self.text) - self._reach)
         self.text += more
         found = [at for at in (self.text.find(stop, since) for stop in self._stops) if at >= 0]

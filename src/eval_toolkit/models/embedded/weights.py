@@ -26,7 +26,7 @@ _loaded: "weakref.WeakValueDictionary[tuple[Path, int, int], Weights]" = (
 
 
 class Weights:
-    """A GGUF file with its hash, tokenizer and chat format; the network is decoded on first use."""
+    """GGUF file with its hash, tokenizer and chat format; the network is decoded on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Weights:
 
     @property
     def network(self) -> Network:
-        """Network; the file is released after reading."""
+        """Decoded network; the file is released after reading."""
         with _lock:
             if isinstance(self._source, GGUFFile):
                 self._source = _readable(Network, self._source, self.path)

@@ -25,7 +25,7 @@ class Row:
     ends: frozenset[int]
     seed: int
     text_after: Callable[[Sequence[int], Sequence[int]], str]
-    """The text of generated tokens, as it continues the prompt."""
+    """Function that returns the text of generated tokens as a continuation of the prompt."""
 
     n_rows = 1
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(slots=True)
 class Generated:
-    """Generated tokens of a row; finished if there is a reason."""
+    """Generated tokens of a row; finished if ``finish_reason`` is set."""
 
     row: Row
     ids: list[int] = field(default_factory=list)
@@ -92,7 +92,7 @@ def decode(network: Network, rows: Sequence[Row], abandoned: Callable[[], bool])
 def draw(logits: NDArray[np.float32], request: GenerateRequest, random: np.random.Generator) -> int:
     """Sample a token at the request's temperature with nucleus sampling."""
     above = logits.astype(np.float64) - logits.max()
-    with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
+    with np.errstate(over="ignore"):  # a tiny temperature turns all but the largest logit into -inf
         weights = np.exp(above / request.temperature)
     tokens = np.arange(len(weights))
     if request.top_p is not None and request.top_p < 1.0:

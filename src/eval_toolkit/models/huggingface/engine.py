@@ -22,7 +22,7 @@ Answer = RawCompletion | RawLoglikelihood | Exception
 
 
 class _Sized(Protocol):
-    """Work of one request, and its size in a batch."""
+    """Work of one request with its size in a batch."""
 
     @property
     def place(self) -> int: ...
@@ -67,7 +67,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A loaded network with its tokenizer and limits."""
+    """Loaded network with its tokenizer and limits."""
 
     network: Network
     tokenizer: HubTokenizer
@@ -203,7 +203,7 @@ def _attempt(
     """Run a batch; if it fails, run its halves to isolate the failing request."""
     try:
         run(batch, answers)
-    except Exception as error:  # out of memory, an index out of range: whatever a network raises
+    except Exception as error:  # e.g. out of memory; a network may raise any exception
         if len(batch) > 1:
             for item in batch:
                 _attempt([item], run, answers)

@@ -24,7 +24,7 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 
 
 def torch_library() -> ModuleType:
-    """Return torch, which no extra installs because builds depend on the machine."""
+    """Return torch, which no extra installs since the right build depends on the machine."""
     return require("torch", feature="HuggingFaceModel")
 
 
@@ -36,7 +36,7 @@ def transformers_library() -> ModuleType:
 
 
 class Source:
-    """A folder of weights, or a hub model pinned to a commit.
+    """Folder of weights, or hub model pinned to a commit.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Source:
         try:
             with hub_quietly():
                 config = hub.hf_hub_download(name_or_path, "config.json", revision=revision)
-        except (OSError, ValueError) as error:  # not there, gated, no network and not cached
+        except (OSError, ValueError) as error:  # missing, gated, or offline and not cached
             raise ModelError(_unavailable(name_or_path, error), kind="not_found") from error
         self.revision = Path(config).parent.name
 
@@ -96,7 +96,7 @@ def load_module(
 ) -> Any:
     """Return the network of a source, in evaluation mode on its device.
 
-    Without ``pickled``, weights are read from safetensors alone, which hold nothing but numbers.
+    Without ``pickled``, weights are read only from safetensors files, which contain no code.
     """
     torch = torch_library()
     transformers = transformers_library()
@@ -119,6 +119,6 @@ def module_digest(module: Any) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        # as bytes: numpy does not know every type of torch
+        # as bytes, since numpy lacks some torch dtypes
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()

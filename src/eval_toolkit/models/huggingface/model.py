@@ -32,7 +32,7 @@ _DTYPES = ("float32", "float16", "bfloat16")
 
 
 class _Batching(TypedDict, total=False):
-    """How much is computed at once."""
+    """Limits of batches and answers."""
 
     batch_size: int
     max_batch_tokens: int
@@ -40,7 +40,7 @@ class _Batching(TypedDict, total=False):
 
 
 class HuggingFaceModel(LocalModel):
-    """A causal language model of transformers (extra ``hf``, and torch), loaded on first use.
+    """Causal language model of transformers (extra ``hf``, and torch), loaded on first use.
 
     Parameters
     ----------
@@ -57,22 +57,22 @@ class HuggingFaceModel(LocalModel):
     max_batch_tokens : int, default 4096
         Maximum number of tokens in a batch, including padding and copies of shared contexts.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request has none.
+        Maximum number of tokens of an answer, if the request sets none.
     context_length : int, optional
         Maximum context length; by default that of the model's configuration.
     chat_template : str, optional
-        Jinja template instead of that of the tokenizer.
+        Jinja template that replaces that of the tokenizer.
     trust_remote_code : bool, default False
         Whether to run code that comes with the model.
     tokenizer, model : objects of transformers, optional
-        Loaded objects, given together and used unchanged.
+        Loaded objects, passed together and used unchanged.
 
     Notes
     -----
-    A request's answer depends on that request alone: rows of a batch do not see each other, a draw
-    uses the request's own seed (one derived from the request where it has none), and batched and
-    single log-likelihoods agree to 1e-4 nats in float32. Prompts are never cut: those that do not
-    fit raise `ModelError` of the kind "too_long".
+    The answer to a request does not depend on other requests: rows of a batch do not attend to each
+    other, sampling uses the seed of the request (derived from the request if it has none), and
+    batched and single log-likelihoods agree to 1e-4 nats in float32. Prompts are never truncated: a
+    prompt that does not fit raises `ModelError` of kind "too_long".
 
     Examples
     --------
@@ -116,7 +116,7 @@ class HuggingFaceModel(LocalModel):
         )
         self._chat_template = chat_template
         self._trust = trust_remote_code
-        # Weights that a file chose may be anybody's, and those that are pickled are programs.
+        # Weights named by a file are not trusted, and pickled weights can run code.
         self._pickled = origin_in_force().trusted
         self._ready = None if model is None else (tokenizer, model)
         self._loading = threading.Lock()
@@ -134,7 +134,7 @@ class HuggingFaceModel(LocalModel):
         return 4 * self.batch_size
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the settings that affect its answers; loads the tokenizer, and hashes weights in a folder."""
+        """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
         template = self._tokenizer.chat_template
         dtype, device = self.dtype, self.device
         if self._ready is not None:
@@ -168,7 +168,7 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def _tokenizer(self) -> HubTokenizer:
-        with self._loading:  # asked for by the batcher's thread and by callers
+        with self._loading:  # used by the batcher's thread and by callers
             if self._loaded_tokenizer is None:
                 tokenizer = (
                     load_tokenizer(self._source, trust_remote_code=self._trust)
@@ -222,6 +222,6 @@ class HuggingFaceModel(LocalModel):
         """Process a batch in the batcher's thread."""
         try:
             engine = self._engine
-        except ModelError as error:  # the same for all: not to be found out once per request
+        except ModelError as error:  # the same for all requests; not retried for each
             return [error] * len(requests)
         return engine.answer(requests)

@@ -40,7 +40,7 @@ class Network:
         return self.torch.tensor(rows, dtype=self.torch.long, device=self.device)
 
     def __call__(self, ids: Any, mask: Any, positions: Any, cache: Any, *, last: bool) -> Any:
-        """Return the module's output; with ``last`` only the last logits."""
+        """Return the module's output; with ``last``, only the last logits."""
         arguments = {"position_ids": positions, "logits_to_keep": 1 if last else 0}
         accepted = {name: arguments[name] for name in arguments if name in self._accepted}
         return self._module(
@@ -49,10 +49,10 @@ class Network:
 
 
 class Reading:
-    """State of a batch, to continue reading.
+    """State of a batch to which further tokens can be added.
 
-    Prompts stand at the right of their rows, later texts at the left of theirs: masked cells in
-    between are never seen, and each row counts its own positions.
+    Prompts are padded on the left and later texts on the right; padding is masked, and positions
+    are counted per row.
     """
 
     def __init__(self, network: Network, prompts: Sequence[Sequence[int]]) -> None:
@@ -64,10 +64,10 @@ class Reading:
         output = network(ids, self._mask, positions, None, last=True)
         self._cache = output.past_key_values
         self.after = output.logits[:, -1]
-        """Logits of what follows each prompt."""
+        """Logits of the token after each prompt."""
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows; repeated rows are continued in several ways."""
+        """Select rows; a repeated row can be continued in several ways."""
         index = self._network.torch.tensor(rows, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask = self._mask[index]

@@ -8,7 +8,7 @@ from eval_toolkit.models.huggingface.network import Network, Reading
 __all__ = ["Shared", "score"]
 
 _POSITIONS_AT_ONCE = 512
-"""Logits of a whole vocabulary are large; this many positions are held at a time."""
+"""Maximum number of positions whose logits are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class HubTokenizer:
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
         self._tokenizer = tokenizer
-        self._lock = threading.Lock()  # fast tokenizers refuse to be used by two threads at once
+        self._lock = threading.Lock()  # fast tokenizers are not thread-safe
         self._given_template = chat_template
         self.start: int | None = tokenizer.bos_token_id
         if self.start is None:
@@ -34,7 +34,7 @@ class HubTokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """Given chat template, else that of the tokenizer."""
+        """Given chat template, or else that of the tokenizer."""
         own = self._given_template or self._tokenizer.chat_template
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
@@ -42,7 +42,7 @@ class HubTokenizer:
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether there is a template."""
+        """Whether there is a chat template."""
         return self.chat_template is not None
 
     def encode(self, text: str, *, control: bool) -> list[int]:
@@ -79,7 +79,7 @@ class HubTokenizer:
     def render(self, messages: Sequence[Message]) -> str:
         """Return messages rendered by the template, ready for the answer.
 
-        A last message of the assistant is left open: the answer continues it.
+        A final assistant message is left open, so that the answer continues it.
         """
         template = self.chat_template
         if template is None:
@@ -97,7 +97,7 @@ class HubTokenizer:
                 add_generation_prompt=not cue,
                 continue_final_message=cue,
             )
-        except Exception as error:  # templates raise what they like, e.g. for two user turns
+        except Exception as error:  # templates may raise any exception, e.g. for two user turns
             raise ModelError(
                 f"the chat template refuses the messages: {error}", kind="bad_request"
             ) from error

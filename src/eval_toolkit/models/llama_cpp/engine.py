@@ -1,10 +1,10 @@
 """llama.cpp in this process: tokens, templates, completions and forced tokens.
 
-llama.cpp gives the probability of a token only where it generates it, so log-likelihoods are had
-by force: one token is asked for at a time, biased so that no other can come. Its numbers move by a
-tenth of a nat with the way a prompt is cut into batches. So every request begins with an empty
-cache and reads on token by token: it gives the same numbers whatever was asked before, and in
-whatever order its choices stand.
+llama.cpp returns the probability of a token only if it generates the token, so continuations are
+scored by forcing: tokens are generated one at a time with a logit bias that excludes all others.
+Results vary by a tenth of a nat with the way a prompt is split into batches. Every request
+therefore starts with an empty cache and proceeds token by token, so that its results depend neither
+on previous requests nor on the order of its choices.
 """
 
 import http.client
@@ -26,7 +26,7 @@ from eval_toolkit.models.messages import Message
 __all__ = ["Engine", "start_server"]
 
 _FORCE = 1e6
-"""Added to a logit: more than any two can differ by."""
+"""Logit bias that exceeds any difference between two logits."""
 
 
 def start_server(
@@ -54,7 +54,7 @@ def start_server(
     params.n_parallel = slots
     params.n_gpu_layers = gpu_layers
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    # What would make an answer depend on those before it, or on the memory there happens to be.
+    # These would make an answer depend on previous requests or on the available memory.
     params.cache_prompt = False
     params.cache_ram_mib = 0
     params.fit_params = False
@@ -70,26 +70,26 @@ def start_server(
 
 
 class Engine:
-    """A loaded file; not thread-safe, except for texts and templates.
+    """Loaded model file; not thread-safe, except for tokenisation and templates.
 
     Parameters
     ----------
     path : Path
-        The GGUF file.
+        GGUF file.
     n_ctx, threads, gpu_layers : int
         See `LlamaCppModel`.
     """
 
     def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
         self._path = path
-        # The server listens although it is used from here: nobody else is to use it.
+        # The server listens on a port; a random key keeps other clients out.
         self._key = os.urandom(16).hex()
         self._server = start_server(
             path, n_ctx=n_ctx, threads=threads, gpu_layers=gpu_layers, api_key=self._key
         )
         self.properties: Mapping[str, Any] = self._ask("/props")
         found = int(self.properties["default_generation_settings"]["n_ctx"])
-        self.n_ctx = min(n_ctx or found, found)  # llama.cpp rounds up what it was given
+        self.n_ctx = min(n_ctx or found, found)  # llama.cpp may round the value up
         self.lead: tuple[int, ...] = tuple(self._tokenize("", add_special=True))
         begin = self.properties.get("bos_token") or self.properties.get("eos_token") or ""
         self.start: int | None = next(iter(self.encode(begin, control=True)), None)
@@ -104,7 +104,7 @@ class Engine:
         return self._tokenize(whole_text(text), parse_special=control) if text else []
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the template; a last assistant message is left open."""
+        """Return messages rendered by the template; a final assistant message is left open."""
         conversation = [
             {"role": message.role.value, "content": whole_text(message.content)}
             for message in messages
@@ -118,12 +118,12 @@ class Engine:
         return answer
 
     def forced(self, ids: Sequence[int], token: int) -> tuple[float, bool]:
-        """Return a token's log-probability after others, and whether it is the likeliest.
+        """Return the log-probability of a token after ``ids``, and whether it is most likely.
 
-        What the slot holds of ``ids`` already is not read again: call `prime` first.
+        Cached tokens of ``ids`` are not processed again: call `prime` first.
         """
         found = self._probabilities(ids, forced=token, n=1)
-        if found is None:  # llama.cpp keeps silent about parts of characters
+        if found is None:  # llama.cpp omits tokens that are parts of characters
             found = self._probabilities(ids, forced=self._whole_token, n=self._n_vocab) or {}
             for other in found.get("top_logprobs", ()):
                 if other["id"] == token:
@@ -153,7 +153,7 @@ class Engine:
 
     @cached_property
     def _whole_token(self) -> int:
-        """A token that is no part of a character."""
+        """A token that is not part of a character."""
         return self.encode("a", control=False)[0]
 
     @cached_property

@@ -22,18 +22,18 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 __all__ = ["LlamaCppModel"]
 
 _SEEDS = (1 << 32) - 1
-"""llama.cpp takes 32 bits, and the largest number means any seed."""
+"""Number of valid seeds: llama.cpp uses 32 bits, and the largest value means a random seed."""
 
 
 class LlamaCppModel(LocalModel):
-    """A GGUF model run by llama.cpp (extra ``llamacpp``), loaded on first use.
+    """GGUF model run by llama.cpp (extra ``llamacpp``), loaded on first use.
 
     Parameters
     ----------
     path : str or Path
         GGUF file.
     name : str, optional
-        Name; by default that of the file without its suffix.
+        Name; by default the file name without its suffix.
     n_ctx : int, default 4096
         Maximum number of tokens of prompt and answer; 0 for the trained length.
     threads : int, default 1
@@ -41,13 +41,14 @@ class LlamaCppModel(LocalModel):
     gpu_layers : int, default 0
         Number of layers on a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request has none.
+        Maximum number of tokens of an answer, if the request sets none.
 
     Notes
     -----
-    One request at a time, each from an empty cache: the same request has the same answer. A
-    log-likelihood is had by forcing its tokens one by one. The arithmetic is llama.cpp's own, some
-    tenths of a nat from float32 with quantised weights; `EmbeddedModel` is exact.
+    Requests are processed one at a time, each from an empty cache, so that equal requests have
+    equal answers. Log-likelihoods are computed by forcing tokens one by one. With quantised
+    weights, the arithmetic of llama.cpp deviates from float32 by some tenths of a nat;
+    `EmbeddedModel` computes in float32.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class LlamaCppModel(LocalModel):
         self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=1)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the settings that affect its answers; loads the model and hashes its file."""
+        """Return the settings that affect answers; loads the model and hashes its file."""
         engine = self._engine
         return {
             "kind": "llama_cpp",
@@ -130,7 +131,7 @@ class LlamaCppModel(LocalModel):
             max_tokens=min(request.max_tokens or self.max_tokens, left),
             temperature=request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
-            samplers=["temperature", "top_p"],  # llama.cpp has more by default, in another order
+            samplers=["temperature", "top_p"],  # by default there are more, in another order
             stop=[whole_text(stop) for stop in request.stop if stop],
             seed=draw_seed(request) % _SEEDS,
         )
@@ -172,7 +173,7 @@ class LlamaCppModel(LocalModel):
         if self._engine.start is None:
             raise ModelError("the model has no token to begin a text with", kind="unsupported")
         ids = self._engine.encode(text, control=False)
-        # llama.cpp wants room for the token it is to generate
+        # llama.cpp needs room for the generated token
         return list(_tokens.rolling_windows(ids, self._engine.start, self._engine.n_ctx - 1))
 
     def _forced(

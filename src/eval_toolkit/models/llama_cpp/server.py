@@ -23,10 +23,10 @@ _CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
 
 
 class LlamaCppServer:
-    """A GGUF model behind a local OpenAI-compatible interface (extra ``llamacpp``).
+    """GGUF model behind a local OpenAI-compatible interface (extra ``llamacpp``).
 
-    A context manager: the server runs in a process of its own, and ends with the block, with
-    `stop`, or with this process, whichever comes first.
+    Context manager. The server runs in a separate process, and ends with the block, with `stop`, or
+    with this process, whichever comes first.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LlamaCppServer:
     Attributes
     ----------
     base_url : str
-        Ends with ``/v1``.
+        Base URL, which ends with ``/v1``.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class LlamaCppServer:
         Raises
         ------
         ModelError
-            With kind "not_found" if the file cannot be loaded, "timeout" if that takes too long.
+            With kind "not_found" if the file cannot be loaded, "timeout" if loading takes too long.
         MissingExtraError
             If xllamacpp is not installed.
         """
@@ -116,7 +116,7 @@ class LlamaCppServer:
         if not self.path.is_file():
             raise ModelError(f"{self.path} is not a file", kind="not_found")
         with tempfile.TemporaryFile("w+") as complaints:
-            self._process = subprocess.Popen(  # noqa: S603 - our own code, nothing of the caller's
+            self._process = subprocess.Popen(  # noqa: S603 - our own code without caller input
                 [sys.executable, "-P", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -183,4 +183,4 @@ def _serve() -> None:
     sys.stdout.write(f"{server.listening_address}\n")
     sys.stdout.flush()
     sys.stdin.read()
-    os._exit(0)  # threads of the server that answer a request must not hold the process
+    os._exit(0)  # busy server threads must not keep the process alive

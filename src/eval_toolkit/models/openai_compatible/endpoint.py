@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 OPENAI_HOST = "api.openai.com"
 _LARGE_BODY = 1 << 20
-"""aiohttp warns about larger bodies that are not streams."""
+"""Size above which aiohttp warns about bodies that are not streams."""
 _KEEPALIVE_S = 4.0
-"""Below the five seconds after which common servers hang up, so that a stale line is not used."""
+"""Keep-alive timeout, below the five seconds after which common servers close connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Address:
 
     base: str
     root: str
-    """The address without its final ``/v1``: where servers keep what OpenAI does not have."""
+    """The address without its final ``/v1``, under which servers offer non-OpenAI paths."""
     host: str
     query: str = ""
 
     @classmethod
     def read(cls, base_url: str) -> "Address":
-        """Parse an address; raise with an explanation if it is invalid."""
+        """Parse an address; raise an error with an explanation if it is invalid."""
         parts = urlsplit(base_url) if isinstance(base_url, str) else SplitResult("", "", "", "", "")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = redact_secrets(base_url)
@@ -76,7 +76,7 @@ class Address:
 
     @property
     def is_openai_by_https(self) -> bool:
-        """Whether OpenAI's key may be sent there without being asked for."""
+        """Whether OpenAI's key may be sent there by default."""
         return self.is_openai and self.base.startswith("https://")
 
     @property
@@ -110,18 +110,18 @@ class Totals:
     """
 
     n_requests: int = 0
-    """Sent, tries included."""
+    """Number of requests sent, including retries."""
     n_answers: int = 0
     n_failures: int = 0
-    """Tries that brought no answer."""
+    """Number of failed tries."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     latency_s: float = 0.0
-    """Summed over the answers."""
+    """Total latency of the answers."""
     in_flight: int = 0
     limit: int = 0
-    """How many requests may be under way now."""
+    """Current limit of concurrent requests."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -129,7 +129,7 @@ class Totals:
 
 
 class Reply(Generic[T]):
-    """A parsed answer with its usage."""
+    """Parsed answer with its usage."""
 
     __slots__ = ("latency_s", "tokens", "tries", "value")
 
@@ -162,7 +162,7 @@ class _Line:
 
 
 class Endpoint:
-    """A server with GET and POST requests, limits and retries.
+    """Server accessed by GET and POST requests, with limits and retries.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Endpoint:
 
     @property
     def prices(self) -> tuple[float, float]:
-        """Per million tokens of prompt and answer."""
+        """Prices per million tokens of prompt and answer."""
         return self._prices
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
@@ -266,12 +266,12 @@ class Endpoint:
         Returns
         -------
         Reply
-            What was read.
+            Parsed answer with its usage.
 
         Raises
         ------
         ModelError
-            When there is no answer for good.
+            If no try succeeds.
         """
         try:
             return await self._once(path, body, read, n_tokens)
@@ -376,10 +376,10 @@ class Endpoint:
         return b"".join(parts)
 
     def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
-        # The body decides, not the content type: some proxies label JSON as text.
+        # Ignore the content type, since some proxies label JSON as text.
         try:
             payload = json.loads(raw)
-            # A letter of it may be written as an escape.
+            # Characters of a secret may be escaped.
             if secrets and (b"\\" in raw or any(secret.encode() in raw for secret in secrets)):
                 payload = without_secrets(payload, secrets)
         except (ValueError, RecursionError):
@@ -407,7 +407,7 @@ class Endpoint:
         except EvalToolkitError:
             raise
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            # Any part of an answer may be of any type; no list of checks names them all.
+            # Any part of an answer may have any type; explicit checks cannot cover all cases.
             raise EndpointError(
                 f"{self._where(path)} answered what cannot be read: {type(error).__name__}",
                 kind="garbled",
@@ -461,7 +461,7 @@ class Endpoint:
             tokens=self._budgets[1],
             limit=self._line.limiter.limit if self._line else None,
         )
-        # Nothing in the generator waits before it yields: no other task sees a session half made.
+        # The generator does not await before it yields, so no other task sees a partial session.
         session = await anext(life)
         self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
         return self._line
@@ -482,11 +482,11 @@ async def _session_life(
 ) -> "AsyncGenerator[ClientSession]":
     """Yield a session that is closed at the latest when its event loop ends.
 
-    Event loops close the generators that were started in them before they stop, so a caller who
-    forgets `aclose` leaves no open connection and no warning behind.
+    Event loops close their async generators before they stop, so a caller who forgets `aclose`
+    leaves no open connection and causes no warning.
     """
     aiohttp = _aiohttp()
-    # The limiter counts what is under way; proxies are looked up for addresses elsewhere only.
+    # The limiter bounds concurrency; proxies are only used for remote addresses.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S)
     async with aiohttp.ClientSession(
         connector=connector,
@@ -499,7 +499,7 @@ async def _session_life(
 
 
 def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and answer; None if unknown."""
+    """Return the numbers of tokens of prompt and answer; None if unknown."""
     usage = payload.get("usage")
     if type(usage) is not dict:
         return None, None

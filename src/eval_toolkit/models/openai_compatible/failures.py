@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MAX_MESSAGE = 240
-"""Characters of a server's own words that are kept: some repeat the whole prompt."""
+"""Maximum length of a server's message, since some servers repeat the whole prompt."""
 
 _KINDS = {
     401: "auth",
@@ -51,7 +51,7 @@ _RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-
 
 
 class EndpointError(ModelError):
-    """A `ModelError` with the delay requested by the server."""
+    """`ModelError` with the delay requested by the server."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
-    """Return a decoded answer with the sent secrets removed, as some servers repeat them.
+    """Return a decoded answer with the sent secrets removed, since some servers repeat them.
 
-    Plain words and numbers stay, whatever they open: an answer may be about them.
+    Secrets that are common words or numbers are not removed, since any answer may contain them.
     """
     telling = [secret for secret in secrets if _is_telling(secret)]
 
@@ -163,7 +163,7 @@ def from_status(
     Returns
     -------
     EndpointError
-        To be raised.
+        Error to raise.
     """
     if 300 <= status < 400:
         target = one_line(headers.get("location", "another address"), secrets)
@@ -205,14 +205,14 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     Parameters
     ----------
     headers : mapping of str to str
-        Headers of the answer; looked up in lower case.
+        Response headers with lower-case names.
     now : datetime, optional
         Time to compare a date with; by default the current time.
 
     Returns
     -------
     float or None
-        Never negative.
+        Nonnegative delay, or None if there is no such header.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         seconds = _span(text)
         return seconds if seconds is not None else _until(text, now)
     spans = [span for name in _RESETS if (span := _span(headers.get(name, ""))) is not None]
-    # Only a wait of a moment: a reset far away is when a budget is full again, not usable again.
+    # Ignore long delays: a distant reset is when a budget is full, not when it is usable again.
     return max(spans) if spans and max(spans) <= 120.0 else None
 
 

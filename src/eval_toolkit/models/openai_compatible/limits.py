@@ -14,8 +14,8 @@ BURST = 0.02
 class Budget:
     """Budget of requests or tokens per minute, spent evenly.
 
-    In any 60 seconds (the end not included) no more than the budget is handed out; a single
-    request that is larger than the burst may go into debt, which the next ones wait for.
+    No more than the budget is spent in any 60 seconds (end excluded); a single request larger than
+    the burst may overdraw it, and the following requests wait until the debt is paid.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class Budget:
 class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
-    The limit starts at the ceiling. A server that is overloaded (429, no answer in time) halves
-    it, once for all the requests that were under way together; every answer lets it grow again, by
-    one for as many answers as the limit. It belongs to one event loop.
+    The limit starts at the ceiling. An overloaded server (429, timeout) halves it, once for all
+    requests in flight at the time; it grows by one after as many answers as the limit. A limiter
+    belongs to one event loop.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Limiter:
         self.limit = float(ceiling) if limit is None else limit
         self.in_flight = 0
         self.cuts = 0
-        """How often the limit was halved."""
+        """Number of times the limit was halved."""
 
     def admit(self, n_tokens: int) -> bool:
         """Start a request now if possible; otherwise use `wait`."""

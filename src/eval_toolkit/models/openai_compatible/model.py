@@ -26,7 +26,7 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.plugins import refuse_address
 
-if TYPE_CHECKING:  # answers that are generated need nothing of it
+if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.report import EndpointReport
     from eval_toolkit.models.openai_compatible.scoring import Scoring, Server
 
@@ -34,11 +34,11 @@ __all__ = ["OpenAICompatible"]
 
 _DEFAULT_KEY = "OPENAI_API_KEY"
 _GUESS_TOKENS = 256
-"""Tokens of an answer without a limit, for the budget until the server has counted them."""
+"""Estimated tokens of an answer without a limit, for the budget until the server counts them."""
 
 
 class _ServerOptions(TypedDict, total=False):
-    """How fast the server is asked, and what it can do."""
+    """Options for request limits, retries and server capabilities."""
 
     concurrency: int
     timeout_s: float
@@ -57,7 +57,7 @@ class _ServerOptions(TypedDict, total=False):
 
 
 class OpenAICompatible:
-    """A model behind an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
+    """Model behind an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
 
     Parameters
     ----------
@@ -112,13 +112,13 @@ class OpenAICompatible:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an argument is unusable, or a file names the model and the user did not name the host
+        If an argument is invalid, or a file names the model and the user did not name the host
         (`plugins.refuse_address`).
 
     Notes
     -----
-    The key is read from the environment when the first request is sent. It is in no file, log,
-    repr or error. Redirects are not followed.
+    The key is read from the environment when the first request is sent. It never appears in a file,
+    log, repr or error. Redirects are not followed.
 
     Examples
     --------
@@ -254,12 +254,12 @@ class OpenAICompatible:
         Returns
         -------
         RawCompletion
-            Token counts are None where the server gives none.
+            Generated text; token counts are None if the server reports none.
 
         Raises
         ------
         ModelError
-            When there is no answer after all tries.
+            If all tries fail.
         """
         prompt, cue = request.prompt, ""
         if isinstance(prompt, str) and self._completions_for_text:
@@ -304,12 +304,12 @@ class OpenAICompatible:
         Returns
         -------
         RawLoglikelihood
-            In the order of the continuations.
+            Log-likelihoods in the order of the continuations.
 
         Raises
         ------
         ModelError
-            With kind "unsupported" if no way proves right, else as for `generate`.
+            With kind "unsupported" if no scoring method passes verification, else as in `generate`.
         """
         from eval_toolkit.models.openai_compatible.scoring import Work
 
@@ -377,12 +377,12 @@ class OpenAICompatible:
         Returns
         -------
         EndpointReport
-            One line per capability.
+            Report with one line per capability.
 
         Raises
         ------
         ModelError
-            If the server cannot be reached or wants a key.
+            If the server cannot be reached or requires a key.
         """
         from eval_toolkit.models.openai_compatible.report import examine
 

@@ -1,8 +1,8 @@
 """Verification of a server's log-probabilities, once per endpoint.
 
-Servers that ignore ``echo``, that are off by one token, or that renormalise after a bias all answer
-200 and plausible numbers. So a way is only used after the same number came back by two roads: what
-the server says of a token it has just chosen itself, and what the way says of that token.
+Servers that ignore ``echo``, are off by one token, or renormalise after a logit bias still return
+status 200 and plausible numbers. A scoring method is therefore used only if its log-probability of
+a token agrees with that reported by the server when it generated the token.
 """
 
 import math
@@ -27,18 +27,18 @@ PROBES = (
     "One, two, three, four, five,",
     "To be, or not to be, that is the",
 )
-"""Known prompts; one is longer in bytes than in characters."""
+"""Prompts for verification; one is longer in bytes than in characters."""
 TOLERANCE = 0.25
-"""Nats. Servers move by up to 0.2 with what else is in the batch; lies are off by whole nats."""
+"""Tolerance in nats. Batching changes results by up to 0.2; wrong results are off by whole nats."""
 _CONCLUSIVE = 2
-"""So many probes must agree, and none may disagree."""
+"""Number of probes that must agree; none may disagree."""
 
 
 _SAYS_NOTHING = frozenset({"auth", "rate_limited", "timeout", "connection"})
-"""Failures that are not about a way of scoring."""
+"""Kinds of failures that do not depend on the scoring method."""
 
 
-class Unproven(Exception):  # noqa: N818 - a finding that is reported, not an error that is raised
+class Unproven(Exception):  # noqa: N818 - reported as a finding, not as an error
     """Reason why a scoring method cannot be used."""
 
 
@@ -60,8 +60,8 @@ async def prove(server: Server, ways: Sequence[str]) -> Scoring:
     Raises
     ------
     ModelError
-        With kind "unsupported", with what each way brought back; or as it came, where the server
-        could not be asked at all.
+        With kind "unsupported" and the result of each method; other errors if the server cannot be
+        queried at all.
     """
     found = []
     chosen: list[tuple[str, NextToken]] | None = None
@@ -93,7 +93,7 @@ async def _prove_whole_text(
 ) -> WholeText:
     texts, answers = [], []
     for probe, token in chosen:
-        if not token.text or "\ufffd" in token.text:  # the end, or part of a character
+        if not token.text or "\ufffd" in token.text:  # end of text, or part of a character
             continue
         (scored,) = await server.scored([probe + token.text], way)
         _look(scored, probe + token.text)
@@ -139,7 +139,7 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText], way: str) -> Rul
             raise Unproven("it does not say where tokens begin")
         if scored.n_prompt is None:
             raise Unproven("it does not count the tokens of the prompt")
-        # One token more was asked for: it begins where the text ends.
+        # The one generated token begins where the text ends.
         if scored.n_prompt < len(scored.offsets):
             measured.append((text, scored.offsets[scored.n_prompt]))
     ruler = fit_ruler(measured)

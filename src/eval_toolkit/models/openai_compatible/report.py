@@ -20,7 +20,7 @@ _GENERATE = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """A capability of an endpoint.
+    """Capability of an endpoint.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class EndpointReport:
     base_url: str
     capabilities: tuple[Capability, ...]
     limit: int = 0
-    """How many requests may be under way."""
+    """Limit of concurrent requests."""
 
     @property
     def ok(self) -> bool:
@@ -110,12 +110,12 @@ async def examine(
     Returns
     -------
     EndpointReport
-        Failures are lines in it.
+        Report in which failures are lines.
 
     Raises
     ------
     ModelError
-        If the server cannot be reached or wants a key: nothing can be said then.
+        If the server cannot be reached or requires a key.
     """
     endpoint, model = server.endpoint, server.dialect.model
     lines = [await _line("models", _models(endpoint, model))]

@@ -17,17 +17,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """Number and duration of retries."""
+    """Limits on the number and duration of retries."""
 
     max_tries: int = 5
     first_wait_s: float = 0.5
     longest_wait_s: float = 30.0
     total_s: float = 600.0
-    """No try starts later than this after the first one failed."""
+    """Seconds after the first failure in which a try may start."""
 
 
 def _quiet() -> None:
-    """Keep stamina's messages off the terminal; the user's handlers still get them."""
+    """Keep stamina's log messages off the terminal; the user's handlers still receive them."""
     log = logging.getLogger("stamina")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
@@ -36,7 +36,7 @@ def _quiet() -> None:
 async def ask_again(
     ask: Callable[[], Awaitable[T]], failure: ModelError, rule: RetryRule
 ) -> tuple[T, int]:
-    """Retry until there is an answer or the rule stops; the first try has already failed.
+    """Retry until a try succeeds or the rule stops; the first try has already failed.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ async def ask_again(
     Returns
     -------
     tuple of object and int
-        The answer, and the number of the try that brought it.
+        The answer, and the number of the successful try.
 
     Raises
     ------
     ModelError
         The last failure, with the number of tries in ``tries`` and in the message.
     """
-    # Here and not at the top: most requests succeed at once and need nothing of it.
+    # Imported lazily, since most requests succeed on the first try.
     stamina = require("stamina", feature="asking a model again", extra="llm")
     _quiet()
     deadline = time.monotonic() + rule.total_s
@@ -72,7 +72,7 @@ async def ask_again(
             return False
         if asked is None:
             return True
-        # Not all of those that were told the same number come back at the same moment.
+        # Jitter, so that requests with the same delay are not retried at the same moment.
         return asked + random.uniform(0.0, min(rule.first_wait_s, 0.1 * asked))  # noqa: S311
 
     try:

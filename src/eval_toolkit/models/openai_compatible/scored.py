@@ -1,7 +1,7 @@
 """Parsing of log-probabilities in answers.
 
-A continuation starts where the prompt ends. That place is looked up in the answer (where each token
-begins), never found by tokenising again.
+A continuation starts where the prompt ends. This boundary is taken from the token offsets in the
+answer, never found by tokenising again.
 """
 
 import math
@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 ROUNDING = 1e-3
-"""By so much a log-probability may lie above 0; it counts as 0 then."""
+"""Tolerance for positive log-probabilities, which count as 0."""
 _ABOVE_BEST = 0.25
-"""Nats by which no token can be likelier than the likeliest one of the same answer."""
+"""Tolerance in nats for a token more likely than the most likely token of the same answer."""
 
 
 class StraddleError(ModelError):
-    """A token extends over the boundary between prompt and continuation."""
+    """A token spans the boundary between prompt and continuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class ScoredText:
 
     logprobs: Sequence[Any]
     offsets: Sequence[int] | None
-    """Where each token begins, in the server's own measure; None where it does not say."""
+    """Start of each token in the server's unit; None if not reported."""
     tops: Sequence[Any] | None
-    """The likeliest tokens at each place, with their log-probabilities."""
+    """Most likely tokens at each position, with their log-probabilities."""
     text: str | None
     n_prompt: int | None = None
-    """Tokens of the text by the server's own count; what comes after them was generated."""
+    """Number of prompt tokens reported by the server; later tokens were generated."""
 
     def between(self, start: int, stop: int) -> Score:
         """Return the score of the tokens from ``start`` to ``stop`` (exclusive)."""
@@ -90,7 +90,7 @@ class ScoredText:
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
 
     def is_about(self, text: str) -> bool:
-        """Return whether the scored text matches, as far as the server states it."""
+        """Return whether the scored text matches, as far as the server reports it."""
         return self.text is None or whole_text(self.text).startswith(whole_text(text))
 
 
@@ -145,7 +145,7 @@ class Ruler:
         while scored.logprobs[first : first + 1] == [None] and offsets[first + 1 : first + 2] == [
             start
         ]:
-            first += 1  # a BOS token that takes no room
+            first += 1  # a BOS token of length zero
         ends_there = last == len(offsets) or offsets[last] == stop
         if first == len(offsets) or offsets[first] != start or not ends_there:
             raise StraddleError(
@@ -195,7 +195,7 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
 
 
 def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
-    """Return the texts if every sent token has a number."""
+    """Return the texts if every prompt token has a log-probability."""
     n_numbers = sum(len(one.logprobs) for one in texts)
     if n_prompt is not None and n_numbers < n_prompt:
         raise garbled(f"{n_numbers} log-probabilities for {n_prompt} prompt tokens")
@@ -227,7 +227,7 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
     """Return the texts in answers with ``echo`` and ``logprobs``, one per prompt."""
-    count = n_prompt if len(choices) == 1 else None  # of several only the sum is known
+    count = n_prompt if len(choices) == 1 else None  # for several prompts only the sum is known
     return _counted([_echo(choice, count) for choice in choices], n_prompt)
 
 
@@ -250,12 +250,12 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         cells = list(entry.values()) if type(entry) is dict and entry else [{}]
         if not all(type(cell) is dict for cell in cells):
             raise garbled("prompt_logprobs of an unknown shape")
-        # The token that is there, and the likeliest one where that is another.
+        # The actual token, and the most likely one if different.
         cell = max(cells, key=_rank)
         numbers.append(cell.get("logprob"))
         tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
         tokens.append(str(cell.get("decoded_token") or ""))
-    # From the end: the first token has no entry, so nobody says what it is.
+    # Counted from the end, since the first token has no entry.
     tail = "".join(tokens[1:])
     if text and "\ufffd" not in tail and not whole_text(text).endswith(tail):
         raise another_text(tail)

@@ -35,7 +35,7 @@ class Work:
         self.tries = 1
 
     def add(self, reply: Reply[Any]) -> None:
-        """Count one more answer."""
+        """Add the usage of an answer."""
         self.prompt_tokens += reply.tokens[0] or 0
         self.completion_tokens += reply.tokens[1] or 0
         self.latency_s += reply.latency_s
@@ -43,7 +43,7 @@ class Work:
 
 
 class Server:
-    """Low-level requests of scoring methods."""
+    """Low-level requests used by scoring methods."""
 
     def __init__(self, endpoint: Endpoint, dialect: Dialect) -> None:
         self.endpoint = endpoint
@@ -60,7 +60,7 @@ class Server:
         fields["prompt"] = prompts[0] if len(prompts) == 1 else list(prompts)
         fields |= {"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 1}
         reply = await self._complete(fields, len(prompts), work)
-        # Read out here: a server that answers something else will do so again, however often asked.
+        # Parsed here, not in the retries: an unexpected format does not change with further tries.
         if way == "echo":
             return read_echo(reply.value, reply.tokens[0])
         texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
@@ -80,7 +80,7 @@ class Server:
     async def next_token(
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
-        """Return the likeliest or forced next token with its log-probability."""
+        """Return the most likely or forced next token with its log-probability."""
         fields: dict[str, Any] = {
             "model": self.dialect.model,
             "prompt": prompt,
@@ -94,7 +94,7 @@ class Server:
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
         """Return the ids and texts of a text's tokens ("" if unknown)."""
-        # One body for both families: llama.cpp reads `content`, vLLM reads `prompt`.
+        # One body for both servers: llama.cpp reads `content`, vLLM reads `prompt`.
         body = self.dialect.encode(
             {
                 "model": self.dialect.model,
@@ -139,7 +139,7 @@ def _read_prompt(payload: Mapping[str, Any]) -> str:
 
 
 class Scoring(Protocol):
-    """A verified scoring method."""
+    """Verified scoring method."""
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ class Scoring(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """Score prompt and continuation in one request: ``echo`` or ``prompt_logprobs``."""
+    """Scoring of prompt and continuation in one request: ``echo`` or ``prompt_logprobs``."""
 
     server: Server
     name: str
@@ -165,7 +165,7 @@ class WholeText:
         texts = [prompt + continuation for continuation in continuations]
         scored = await self._scored(texts, work)
         for text, one in zip(texts, scored, strict=True):
-            if not one.is_about(text):  # it proved right, but may forget what is long
+            if not one.is_about(text):  # verified, but long texts may be truncated
                 raise another_text(one.text or "")
         try:
             return [
@@ -207,8 +207,8 @@ async def split_tokens(
 ) -> tuple[list[int], list[list[int]]]:
     """Return the tokens of the prompt, and those of each continuation.
 
-    The tokens of the whole text are taken where they start with those of the prompt; where a token
-    would straddle the boundary, the continuation is tokenised on its own.
+    The tokens of the whole text are used if they start with those of the prompt; if a token would
+    straddle the boundary, the continuation is tokenised separately.
     """
     before = (await server.tokens(prompt))[0] if prompt else []
 
@@ -223,7 +223,7 @@ async def split_tokens(
 
 @dataclass(frozen=True, slots=True)
 class Forcing:
-    """Score token by token, forcing each with a logit bias."""
+    """Scoring token by token, each forced with a logit bias."""
 
     server: Server
     name: str = "force"

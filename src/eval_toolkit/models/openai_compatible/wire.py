@@ -14,9 +14,9 @@ __all__ = ["WAYS", "Dialect", "Generated", "garbled", "read_chat", "read_text"]
 
 MAX_STOPS_OPENAI = 4
 WAYS = ("echo", "prompt_logprobs", "force")
-"""To the log-likelihood of a text, in the order of preference."""
+"""Scoring methods for log-likelihoods, in order of preference."""
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-"""Where servers put what a model thinks."""
+"""Fields in which servers return reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
     prefill: str = "message"
     default_max_tokens: int = 1024
-    """For texts: without a number most servers stop after 16 tokens."""
+    """Default limit for text prompts; without one, most servers stop after 16 tokens."""
     max_stops: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Dialect:
         return self.encode(body)
 
     def encode(self, body: dict[str, Any]) -> bytes:
-        """Return a body with the user's fields; None removes a field."""
+        """Encode a body with the user's fields; None removes a field."""
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
@@ -76,7 +76,7 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 
 
 class Generated:
-    """A generated text with its finish reason and reasoning."""
+    """Generated text with its finish reason and reasoning."""
 
     __slots__ = ("finish_reason", "reasoning", "reasoning_tokens", "text")
 
@@ -102,7 +102,7 @@ class Generated:
         return self
 
     def cut_at(self, stops: Sequence[str]) -> "Generated":
-        """Return the text before the first stop string, as some servers limit their number."""
+        """Return the text before the first stop string, since some servers limit their number."""
         place = stop_position(self.text, stops)
         return self if place is None else self._with_text(self.text[:place], "stop")
 
@@ -123,7 +123,7 @@ def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 def read_chat(payload: Mapping[str, Any]) -> Generated:
     """Return the text of a chat answer.
 
-    Reasoning that comes apart from the content is not part of the text, and kept beside it.
+    Reasoning returned separately from the content is kept separate from the text.
 
     Parameters
     ----------
@@ -133,13 +133,13 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     Returns
     -------
     Generated
-        The text may be empty: a model may say nothing, or think until its tokens are gone.
+        The text may be empty, for example if the reasoning used up all tokens.
 
     Raises
     ------
     ModelError
-        With kind "refused" where the server or the model declined, "garbled" where there is no
-        text: null is none, unless the model thought all the time or its tokens were gone.
+        With kind "refused" if the server or the model declined, "garbled" if there is no text. A
+        null text is accepted if there is reasoning or the token limit was reached.
     """
     choice = first_choice(payload)
     message = choice.get("message")
@@ -178,7 +178,7 @@ def _thoughts(message: Mapping[str, Any]) -> str:
 def _thought(part: Mapping[str, Any]) -> str:
     for name in _THOUGHTS:
         inner = part.get(name)
-        if isinstance(inner, list):  # Mistral's parts hold parts
+        if isinstance(inner, list):  # Mistral nests parts in parts
             return "".join(map(_part, inner))
         if isinstance(inner, str):
             return inner

@@ -1,9 +1,9 @@
-"""Answers of models, raw (``Raw…``) and with their samples.
+"""Answers of models, raw (``Raw…``) or with their samples.
 
-Names follow the published task interface; both of its spellings are accepted and readable:
-``text`` and ``completion``, ``completion_text`` and ``completion``, ``prompt_tokens`` and
-``prompt_sequence_positions``; log-likelihoods as a list in the order of the choices, or as a
-mapping from choice to number.
+Names follow the published task interface; both of its spellings are accepted as arguments and
+available as attributes: ``text`` and ``completion``, ``completion_text`` and ``completion``,
+``prompt_tokens`` and ``prompt_sequence_positions``; log-likelihoods as a list in the order of the
+choices, or as a mapping from choice to number.
 """
 
 from typing import TYPE_CHECKING

@@ -37,7 +37,7 @@ def _truth(given: Any) -> str | tuple[str, ...] | None:
 
 
 class Completion(_Answered):
-    """A sample with the text of the model: input of graders of completions.
+    """Sample with the text of the model, the input of completion graders.
 
     Parameters
     ----------
@@ -182,12 +182,12 @@ class Completion(_Answered):
 
     @property
     def sanitized_completion(self) -> str:
-        """The text with ``<|…|>`` broken up, so that no reader takes it for a control token."""
+        """The text with ``<|…|>`` broken up, so that it is not parsed as a control token."""
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 
 class _RawFields(TypedDict, total=False):
-    """Fields that an answer has from `RawLoglikelihood`."""
+    """Fields shared with `RawLoglikelihood`."""
 
     n_tokens: Sequence[int] | Mapping[str, int] | None
     loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None
@@ -199,7 +199,7 @@ class _RawFields(TypedDict, total=False):
 
 
 class Loglikelihood(_Answered, Scored):
-    """A sample with the log-likelihoods of its choices: input of graders of choices.
+    """Sample with the log-likelihoods of its choices, the input of choice graders.
 
     Parameters
     ----------
@@ -274,12 +274,12 @@ class Loglikelihood(_Answered, Scored):
 
     @property
     def best(self) -> int:
-        """Index of the likeliest choice; the first one among equals."""
+        """Index of the most likely choice; the first one in case of ties."""
         return max(range(len(self._numbers)), key=self._numbers.__getitem__)
 
     @property
     def margin(self) -> float | None:
-        """Margin between the likeliest choice and the next; None for a single choice."""
+        """Margin between the most likely choice and the next; None for a single choice."""
         if len(self._numbers) < 2:
             return None
         first, second = sorted(self._numbers, reverse=True)[:2]

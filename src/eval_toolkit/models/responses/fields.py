@@ -26,7 +26,7 @@ __all__ = [
 
 ABSENT: Any = object()
 _NEGATIVE_INFINITY = "-inf"
-"""Strict JSON has no infinity; a choice of probability 0 is read back from this text."""
+"""Text for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
 
 
 class ResponseType(StrEnum):
@@ -43,7 +43,7 @@ class Usage(Displayed):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a number of tokens is negative, or none.
+        If a number of tokens is not a nonnegative integer.
 
     Examples
     --------
@@ -54,9 +54,9 @@ class Usage(Displayed):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
-    """In the currency of the prices that were given; 0 without prices."""
+    """Cost in the currency of the given prices; 0 without prices."""
     latency_s: float = 0.0
-    """Of the try that succeeded."""
+    """Latency of the successful try in seconds."""
     tries: int = 1
     cached: bool = False
 
@@ -96,11 +96,11 @@ class ErrorInfo:
     """
 
     kind: str
-    """One word, as in `ModelError`: "timeout", "rate_limited", "server" …"""
+    """Kind of the error, as in `ModelError`: "timeout", "rate_limited", "server" …"""
     message: str
-    """Can be stored: half a surrogate pair becomes the replacement sign."""
+    """Error message, with lone surrogates replaced by the replacement character."""
     status: int | None = None
-    """Of the HTTP answer, where there was one."""
+    """HTTP status, if there was a response."""
     tries: int = 1
     retryable: bool = True
 
@@ -119,7 +119,7 @@ class ErrorInfo:
 
 def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) -> Any:
     """Return the value given under either of two names."""
-    if alias is ABSENT:  # as nearly always: answers are made by the thousand
+    if alias is ABSENT:  # fast path for the common case
         if value is not ABSENT:
             return value
         if default is ABSENT:
@@ -160,7 +160,7 @@ def _decoded_numbers(given: Any) -> Any:
 
 
 class Fields:
-    """Equality, repr and JSON for classes with two names per field."""
+    """Base class with equality, repr and JSON for fields with two names."""
 
     __slots__: tuple[str, ...] = ()
     prompt_tokens: int | None
@@ -181,12 +181,12 @@ class Fields:
         return {name: _json(getattr(self, name)) for name in self.__slots__}
 
     def model_dump(self) -> dict[str, Any]:
-        """Return what `to_dict` returns, by the name that pydantic gives it."""
+        """Return the result of `to_dict`, under the name used by pydantic."""
         return self.to_dict()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> Self:
-        """Return the object from its dict, or from that of the published interface."""
+        """Return the object from its dict, or from a dict of the published interface."""
         make: Any = cls
         answer: Self = make(**_read(payload))
         return answer

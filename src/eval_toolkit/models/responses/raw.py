@@ -26,11 +26,11 @@ from eval_toolkit.models.responses.reasoning import (
 __all__ = ["RawCompletion", "RawLoglikelihood", "Scored"]
 
 _ROUNDING = 1e-6
-"""By so much the logarithm of a probability may come out above 0; it is 0 then."""
+"""Tolerance for positive log-probabilities, which count as 0."""
 
 
 class _CompletionNames(TypedDict, total=False):
-    """Other names of fields."""
+    """Alternative names of fields."""
 
     completion: str
     prompt_sequence_positions: int | None
@@ -139,13 +139,13 @@ class RawCompletion(Fields):
         Returns
         -------
         ReplyParts
-            ``tokens`` are those that the server counts. Else they are estimated: the share of the
-            reasoning in the characters, of the tokens of the whole reply.
+            Answer and reasoning. ``tokens`` is the server's count, or else an estimate: the tokens
+            of the whole reply times the reasoning's share of its characters.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the tags are no pairs of texts.
+            If the tags are not pairs of strings.
 
         Examples
         --------
@@ -183,12 +183,12 @@ class Scored(Fields):
 
     @property
     def loglikelihoods(self) -> list[float]:
-        """One number per choice, in order."""
+        """Log-likelihood of each choice, in order."""
         return list(self._numbers)
 
     @property
     def by_choice(self) -> dict[str, float]:
-        """Number by choice; the first one among equal choices."""
+        """Log-likelihood by choice; the first one of equal choices."""
         return dict(zip(reversed(self.choices), reversed(self._numbers), strict=True))
 
     @property
@@ -203,7 +203,7 @@ class Scored(Fields):
 
 
 class _LoglikelihoodNames(TypedDict, total=False):
-    """Other names of fields."""
+    """Alternative names of fields."""
 
     loglikelihoods_sequence_positions: Sequence[int] | Mapping[str, int] | None
     prompt_sequence_positions: int | None
@@ -311,7 +311,7 @@ def _scores(given: Any, choices: Iterable[str]) -> tuple[tuple[float, ...], tupl
 
 
 def _number(value: Any, at: int) -> float:
-    plain = value.item() if hasattr(value, "item") else value  # of numpy or torch
+    plain = value.item() if hasattr(value, "item") else value  # a numpy or torch scalar
     if isinstance(plain, bool) or not isinstance(plain, (float, int)):
         raise InvalidTypeError(f"loglikelihoods[{at}] is {value!r}; it must be a number")
     if not plain <= _ROUNDING:

@@ -1,8 +1,8 @@
 """Separation of a model's reasoning from its answer.
 
-Models write their reasoning between tags (``<think>…</think>``), in a channel of its own, or the
-server returns it in a field of its own. Graders, judges and scorers see the answer; what is stored
-is the whole reply.
+Models write their reasoning between tags (``<think>…</think>``) or in a separate channel, or the
+server returns it in a separate field. Graders, judges and scorers see only the answer; the whole
+reply is stored.
 """
 
 import re
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Tags: TypeAlias = Sequence[tuple[str, str]]
-"""Pairs of texts that reasoning stands between."""
+"""Pairs of opening and closing tags around reasoning."""
 REASONING_TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -37,24 +37,24 @@ REASONING_TAGS: tuple[tuple[str, str], ...] = (
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
     ("<|channel|>commentary<|message|>", "<|channel|>final<|message|>"),
 )
-"""Tags of models in use, in any case; the last two are the channels of gpt-oss."""
+"""Reasoning tags of current models, ignoring case; the last two are the channels of gpt-oss."""
 CUT_OFF = "the reply ends inside its reasoning"
-"""Why there is no answer."""
+"""Reason for a missing answer."""
 _FENCE = "```"
 _QUOTES = "`\"'“”‘’"
-# Of a closing tag alone: in prose about tags it is followed by a sign, or called a tag.
+# After a closing tag without an opening one, punctuation or "tag" indicates prose about tags.
 _MENTIONED = re.compile(rf"[{_QUOTES}.,;:)]|\s+(?:tags?|tokens?|markers?|elements?)\b")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
 _START = re.compile(r"<\|start\|>assistant\Z")
 _TURN = re.compile(r"<\|end\|>(?:<\|start\|>assistant)?\Z")
 _END = re.compile(r"\s*<\|(?:return|end)\|>\s*\Z")
-# The channels of gpt-oss where the server has taken out the special tokens.
+# Channels of gpt-oss after the server has removed the special tokens.
 _BARE_CHANNELS = re.compile(r"\s*analysis(.*?)assistantfinal(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyParts:
-    """A reply divided into reasoning and answer.
+    """Reply divided into reasoning and answer.
 
     Examples
     --------
@@ -63,19 +63,19 @@ class ReplyParts:
     """
 
     answer: str
-    """What graders see; empty where the reply ends before it."""
+    """Text that graders see; empty if the reply ends before it."""
     reasoning: str = ""
     cut_off: bool = False
-    """Whether the reply ends inside its reasoning: there is no answer."""
+    """Whether the reply ends inside its reasoning, without an answer."""
     tokens: int | None = 0
-    """Of the reasoning; None where it was not counted."""
+    """Number of tokens of the reasoning; None if unknown."""
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
     r"""Separate the reasoning in a text from the answer.
 
-    A tag counts at the beginning of a line, outside of quotation marks and fenced code. An opening
-    tag at the very beginning that nothing closes makes the whole text reasoning. A closing tag
+    Tags are recognised at the beginning of a line, outside of quotation marks and fenced code. An
+    unclosed opening tag at the start of the text makes the whole text reasoning. A closing tag
     without an opening one ends reasoning that the prompt began.
 
     Parameters
@@ -90,12 +90,13 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     Returns
     -------
     ReplyParts
-        The answer without blank lines before it. Where there is no reasoning, the text as it is.
+        Reply with its answer stripped of leading blank lines; without reasoning, the unchanged
+        text.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the tags are no pairs of texts.
+        If the tags are not pairs of strings.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     for opening in _openings(text, given):
         place = opening.start(1)
         if place < at:
-            continue  # inside of what has been taken out
+            continue  # inside removed reasoning
         fences += text.count(_FENCE, counted, place)
         counted = place
         if fences % 2:
@@ -127,7 +128,7 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
         if close is None and not any(part.strip() for part in (*kept, before)):
             return ReplyParts("", _joined([*reasoning, text[opening.end() :]]), True, None)
         if close is None:
-            break  # a tag in the midst of an answer
+            break  # a tag in the middle of an answer
         kept.append(before)
         reasoning.append(_TURN.sub("", text[opening.end() : close.start()]))
         at = counted = close.end()

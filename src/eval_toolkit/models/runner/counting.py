@@ -23,8 +23,9 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     Returns
     -------
     dict
-        ``usage`` over all answers, ``usage_now`` over those that were asked for now. Both have
-        ``reasoning_tokens`` where there is reasoning, which are among the ``completion_tokens``.
+        Counts, with ``usage`` of all answers and ``usage_now`` of the answers requested in this
+        run. If there is reasoning, both have ``reasoning_tokens``, which are part of
+        ``completion_tokens``.
 
     Examples
     --------
@@ -45,7 +46,7 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
 
 
 def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
-    """Return the sums over all answers."""
+    """Return the total usage of all answers."""
     reasoning = 0
     total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
     for outcome in outcomes:

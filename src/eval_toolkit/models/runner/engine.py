@@ -1,6 +1,6 @@
-"""Request engine: workers on one list of jobs, with every answer written to the journal.
+"""Request engine: workers that process a list of jobs and journal every answer.
 
-Outcomes do not depend on how many workers there are or on who finishes first.
+Outcomes depend neither on the number of workers nor on the order in which they finish.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from eval_toolkit.protocols import Model
 __all__ = ["CONCURRENCY", "run_jobs", "run_jobs_async"]
 
 CONCURRENCY = 16
-"""Requests at once where neither the caller nor the model says how many."""
+"""Number of concurrent requests if neither the caller nor the model specifies one."""
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
-"""Failures that say nothing about the model's health."""
+"""Kinds of failures caused by the prompt, not by the model."""
 _BEGIN_WITHIN_S = 5.0
 _BREATHE_EVERY = 64
-"""A model that never waits would not let anybody cancel the run."""
+"""Number of requests between yields to the event loop, so that a run can be cancelled."""
 
 
 def run_jobs(
@@ -75,18 +75,18 @@ def run_jobs(
     Returns
     -------
     JobResults
-        One outcome per job, in the order of the jobs. A failed request is an outcome with an
-        error and leaves the others alone.
+        One outcome per job, in the order of the jobs. A failed request is an outcome with an error
+        and does not affect the others.
 
     Raises
     ------
     ModelError
-        If the model failed in a way that every request would, or too often in a row. What was
-        finished is in the journal, and the same call resumes from there.
+        If a failure affects all requests, or there are too many consecutive failures. Finished
+        requests are in the journal, and the same call resumes from there.
     ArtifactError
         If the journal cannot be read or written.
     InvalidInputError, InvalidTypeError
-        If two jobs have the same key, or an argument is not of its kind.
+        If two jobs have the same key, or an argument is invalid.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class _Asking:
         self.identity = canonical_json(description)
         written = Entries() if journal is None else journal.read()
         if journal is not None:
-            # What a replay must know to send what was sent: said where it is not as usual.
+            # A replay needs this to send the same prompts; recorded only if not the default.
             manner = {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
             journal.describe(model=model.name, description=description, **manner)
         self.outcomes = self._reused(written, finished)
@@ -252,7 +252,7 @@ class _Asking:
             worker.result()
 
     async def _work(self) -> None:
-        # `self.pending` anew each time: it is emptied when the run stops.
+        # Read `self.pending` each time, since it is emptied when the run stops.
         while (n := next(self.pending, None)) is not None:
             await self._ask(n)
             if n % _BREATHE_EVERY == 0:
@@ -263,9 +263,9 @@ class _Asking:
         try:
             self.outcomes[n] = self._finished(job, await self._answer(job.request, self.places[n]))
             self.n_failed_in_a_row = 0
-        except (ArtifactError, MissingExtraError):  # no request would fare better
+        except (ArtifactError, MissingExtraError):  # affects all requests
             raise
-        except Exception as failure:  # a model may fail in any way; the others go on
+        except Exception as failure:  # a model may raise anything; other jobs continue
             error = _error_info(failure)
             if error.kind in ModelError.FATAL:
                 raise self._stopped(error, "the model cannot be asked") from failure
@@ -316,11 +316,11 @@ class _Asking:
                 await self.model.aclose()
         except ArtifactError:
             raise
-        except Exception as failure:  # the answers are there
+        except Exception as failure:  # the answers are complete
             self.notes.append(f"closing {self.model.name} failed: {one_line(failure)}")
 
     def result(self) -> JobResults:
-        """Return what came of the jobs."""
+        """Return the outcomes of all jobs."""
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
         return JobResults(outcomes, self.tally.snapshot(), tuple(self.notes))
 
@@ -341,7 +341,7 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _places(jobs: Iterable[Job]) -> list[Place | None]:
-    """Return the index of each job among those with an equal request."""
+    """Return the position of each job among those with an identical request."""
     n_equal: Counter[Request] = Counter()
     places: list[Place | None] = []
     for job in jobs:
@@ -360,7 +360,7 @@ def _error_info(failure: Exception) -> ErrorInfo:
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
     """Run in a new loop in another thread; an interrupt ends both."""
     begun = threading.Event()
-    ended: Future[JobResults] = Future()  # a pool may forget a thread whose start is interrupted
+    ended: Future[JobResults] = Future()  # a pool may lose a thread whose start is interrupted
     under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
     async def main() -> JobResults:
@@ -373,7 +373,7 @@ def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResu
     def thread() -> None:
         try:
             ended.set_result(asyncio.run(main()))
-        except BaseException as error:  # raised where the caller waits
+        except BaseException as error:  # re-raised in the waiting caller
             ended.set_exception(error)
 
     try:
@@ -382,7 +382,7 @@ def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResu
     except KeyboardInterrupt:
         if begun.wait(_BEGIN_WITHIN_S):
             for loop, task in under_way:
-                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                with contextlib.suppress(RuntimeError):  # the loop has already ended
                     loop.call_soon_threadsafe(task.cancel)
             wait([ended])
         raise

@@ -1,4 +1,4 @@
-"""A journal followed as it grows: forward from where it was left, or back from its end."""
+"""Incremental reading of a growing journal, forward from a position or backward from its end."""
 
 import os
 from collections import Counter
@@ -26,17 +26,17 @@ _MAX_TEXT = 2_000
 _MAX_REASON = 300
 _N_REASONS = 5
 _MARK = 256
-"""Bytes before a position by which a journal is known again."""
+"""Number of bytes before a position that identify a journal."""
 _BLOCK = 1 << 16
 _TAIL_LIMIT = 1 << 24
-"""Bytes of a journal's end that are looked through for the last entries."""
+"""Number of bytes at the end of a journal that are searched for the last entries."""
 
 _Key: TypeAlias = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCounts(Displayed):
-    """How many requests were finished, and what they took.
+    """Counts of finished requests, and the tokens they used.
 
     Examples
     --------
@@ -45,11 +45,11 @@ class RequestCounts(Displayed):
     """
 
     n_done: int = 0
-    """Answered or failed."""
+    """Number of requests that were answered or failed."""
     n_errors: int = 0
-    """Failed, and not answered since."""
+    """Number of requests that failed and have not been answered since."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """The commonest reasons of failures with their numbers, the commonest first."""
+    """Most common reasons for failures with their counts, most common first."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -61,7 +61,7 @@ class RequestCounts(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One finished request, cut to what is shown.
+    """Finished request, truncated for display.
 
     Examples
     --------
@@ -73,9 +73,9 @@ class JournalEntry:
     attempt: int
     step: str
     text: str | None = None
-    """What was answered, at most 2 000 characters; log-likelihoods as numbers."""
+    """Answer of at most 2 000 characters; log-likelihoods as numbers."""
     error: str | None = None
-    """Why there is no answer."""
+    """Reason for a missing answer."""
 
     @property
     def ok(self) -> bool:
@@ -89,16 +89,16 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class Tally:
-    """Requests of one kind, counted as lines come."""
+    """Running counts of requests of one kind."""
 
     n_answered: int = 0
     failed: dict[_Key, str] = field(default_factory=dict)
-    """Why, by request: one that failed may be asked again, one that was answered is not."""
+    """Reason by failed request; a failed request may be repeated, an answered one is not."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     def copy(self) -> "Tally":
-        """Return a tally that may go on by itself."""
+        """Return an independent copy."""
         return Tally(self.n_answered, dict(self.failed), self.prompt_tokens, self.completion_tokens)
 
     def add(self, key: _Key, found: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Tally:
         self.completion_tokens += _number(usage, response, "completion_tokens")
 
     def counts(self) -> RequestCounts:
-        """Return how many there are by now."""
+        """Return the current counts."""
         reasons = Counter(self.failed.values()).most_common(_N_REASONS) if self.failed else []
         return RequestCounts(
             self.n_answered + len(self.failed),
@@ -128,27 +128,27 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JournalSoFar:
-    """How far a journal was read, and what was counted up to there."""
+    """Position in a journal, and the counts up to there."""
 
     offset: int = 0
-    """Where the next line begins."""
+    """Start of the next line."""
     mark: bytes = b""
-    """What stands before it."""
+    """Bytes before the offset."""
     inode: int = 0
     answers: Tally = field(default_factory=Tally)
     judges: Tally = field(default_factory=Tally)
     n_garbled: int = 0
     modified: float | None = None
-    """When the journal was last written; None where there is none."""
+    """Time when the journal was last written; None if there is none."""
 
 
 def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
-    """Count the lines behind a position; a last line without its end is left for the next time.
+    """Count the lines after a position; an incomplete last line is left for the next call.
 
     Raises
     ------
     ArtifactError
-        If the journal cannot be read, or is of a later version.
+        If the journal cannot be read, or has a later version.
     """
     stream = _opened(path)
     if stream is None:
@@ -178,7 +178,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
-    """Return the last finished requests, the latest last, reading no more than they need.
+    """Return the last finished requests, latest last, reading no more than needed.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """Open a journal; None where there is none."""
+    """Return an open journal, or None if there is none."""
     try:
         return open_regular(path)
     except FileNotFoundError:
@@ -212,17 +212,17 @@ def _opened(path: Path) -> BinaryIO | None:
 
 
 def _is_same(stream: BinaryIO, since: JournalSoFar) -> bool:
-    """Return whether a position is one in this very journal: what stands before it tells."""
+    """Return whether a position belongs to this journal, judging by the bytes before it."""
     stream.seek(since.offset - len(since.mark))
     return stream.read(len(since.mark)) == since.mark
 
 
 def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, the last one first, without reading what stands before them."""
+    """Yield complete lines, last one first, without reading the earlier ones."""
     start = stream.seek(0, os.SEEK_END)
     stop = max(0, start - _TAIL_LIMIT)
     pieces: list[bytes] = []
-    ended = False  # what stands behind the last line break is no whole line
+    ended = False  # the text after the last line break is not a complete line
     while start > stop:
         step = min(start - stop, _BLOCK)
         start -= step

@@ -35,7 +35,7 @@ class Job:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a field is not of its kind.
+        If a field is invalid.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class JobResult:
     error : ErrorInfo, optional
         Reason why there is no answer.
     reused : bool, default False
-        Whether the answer existed already.
+        Whether the answer already existed.
     request_hash : str, default ""
         Hash of request and model; see `request_hash`.
 
@@ -145,7 +145,7 @@ class JobResults(Sequence[JobResult]):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        # Short: asyncio makes the text of a task's result when the task ends.
+        # Short, since asyncio formats the result of a task when the task ends.
         return f"JobResults({len(self)} jobs, {self.n_reused} reused, {self.n_errors} errors)"
 
     def __len__(self) -> int:

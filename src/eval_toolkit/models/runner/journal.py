@@ -1,7 +1,7 @@
 """Journal with one line per finished request.
 
-A request is finished when its line is written. Lines go to the system at once and to the disk
-twice a second; a line that a power cut tore in two is as if it had never been begun.
+A request is finished when its line is written. Lines are written immediately and synced to disk
+twice a second; a line truncated by a power failure is ignored.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished request as stored.
+    """Finished request as stored.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ class Entries(dict[Key, Entry]):
     def __init__(self) -> None:
         super().__init__()
         self.head: Mapping[str, Any] = {}
-        """What the first line says: which model was asked."""
+        """Content of the first line, which names the model."""
         self.n_garbled = 0
-        """Lines that cannot be read; a torn last line is not among them."""
+        """Number of unreadable lines, not counting an incomplete last line."""
 
 
 class Journal:
@@ -155,17 +155,17 @@ class Journal:
         self.close()
 
     def read(self) -> Entries:
-        """Return the finished requests; the last one for each key.
+        """Return the finished requests; for each key the last one.
 
         Returns
         -------
         Entries
-            Empty where there is no file.
+            Entries by key; empty if there is no file.
 
         Raises
         ------
         ArtifactError
-            If the file is not a journal, or of a later version.
+            If the file is not a journal, or has a later version.
         """
         entries = Entries()
         try:
@@ -199,7 +199,7 @@ class Journal:
         self._head |= redact_secrets(head)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry durably.
+        """Append an entry; it is synced to disk within half a second.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class Journal:
         Raises
         ------
         ArtifactError
-            If the disk refuses. What was written before stays readable.
+            If writing fails. Earlier entries remain readable.
         """
         line = entry.line()
         with self._refusals():
@@ -286,11 +286,11 @@ def _mend_last_line(file: int) -> int:
     size = os.fstat(file).st_size
     tail, start = b"", size
     while start and b"\n" not in tail:
-        if len(tail) > limits.LINE_BYTES:  # nothing here has written that
+        if len(tail) > limits.LINE_BYTES:  # not written by this library
             raise OSError(errno.EFBIG, "its last line is too long")
         step = min(start, max(_TAIL, len(tail)))
         start -= step
-        # Windows has no pread; moving is harmless, since writing is at the end wherever we are.
+        # Windows has no pread; seeking is harmless, since writes always append.
         os.lseek(file, start, os.SEEK_SET)
         tail = os.read(file, step) + tail
     torn = tail[tail.rfind(b"\n") + 1 :]

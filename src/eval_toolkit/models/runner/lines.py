@@ -1,4 +1,4 @@
-"""The lines of a journal."""
+"""Parsing of journal lines."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["JOURNAL_VERSION", "check_version", "parsed_line", "request_of"]
 
 JOURNAL_VERSION = 1
-"""Of the journals that are written and read."""
+"""Version of the journal format."""
 
 
 def check_version(path: Path, version: Any) -> None:

@@ -25,22 +25,22 @@ class Progress:
     """
 
     done: int = 0
-    """Requests that need no more asking: reused, answered or failed."""
+    """Number of completed requests: reused, answered or failed."""
     reused: int = 0
-    """Answers that were there already."""
+    """Number of reused answers."""
     total: int = 0
     errors: int = 0
-    """Of the requests asked now."""
+    """Number of failed requests of this run."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     elapsed_s: float = 0.0
     rate: float = 0.0
-    """Requests per second over the last seconds; reused answers do not count."""
+    """Requests per second over the last seconds, without reused answers."""
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated remaining seconds at the present rate; None before the first answer."""
+        """Estimated remaining seconds at the current rate; None before the first answer."""
         if self.done == self.total:
             return 0.0
         return (self.total - self.done) / self.rate if self.rate > 0 else None
@@ -86,13 +86,13 @@ class Tally:
             self.tell()
 
     def tell(self) -> None:
-        """Report the present state."""
+        """Report the current state."""
         if self._tell is not None:
             self._tell(self.snapshot())
             self._next = time.monotonic() + _TELL_EVERY_S
 
     def snapshot(self) -> Progress:
-        """Return the present state."""
+        """Return the current state."""
         now = time.monotonic()
         self._recent.append((now, self.asked))
         while len(self._recent) > 2 and self._recent[1][0] <= now - _WINDOW_S:

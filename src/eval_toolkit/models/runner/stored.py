@@ -48,8 +48,8 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict of str to ndarray
-        `COLUMNS`: texts, and whole numbers in "attempt". "prompt" is "" where the same
-        "prompt_hash" stands above; "response", "usage" and "error" are JSON or None.
+        `COLUMNS`: strings, except for integers in "attempt". "prompt" is "" if an earlier row has
+        the same "prompt_hash"; "response", "usage" and "error" are JSON or None.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
     Returns
     -------
     dict of (unit_id, attempt, step) to Entry
-        Errors too.
+        Finished requests, including errors.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
     Returns
     -------
     list of JobResult
-        Equal to what was stored, in its order; answers count as reused.
+        Outcomes equal to the stored ones, in the same order; answers count as reused.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
 
 
 def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
-    """Return kind, prompt and parameters; prompts that are not plain text as JSON."""
+    """Return the kind, prompt and parameters; prompts that are not plain text become JSON."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
     params = {name: value for name, value in params.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Charts for notebooks, reports and papers, as functions that return Altair charts.
+"""Altair charts for notebooks, reports and papers.
 
-``chart_a + chart_b`` draws one over the other; there is no ``ax``. `set_plot_style` makes the
-session look like `save_figure` writes files.
+``chart_a + chart_b`` layers one chart over the other; there is no ``ax``. `set_plot_style` gives
+the charts of a session the style of files written by `save_figure`.
 """
 
 from typing import TYPE_CHECKING

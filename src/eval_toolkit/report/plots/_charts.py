@@ -1,4 +1,4 @@
-"""Common parts of charts: inline data, escaped text, sizes."""
+"""Chart helpers: inline data, clean text, sizes."""
 
 import math
 import re
@@ -28,21 +28,21 @@ __all__ = [
 ]
 
 MAX_TEXT = 120
-"""Characters of a name or a reason that a chart shows."""
+"""Maximum length of a name or a reason in a chart."""
 
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]+"
 )
-"""What would break a line, turn its direction, or cannot be written in XML at all."""
+"""Characters that break lines, change the text direction, or are invalid in XML."""
 
 PIXELS_PER_INCH = 72
 
 
 class Chart(Protocol):
-    """Chart of Altair, a ``Chart`` or a ``LayerChart``."""
+    """Altair chart, a ``Chart`` or a ``LayerChart``."""
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
-        """Return the specification in Vega-Lite, with its data."""
+        """Return the Vega-Lite specification with its data."""
         ...
 
     def properties(self, **properties: Any) -> Any:
@@ -50,12 +50,12 @@ class Chart(Protocol):
         ...
 
     def __add__(self, other: Any) -> Any:
-        """Draw another chart on top."""
+        """Layer another chart on top."""
         ...
 
 
 def altair() -> Any:
-    """Return the module, or raise an error that says how to install it."""
+    """Return the altair module; raise an error with installation advice if it is missing."""
     return require("altair", feature="eval_toolkit.report.plots", extra="report")
 
 
@@ -91,12 +91,12 @@ def unique_names(names: Iterable[object]) -> list[str]:
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """Return a number short enough for a specification; −0 becomes 0."""
+    """Round a number for use in a specification; −0 becomes 0."""
     return round(float(value), digits) + 0.0
 
 
 def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5) -> list[float]:
-    """Return numbers rounded to the last place that shows on an axis over all of them.
+    """Round numbers to the precision visible on an axis over their range.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5)
     """
     array = np.asarray(values, dtype=np.float64)
     low, high = (array.min(), array.max()) if array.size else (0.0, 0.0)
-    # Halves: the difference of two large numbers may not be finite.
+    # Halve first: the difference of two large numbers may overflow.
     half = float(high / 2 - low / 2) or float(abs(high) / 2)
     places = digits - 1 - (math.floor(math.log10(half) + math.log10(2)) if half > 0 else 0)
     if not -300 < places < 300:
@@ -114,7 +114,7 @@ def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5)
 
 
 def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
-    """Return the edges of equal-width bins, wider if values are too close for the number.
+    """Return the edges of equal-width bins; the range is widened if the values are too close.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
 
 
 def nice(value: float, signed: bool = False) -> str:
-    """Return a number as tables show it: three decimals, or three figures when that says nothing.
+    """Format a number for tables: three decimals, or significant figures for large and tiny values.
 
     Examples
     --------
@@ -154,8 +154,8 @@ def nice(value: float, signed: bool = False) -> str:
 
 
 def inline(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Return rows as data that lie in the specification itself."""
-    # `InlineData`, not `Data`: layers that share rows then name them instead of repeating them.
+    """Return rows as inline data of a specification."""
+    # `InlineData`, not `Data`: layers with the same rows then refer to them by name.
     return altair().InlineData(values=[dict(row) for row in rows])
 
 
@@ -167,7 +167,7 @@ def finished(
     description: str,
     default: tuple[float, float] = DEFAULT_FIGSIZE,
 ) -> Chart:
-    """Give a chart its size, title and description."""
+    """Set the size, title and description of a chart."""
     width, height = _size(default if figsize is None else figsize)
     properties: dict[str, Any] = {"width": width, "height": height, "description": description}
     if title is not None:
@@ -177,10 +177,10 @@ def finished(
 
 
 def heading(value: object, name: str) -> str:
-    r"""Return an argument that must be text, fit for the title of an axis or a tooltip.
+    r"""Return a text argument that is safe as an axis title or in tooltips.
 
-    Vega-Lite puts those titles into expressions and escapes quotes in them, but not backslashes: a
-    title could end the string it stands in. A character that looks the same takes their place.
+    Vega-Lite inserts these titles into expressions and escapes quotes, but not backslashes, so
+    that a title could end its string literal. A similar-looking character replaces backslashes.
 
     Examples
     --------

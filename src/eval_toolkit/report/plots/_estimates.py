@@ -18,7 +18,7 @@ _HIGHS = ("ci_high", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One row of a forest plot: a value with its interval, or the reason why there is none."""
+    """Row of a forest plot: a value with its interval, or the reason why it is missing."""
 
     name: str
     value: float | None
@@ -33,7 +33,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends are known."""
+        """Whether both ends of the interval are known."""
         return self.low is not None and self.high is not None
 
     def shown(self, *, signed: bool = False) -> str:
@@ -47,14 +47,14 @@ class Estimate:
 
 
 def estimates(values: Mapping[Any, Any], argument: str) -> list[Estimate]:
-    """Return every entry of a mapping as an `Estimate`, in its order, under a name of its own.
+    """Convert every entry of a mapping to an `Estimate` with a unique name, in order.
 
     Raises
     ------
     InvalidInputError
-        If it is empty or a value is not finite.
+        If the mapping is empty or a value is not finite.
     InvalidTypeError
-        If it is no mapping, or an entry is nothing that holds a number.
+        If the argument is not a mapping, or an entry does not contain a number.
     """
     if not isinstance(values, Mapping):
         raise InvalidTypeError(
@@ -116,7 +116,7 @@ def _from_sequence(value: Sequence[Any], name: str, where: str) -> Estimate:
         )
     point, low, high = (validation.number(part, where) for part in value)
     _in_order(low, high, where)
-    # Some methods put an end beyond the value, and their results say so; here it is a wrong order.
+    # Some methods yield intervals that exclude the value and flag it; a triple has no such flag.
     if not low <= point <= high:
         raise InvalidInputError(
             f"{where} has the value {point:g} outside of [{low:g}, {high:g}]; a triple is value, "

@@ -1,4 +1,4 @@
-"""The layers of a forest: rows from top to bottom, values from left to right."""
+"""Layers of forest plots: rows from top to bottom, values from left to right."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["Rows"]
 
 
 class Rows:
-    """Named rows from top to bottom, values from left to right, their text at the right."""
+    """Named rows of a forest plot, with values from left to right and text at the right."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Rows:
     def _x(self, field: str) -> Any:
         alt = self._alt
         scale = alt.Scale(domain=self._span, nice=False, zero=False)
-        # Without a single value the axis would count nothing.
+        # Without any value the axis has no meaningful ticks.
         axis = alt.Axis(grid=True, tickCount=5) if self._known else None
         return alt.X(f"{field}:Q", title=self._label or None, scale=scale, axis=axis)
 
@@ -67,7 +67,7 @@ class Rows:
         return shown
 
     def frame(self) -> list[Any]:
-        """Draw the line of reference."""
+        """Draw the reference line."""
         if self._reference is None or not self._known:
             return []
         rule = self._alt.Chart(inline([{"x": self._reference}])).mark_rule(
@@ -85,7 +85,7 @@ class Rows:
         return [mark.encode(x=self._x("x"), x2=self._alt.datum(0), tooltip=self._tooltip())]
 
     def intervals(self, *, dark: bool) -> list[Any]:
-        """Draw the intervals, dark where they lie on bars."""
+        """Draw the intervals; use a dark colour on top of bars."""
         records = [record for record in self._known if "low" in record]
         if not records:
             return []
@@ -94,7 +94,7 @@ class Rows:
         return [mark.encode(x=self._x("low"), x2="high:Q", tooltip=self._tooltip())]
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; those whose interval does not leave ``open_at`` out are hollow."""
+        """Draw the values; points whose interval contains ``open_at`` are hollow."""
         away: list[dict[str, Any]] = []
         near: list[dict[str, Any]] = []
         for record in self._known:
@@ -121,7 +121,7 @@ class Rows:
         return layers
 
     def absent(self) -> list[Any]:
-        """Skipped rows quietly, errors with a mark of their own."""
+        """Draw skipped rows in muted text and errors with a distinct mark."""
         alt = self._alt
         tooltip = [alt.Tooltip("name:N", title="Name"), alt.Tooltip("text:N", title="Status")]
         layers = []
@@ -141,7 +141,7 @@ class Rows:
         return layers
 
     def numbers(self) -> list[Any]:
-        """Value, interval and n in columns at the right of the plot."""
+        """Draw value, interval and n in columns to the right of the plot."""
         alt = self._alt
         layers = []
         if self._known:
@@ -155,7 +155,7 @@ class Rows:
         return layers
 
     def _room(self, start: int) -> Any:
-        """Return how long text in the plot may be: to the end of the columns at its right."""
+        """Return the maximum length of text in the plot, up to the end of the columns."""
         columns = self._text_width + (14 + self._n_width if self._n_width else 0)
         return self._alt.ExprRef(f"max(40, width - {start} + {10 + columns if columns else 0})")
 
@@ -177,12 +177,12 @@ def _record(row: Estimate, *, signed: bool = False) -> dict[str, Any]:
 
 
 def _width(text: str) -> int:
-    """Return about how many pixels a text takes at size 11, in a wide face such as DejaVu Sans."""
+    """Estimate the width of a text in pixels at size 11 in a wide font such as DejaVu Sans."""
     return round(sum(4.3 if c in " .,[]" else 9.2 if c in "+−=" else 7.0 for c in text))
 
 
 def _span(rows: list[Estimate], reference: float | None, *, bars: bool) -> list[float]:
-    """Return the ends of the axis: all intervals with some room, and zero under bars."""
+    """Return the limits of the axis: all intervals with a margin, and zero under bars."""
     found = [
         number for row in rows for number in (row.value, row.low, row.high) if number is not None
     ]
@@ -193,9 +193,9 @@ def _span(rows: list[Estimate], reference: float | None, *, bars: bool) -> list[
     low, high = min(found), max(found)
     room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
     if bars:
-        # The longest bar ends before the edge, and zero is an edge unless bars go both ways.
+        # The longest bar ends before the edge; zero is an edge unless bars extend in both ways.
         return [low - room if low < 0 else 0.0, 0.0 if high <= 0 > low else high + room]
-    # Shares stop at 0 and 1; room beyond them would suggest that there is more.
+    # Proportions end at 0 and 1; a margin would suggest possible values beyond them.
     left = 0.0 if low >= 0.0 > low - room else low - room
     right = 1.0 if high <= 1.0 < high + room else high + room
     return [left, right]

@@ -19,7 +19,7 @@ __all__ = ["Axes", "band_layers", "baseline", "from_zero", "hover", "points", "s
 
 
 class Axes:
-    """Two axes from 0 to 1, with their optional elements."""
+    """Two axes from 0 to 1 with optional elements."""
 
     def __init__(self, x_title: str, y_title: str) -> None:
         self._alt = altair()
@@ -28,7 +28,7 @@ class Axes:
     def _on(self, name: str, **options: Any) -> Any:
         alt = self._alt
         channel = alt.X if name == "x" else alt.Y
-        # A little beyond 0 and 1: a good curve runs along the edge.
+        # Extend slightly beyond 0 and 1: a good curve runs along the edge.
         scale = alt.Scale(domain=[-0.01, 1.01], nice=False)
         axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
         return channel(f"{name}:Q", title=self._titles[name], scale=scale, axis=axis, **options)
@@ -67,7 +67,7 @@ class Axes:
         return shade.encode(x=self._on("x"), y=self._on("y"), y2="y2:Q", tooltip=tooltip)
 
     def point(self, x: float, y: float, threshold: float) -> list[Any]:
-        """Mark an operating point and write its threshold beside it."""
+        """Mark an operating point and label it with its threshold."""
         alt = self._alt
         (row,) = points([x], [y])
         row |= {"t": threshold, "text": f"threshold {threshold:.4g}"}
@@ -79,12 +79,12 @@ class Axes:
         marked = base.mark_point(
             shape="diamond", size=110, filled=True, opacity=1, color=PALETTE["positive"]
         )
-        beyond = x > 0.7  # the text would leave the plot
+        beyond = x > 0.7  # the text would extend beyond the plot
         text = base.mark_text(align="right" if beyond else "left", dx=-9 if beyond else 9, dy=9)
         return [marked.encode(tooltip=tooltip), text.encode(text="text:N")]
 
     def notes(self, text: str, *, right: bool, baseline: bool) -> list[Any]:
-        """Write the curve's name in an empty corner, and under it what the grey curve is."""
+        """Write the curve's name in an empty corner, and the meaning of the grey curve below it."""
         alt = self._alt
         lines: list[tuple[str, dict[str, str], int]] = [(text, {}, -16 if baseline else 0)]
         if baseline:
@@ -100,7 +100,7 @@ class Axes:
 
 
 def points(x: ArrayLike, y: ArrayLike) -> list[dict[str, Any]]:
-    """Return points as rows, rounded to what shows."""
+    """Return points as rows, rounded to visible precision."""
     return [
         {"x": a, "y": b}
         for a, b in zip(significant(np.asarray(x)), significant(np.asarray(y)), strict=True)
@@ -108,7 +108,7 @@ def points(x: ArrayLike, y: ArrayLike) -> list[dict[str, Any]]:
 
 
 def hover(base: Any, titles: Mapping[str, str], *, x_format: str = ".3~f") -> Any:
-    """Return invisible points that show their numbers; a line would show those of its first."""
+    """Return invisible points with tooltips; a line would show the values of its first point."""
     alt = altair()
     tooltip = [
         alt.Tooltip("x:Q", title=titles["x"], format=x_format),
@@ -118,7 +118,7 @@ def hover(base: Any, titles: Mapping[str, str], *, x_format: str = ".3~f") -> An
 
 
 def from_zero(recall: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the step curve from recall 0 on, as `pr_auc` adds it up."""
+    """Return the corners of the step curve from recall 0, as integrated by `pr_auc`."""
     first = int(np.argmax(recall > 0))
     x = np.concatenate(([0.0], recall[first:]))
     y = np.concatenate(([precision[first]], precision[first:]))
@@ -126,11 +126,11 @@ def from_zero(recall: FloatArray, precision: FloatArray) -> tuple[FloatArray, Fl
 
 
 def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
-    """Return the layer of another curve, if there is one."""
+    """Return the layers of the baseline curve, if there is one."""
     if curve is None:
         return []
     if isinstance(curve, metrics.PrCurve):
-        # Its last point, precision 1 at recall 0, is a convention that no threshold reaches.
+        # Its last point, precision 1 at recall 0, is a convention not reached by any threshold.
         x, y = from_zero(curve.recall[-2::-1], curve.precision[-2::-1])
         return [axes.line(*thin_curve(x, y), width=1.75)]
     if isinstance(curve, metrics.RocCurve):
@@ -150,7 +150,7 @@ def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
 
 
 def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> list[Any]:
-    """Return the layer of a band, if there is one; it must be of this kind and these rows."""
+    """Return the layers of a band, if there is one; raise if its kind or rows differ."""
     if band is None:
         return []
     if not isinstance(band, CurveBand):

@@ -24,7 +24,7 @@ __all__ = ["plot_confusion_matrix_grid"]
 
 _COLUMNS = 3
 _DARK = {1: 0.65, 0: 0.9}
-"""Share from which a cell is dark enough for light text: right ones in blue, wrong ones in red."""
+"""Row share above which text is light: key 1 for correct cells (blue), 0 for wrong ones (red)."""
 
 
 def plot_confusion_matrix_grid(
@@ -34,30 +34,30 @@ def plot_confusion_matrix_grid(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw confusion matrices side by side, each cell with its count and its share of the row.
+    """Draw confusion matrices side by side, with the count and row share of each cell.
 
     Parameters
     ----------
     matrices : mapping of str to array-like of shape (2, 2)
-        Counts ``[[TN, FP], [FN, TP]]``: rows are true classes, columns predicted ones.
+        Counts ``[[TN, FP], [FN, TP]]``: rows are true classes, columns are predicted classes.
     class_labels : pair of str, default ("negative", "positive")
         Names of the classes.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
-        Width and height in inches; by default they follow the number of matrices.
+        Width and height in inches; by default they depend on the number of matrices.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``, not a facet: three matrices in a row, on one pair of scales.
+        Altair ``LayerChart``, not a facet: three matrices per row, on one pair of scales.
 
     Raises
     ------
     InvalidInputError
-        If there is no matrix, or one is not 2 × 2 counts.
+        If there are no matrices, or one does not contain 2 × 2 counts.
     InvalidTypeError
-        If ``matrices`` is no mapping.
+        If ``matrices`` is not a mapping.
     MissingExtraError
         If Altair is not installed.
 

@@ -48,7 +48,7 @@ def plot_roc_curve(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw the ROC curve over the diagonal of chance.
+    """Draw the ROC curve with the chance diagonal.
 
     Parameters
     ----------
@@ -59,25 +59,25 @@ def plot_roc_curve(
     label : str, optional
         Name of the scorer, shown with the area under the curve.
     threshold : float, optional
-        An operating point to mark: rows at or above it are predicted positive.
+        Operating point to mark: rows with scores at or above it are predicted positive.
     baseline_curve : pair of array-like, or RocCurve, optional
         False and true positive rates of another scorer, drawn in grey.
     band : CurveBand, optional
         Band returned by `eval_toolkit.inference.roc_band`.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``; ``+`` puts another chart on top.
+        Altair ``LayerChart``; ``+`` layers another chart on top.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable.
+        If the labels or scores are invalid.
     UndefinedMetricError
         If only one class is present.
     MissingExtraError
@@ -128,7 +128,7 @@ def plot_pr_curve(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw the precision-recall curve over the precision of chance.
+    """Draw the precision-recall curve with the chance precision.
 
     Parameters
     ----------
@@ -137,19 +137,19 @@ def plot_pr_curve(
     baseline_curve : pair of array-like, or PrCurve, optional
         Recalls and precisions of another scorer, drawn in grey.
     prevalence : float, optional
-        Precision of a random order, drawn as a dashed line; the share of positives by default.
+        Precision of a random ranking, drawn as a dashed line; by default the share of positives.
     band : CurveBand, optional
         Band returned by `eval_toolkit.inference.pr_band`.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``; ``+`` puts another chart on top.
+        Altair ``LayerChart``; ``+`` layers another chart on top.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable.
+        If the labels or scores are invalid.
     UndefinedMetricError
         If only one class is present.
     MissingExtraError
@@ -157,8 +157,8 @@ def plot_pr_curve(
 
     Notes
     -----
-    A step curve: the precision at a recall is that of the highest threshold that reaches it, so
-    that the area under what is drawn is `pr_auc`.
+    The curve is a step function: the precision at a recall is that of the highest threshold that
+    reaches it. The area under the drawn curve is therefore `pr_auc`.
 
     Examples
     --------
@@ -215,19 +215,19 @@ def plot_threshold_curves(
     y_true, y_score : array-like of shape (n,)
         Labels, 0 or 1, and scores.
     threshold : float, optional
-        An operating point to mark.
+        Operating point to mark.
     title, figsize
         As for `plot_roc_curve`.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable.
+        If the labels or scores are invalid.
     UndefinedMetricError
         If only one class is present.
     MissingExtraError
@@ -258,7 +258,7 @@ def plot_threshold_curves(
         base = alt.Chart(inline(points(x, y))).encode(
             x=axis, y=alt.Y("y:Q", title="Rate", scale=alt.Scale(domain=[0, 1]))
         )
-        # The name once per line instead of once per point; it is ours, so an expression may hold it.
+        # Store the name once per line, not once per point; expressions may contain our own names.
         named = base.transform_calculate(series=f"'{name}'")
         line = named.mark_line(order=False, strokeWidth=2, clip=True).encode(
             color=alt.Color("series:N", title=None, scale=look["color"]),
@@ -290,13 +290,13 @@ def plot_threshold_curves(
 
 
 def _steps(thresholds: FloatArray, rates: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of a rate; of probabilities from 0, where all rows are positive, to 1."""
+    """Return the corners of a rate curve; for probabilities it spans thresholds 0 to 1."""
     x, y = thresholds[::-1], rates[::-1]
     if _are_probabilities(thresholds):
         x, y = np.append(0.0, x), np.append(y[0], y)
-        if name != "Precision":  # above the highest score no row is positive: it has none
+        if name != "Precision":  # undefined above the highest score, where no row is positive
             x, y = np.append(x, 1.0), np.append(y, 0.0)
-    # A rate holds for thresholds above the next lower score, up to and with its own.
+    # A rate holds for thresholds above the next lower score, up to and including its own.
     return step_vertices(x, y, before=True)
 
 

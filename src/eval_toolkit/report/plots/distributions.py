@@ -35,32 +35,32 @@ def plot_bootstrap_distribution(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw the replicates of a difference with their interval and zero.
+    """Draw the bootstrap replicates of a difference with the interval and zero.
 
     Parameters
     ----------
     deltas : array-like of shape (n,)
         Replicates, such as ``paired_bootstrap_diff(…, return_samples=True).samples``.
     ci_low, ci_high : float
-        The interval, shaded.
+        Ends of the shaded interval.
     bins : int, default 30
-        Bins of equal width over the replicates.
+        Number of equal-width bins over the replicates.
     value_label : str, default "Difference"
         Label of the replicates.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
-        If a number is not finite or the interval is the wrong way round.
+        If a number is not finite, or the lower end of the interval exceeds the upper end.
     MissingExtraError
         If Altair is not installed.
 
@@ -141,29 +141,29 @@ def plot_pareto_frontier(
     Parameters
     ----------
     cost : array-like of shape (n,)
-        Lower is better.
+        Cost of each point; lower is better.
     metric : array-like of shape (n,)
         Quality of the same points.
     point_labels : sequence of str
-        Their names.
+        Names of the points.
     higher_metric_is_better : bool, default True
-        False for losses.
+        Whether a higher metric is better; False for losses.
     cost_label, metric_label : str
-        Names of the axes, with units.
+        Axis labels, with units.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
-        If the columns are not finite and equally long.
+        If the columns are not finite or differ in length.
     MissingExtraError
         If Altair is not installed.
 
@@ -244,7 +244,7 @@ def _frontier(cost: FloatArray, gain: FloatArray) -> BoolArray:
 
 
 def _roomy(values: FloatArray) -> Any:
-    """Return a scale with room for labels beside the last points."""
+    """Return a scale with room for labels next to the last points."""
     low, high = float(values.min()), float(values.max())
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return altair().Scale(domain=[low - room / 2, high + room], nice=True, zero=False)

@@ -11,7 +11,7 @@ from eval_toolkit.report.plots._forest_rows import Rows
 __all__ = ["plot_differences", "plot_forest", "plot_lift_ci", "plot_metric_bars"]
 
 _ROW = 0.34
-"""Height of a row in inches."""
+"""Row height in inches."""
 
 
 def plot_forest(
@@ -32,30 +32,30 @@ def plot_forest(
     value_label : str, default "Value"
         Label of the values, with their unit.
     reference : float, optional
-        A dashed line, such as the value of all rows.
+        Value of a dashed reference line, such as the value on all rows.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches; by default the height follows the number of rows.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
-        If there are no values, one is not finite, or that of a triple lies outside of its ends.
+        If there are no values, one is not finite, or the value of a triple is outside its interval.
     InvalidTypeError
-        If a value is none of the above.
+        If a value has none of these types.
     MissingExtraError
         If Altair is not installed.
 
     Notes
     -----
-    A skipped cell is a grey line of text with its reason. A cell in error is a red triangle with
-    its reason in bold: it is a bug to look into.
+    A skipped cell is shown as grey text with its reason. A cell with an error is a red triangle
+    with its reason in bold, since it points to a bug.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def plot_differences(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw paired differences around zero; a filled point is one whose interval leaves zero out.
+    """Draw paired differences around zero; filled points have intervals that exclude zero.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def plot_differences(
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
         If there are no values, or one is not finite.
     InvalidTypeError
-        If a value is nothing that holds a number.
+        If a value does not contain a number.
     MissingExtraError
         If Altair is not installed.
 
@@ -125,7 +125,7 @@ def plot_lift_ci(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw lifts over a baseline with intervals; same as `plot_differences`.
+    """Draw lifts over a baseline with intervals, as `plot_differences` does.
 
     Parameters
     ----------
@@ -139,14 +139,14 @@ def plot_lift_ci(
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
         If there are no lifts, or one is not finite.
     InvalidTypeError
-        If a lift is nothing that holds a number.
+        If a lift does not contain a number.
     MissingExtraError
         If Altair is not installed.
 
@@ -183,7 +183,7 @@ def plot_metric_bars(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw one bar per metric or model from zero, with its interval.
+    """Draw one bar from zero per metric or model, with its interval.
 
     Parameters
     ----------
@@ -197,14 +197,14 @@ def plot_metric_bars(
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
         If there are no values, or one is not finite.
     InvalidTypeError
-        If a value is nothing that holds a number.
+        If a value does not contain a number.
     MissingExtraError
         If Altair is not installed.
 

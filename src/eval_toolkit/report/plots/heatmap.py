@@ -1,4 +1,4 @@
-"""Heat maps of a metric by two kinds of slices."""
+"""Heat maps of a metric by two slicing variables."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 __all__ = ["plot_slice_metric_heatmap"]
 
 _DARK = 0.55
-"""Share of the colour from which text on it is light."""
+"""Share of the colour range above which text is light."""
 
 
 def plot_slice_metric_heatmap(
@@ -36,7 +36,7 @@ def plot_slice_metric_heatmap(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw a metric by two kinds of slices; cells without a value stay empty.
+    """Draw a metric by two slicing variables; cells without a value stay empty.
 
     Parameters
     ----------
@@ -47,16 +47,16 @@ def plot_slice_metric_heatmap(
     value_label : str, default "Value"
         Label of the values.
     value_range : pair of float, optional
-        Values of the lightest and the darkest cell; those of the data by default.
+        Values of the lightest and the darkest cell; by default the range of the data.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
-        Width and height in inches; by default they follow the number of cells.
+        Width and height in inches; by default they depend on the number of cells.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------

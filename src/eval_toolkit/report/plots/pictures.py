@@ -1,7 +1,7 @@
 """Static images of charts, drawn in a separate process.
 
-vl-convert ends its process on texts that it cannot draw. `shown_spec` writes such characters as
-their codes; what it does not know of is held by the process. One worker draws all charts.
+vl-convert crashes on texts that it cannot draw. `shown_spec` escapes the characters known to
+cause this; the separate process contains any other crash. One worker draws all charts.
 """
 
 import base64
@@ -15,14 +15,14 @@ from eval_toolkit.errors import ArtifactError
 __all__ = ["picture", "shown_spec"]
 
 _LIMITS = Limits(seconds=30.0, memory_mb=None, file_mb=64, open_files=256)
-"""No limit of the address space: the library reserves far more of it than it uses."""
+"""No limit on the address space: the library reserves far more of it than it uses."""
 
 
 def shown_spec(spec: Any) -> Any:
-    r"""Return a Vega-Lite specification whose texts hold no control or reordering characters.
+    r"""Return a Vega-Lite specification with control and reordering characters escaped.
 
-    Names of slices and scorers come from files. Keys and values change alike, so that fields are
-    still found.
+    Names of slices and scorers come from files. Keys and values are changed alike, so that fields
+    still match.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def shown_spec(spec: Any) -> Any:
 
 
 def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
-    """Return a chart as a picture.
+    """Return a chart as an image.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
     Returns
     -------
     bytes
-        The file.
+        Contents of the image file.
 
     Raises
     ------
     ArtifactError
-        If the chart cannot be drawn, or no process could be started for it.
+        If the chart cannot be drawn or the process cannot be started.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from eval_toolkit.report.plots.style import PALETTE
 __all__ = ["plot_reliability_diagram", "plot_score_histograms"]
 
 _STRIP = 0.2
-"""Height of the strip of counts under a reliability diagram, on the scale of its rates."""
+"""Height of the bar strip of counts below a reliability diagram, in units of the rate axis."""
 
 
 def plot_reliability_diagram(
@@ -40,7 +40,7 @@ def plot_reliability_diagram(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw observed frequency against predicted probability, with intervals and rows per bin.
+    """Draw observed frequency against predicted probability, with intervals and counts per bin.
 
     Parameters
     ----------
@@ -51,25 +51,25 @@ def plot_reliability_diagram(
     n_bins : int, default 10
         Number of bins, at least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width, or of equal mass.
+        Bins of equal width or of equal mass.
     confidence : float, default 0.95
         Confidence level of each bin's Wilson interval.
     groups : array-like of shape (n,), optional
         Groups of rows that are not independent; intervals account for them.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``. The bars below count the rows of each bin.
+        Altair ``LayerChart``; the bars below show the number of rows per bin.
 
     Raises
     ------
     InvalidInputError
-        If the data are unusable, or a score lies outside [0, 1].
+        If the labels or scores are invalid, or a score lies outside [0, 1].
     UndefinedMetricError
         If only one class is present, or there are too few rows for bins of equal mass.
     MissingExtraError
@@ -146,7 +146,7 @@ def _bins(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
             k = min(int(curve["prob_pred"][place] * n_bins), n_bins - 1)
             left, right = k / n_bins, (k + 1) / n_bins
         gap = 0.08 * (right - left)
-        if right - left < 0.006:  # a bin of one score still needs a bar that can be seen
+        if right - left < 0.006:  # a bin with a single score still needs a visible bar
             left, right, gap = left - 0.003, right + 0.003, 0.0
         rows.append(
             {
@@ -188,7 +188,7 @@ def plot_score_histograms(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw how the scores of classes or groups are spread, on one set of bins.
+    """Draw score histograms of classes or groups with common bins.
 
     Parameters
     ----------
@@ -197,28 +197,28 @@ def plot_score_histograms(
     bins : int, default 30
         Number of equal-width bins over [0, 1], or over the range of the data.
     density : bool, default True
-        Each group by itself has area 1; otherwise rows are counted.
+        Whether to scale each group to area 1; False shows counts.
     label_formatter : callable, default str
-        Makes the label of a key.
+        Function that returns the label of a key.
     sort_key : callable, optional
-        Orders the keys; by default they stay as given.
+        Sort key of the groups; by default the given order.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``: up to two groups over each other, more of them one under the
-        other, each to the scale of the tallest.
+        Altair ``LayerChart``: up to two groups are overlaid; more are stacked vertically on a
+        common scale.
 
     Raises
     ------
     InvalidInputError
-        If there are no scores, one is not finite, or they lie too far apart to draw.
+        If there are no scores, one is not finite, or their range is too wide to draw.
     InvalidTypeError
-        If ``scores`` is no mapping.
+        If ``scores`` is not a mapping.
     MissingExtraError
         If Altair is not installed.
 
@@ -267,7 +267,7 @@ def _heights(column: FloatArray, edges: FloatArray, *, density: bool) -> FloatAr
 
 
 def _outline(heights: FloatArray, edges: FloatArray) -> tuple[list[float], list[float]]:
-    """Return the corners of a histogram."""
+    """Return the corners of a histogram outline."""
     x, y = np.repeat(edges, 2)[1:-1], np.repeat(heights, 2)
     return significant(x), significant(y)
 

@@ -1,4 +1,4 @@
-"""Charts as files for papers: PNG, SVG or PDF, with where they come from."""
+"""Export of charts as PNG, SVG or PDF files with provenance."""
 
 import json
 import os
@@ -24,7 +24,7 @@ __all__ = ["save_figure"]
 
 _SUFFIXES = frozenset({".png", ".pdf", ".svg"})
 _PNG_HEAD = 8 + 25
-"""Bytes of the signature and the header chunk."""
+"""Number of bytes of the PNG signature and header chunk."""
 
 
 def save_figure(
@@ -36,37 +36,36 @@ def save_figure(
     permitted_suffixes: Collection[str] = _SUFFIXES,
     skip_env_var: str | None = "EVAL_TOOLKIT_SKIP_SAVEFIG",
 ) -> Path | None:
-    """Write a chart as PNG, SVG or PDF, and beside it ``<stem>.meta.json``.
+    """Write a chart as PNG, SVG or PDF, with its metadata in ``<stem>.meta.json``.
 
     Parameters
     ----------
     chart : Chart
-        Chart of this package or any other Altair chart; `PLOT_STYLE` applies where it says nothing
-        else.
+        Chart of this package or any other Altair chart; `PLOT_STYLE` provides the defaults.
     path : path
-        The file; its suffix says the format. The folder must exist.
+        Output file; the suffix determines the format. The folder must exist.
     dpi : int, default 300
         Pixels per inch of a PNG.
     provenance : mapping, optional
-        What the figure comes from: run id, commit, data hashes. Written to the JSON file and, as
-        text chunks, into a PNG. Secrets are taken out.
+        Origin of the figure: run id, commit, data hashes. Written to the JSON file and, as text
+        chunks, to a PNG. Secrets are redacted.
     permitted_suffixes : collection of str, default {".png", ".pdf", ".svg"}
-        Suffixes that are allowed here.
+        Allowed suffixes.
     skip_env_var : str, optional
-        Name of an environment variable; when it is set to anything but "", "0" or "false", nothing
-        is written.
+        Name of an environment variable; nothing is written if it is set to anything but "", "0" or
+        "false".
 
     Returns
     -------
     Path or None
-        The file; None when saving was skipped.
+        Path of the file; None if saving was skipped.
 
     Raises
     ------
     InvalidInputError
         If the suffix is not permitted.
     InvalidTypeError
-        If ``chart`` is no chart.
+        If ``chart`` is not a chart.
     MissingFileError
         If the folder does not exist.
     MissingExtraError
@@ -74,7 +73,7 @@ def save_figure(
 
     Notes
     -----
-    Works without a network: the chart's data are part of it, and addresses are refused.
+    No network access is needed: the chart contains its data, and URLs are rejected.
 
     Examples
     --------
@@ -132,14 +131,14 @@ def _rendered(chart: Any, suffix: str, dpi: int) -> bytes:
 
 
 def _vega_lite_version(converter: Any) -> str:
-    """Return the version Altair writes, where the converter has it, else its newest."""
+    """Return Altair's Vega-Lite version if the converter supports it, else the newest it does."""
     wanted = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known: list[str] = converter.get_vegalite_versions()
     return wanted if wanted in known else known[-1]
 
 
 def _merged(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both configurations; the second wins."""
+    """Merge two configurations; the second takes precedence."""
     merged = dict(under)
     for name, value in over.items():
         below = merged.get(name)
@@ -151,14 +150,14 @@ def _merged(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_texts(png: bytes, provenance: Mapping[str, Any]) -> bytes:
-    """Return the image with one text chunk per entry, right after its header."""
+    """Return the PNG with one text chunk per entry after its header."""
     texts = {"Software": f"eval-toolkit, altair {version('altair')}", **provenance}
     chunks = b"".join(_text_chunk(str(name), value) for name, value in texts.items())
     return png[:_PNG_HEAD] + chunks + png[_PNG_HEAD:]
 
 
 def _text_chunk(name: str, value: Any) -> bytes:
-    """Return an ``iTXt`` chunk: keyword in Latin-1 of at most 79 bytes, text in UTF-8."""
+    """Return an ``iTXt`` chunk: Latin-1 keyword of at most 79 bytes, UTF-8 text."""
     keyword = "".join(c if " " <= c <= "~" else "?" for c in name).strip()[:79].strip() or "?"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     body = b"iTXt" + keyword.encode("latin-1") + b"\0\0\0\0\0"

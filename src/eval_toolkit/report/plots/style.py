@@ -25,15 +25,15 @@ PALETTE: Mapping[str, str] = MappingProxyType(
         "baseline": "#999999",
     }
 )
-"""Read-only. Blue, red and yellow that stay apart for colour-blind readers and in grey print."""
+"""Read-only blue, red and yellow, distinguishable for colour-blind readers and in greyscale."""
 
 NEUTRALS: Mapping[str, str] = MappingProxyType(
     {"paper": "#FFFFFF", "faint": "#E6E6E6", "muted": "#6B6B6B", "ink": "#1F1F1F"}
 )
-"""Every other colour a chart may hold; a page with a dark theme replaces these and `PALETTE`."""
+"""All other colours of charts; a page with a dark theme replaces these and `PALETTE`."""
 
 DEFAULT_FIGSIZE = (6.0, 4.0)
-"""Width and height in inches, of 72 pixels each."""
+"""Width and height in inches, with 72 pixels per inch."""
 
 _HEX = re.compile(r"#[0-9A-Fa-f]{6}")
 
@@ -90,7 +90,7 @@ PLOT_STYLE: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
-"""A ``config`` of Vega-Lite; the colours of all text are here and not in the charts."""
+"""Vega-Lite ``config``, including the colours of all text."""
 
 
 def make_palette(**extras: str) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ def make_palette(**extras: str) -> Mapping[str, str]:
     Returns
     -------
     mapping of str to str
-        Read-only; `PALETTE` stays as it is.
+        Read-only palette; `PALETTE` is unchanged.
 
     Raises
     ------
@@ -125,8 +125,7 @@ def make_palette(**extras: str) -> Mapping[str, str]:
 def set_plot_style() -> None:
     """Make `PLOT_STYLE` the theme of every Altair chart of this session.
 
-    The charts of this package are legible without it; with it they look as `save_figure` writes
-    them, and so do your own.
+    With it, the charts of this package and your own look like the files written by `save_figure`.
 
     Raises
     ------

@@ -27,9 +27,9 @@ __all__ = ["plot_survival"]
 
 _COLUMNS = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
 _MAX_COUNTS = 12
-"""Numbers at risk that fit side by side."""
+"""Maximum number of numbers at risk that fit side by side."""
 _MAX_POINTS = 120
-"""Times whose numbers are shown when pointed at."""
+"""Maximum number of times with tooltips."""
 
 
 def plot_survival(
@@ -40,7 +40,7 @@ def plot_survival(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw a survival curve as steps, with its pointwise band and the numbers at risk below.
+    """Draw a survival curve as steps, with its pointwise band and the numbers at risk.
 
     Parameters
     ----------
@@ -52,23 +52,23 @@ def plot_survival(
     value_label : str, default "Share without failure"
         Label of the survival function.
     title : str, optional
-        Above the chart.
+        Title above the chart.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Chart
-        An Altair ``LayerChart``.
+        Altair ``LayerChart``.
 
     Raises
     ------
     InvalidInputError
-        If columns are missing, not finite or not equally long.
+        If columns are missing, not finite or differ in length.
     InvalidTypeError
-        If it is neither a curve nor a mapping.
+        If ``curve`` is neither a curve nor a mapping.
     UndefinedMetricError
-        If the stored curve says that there is none.
+        If the stored curve is undefined.
     MissingExtraError
         If Altair is not installed.
 
@@ -84,7 +84,7 @@ def plot_survival(
     label = heading(value_label, "value_label")
     time = heading(time_label, "time_label")
     end = float(columns["times"][-1])
-    # Beyond the last time a little: its value and band hold from there on.
+    # Extend slightly beyond the last time: its value and band hold from there on.
     until = end * 1.06
     steps = _step_rows(columns, until)
     points = _point_rows(columns)
@@ -117,7 +117,7 @@ def plot_survival(
 
 
 class _Axes:
-    """Time against a share, with room below for the numbers at risk."""
+    """Time and share axes, with room below for the numbers at risk."""
 
     def __init__(self, alt: Any, time: str, label: str, times: FloatArray, until: float) -> None:
         self._alt, self._label = alt, label
@@ -131,7 +131,7 @@ class _Axes:
         )
 
     def y(self, field: str) -> Any:
-        """Return the vertical channel of a field."""
+        """Return the y channel of a field."""
         alt = self._alt
         return alt.Y(
             f"{field}:Q",
@@ -184,7 +184,7 @@ def _step_rows(
 
 
 def _point_rows(columns: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
-    """Return what is shown of some of the times, the last among them."""
+    """Return tooltip rows for selected times, including the last."""
     n = len(columns["times"])
     places = np.unique(np.linspace(0, n - 1, min(n, _MAX_POINTS)).astype(int))
     rows = []
@@ -197,7 +197,7 @@ def _point_rows(columns: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
 
 
 def _counts(columns: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
-    """Return the numbers at risk at each time, or at some where there are many."""
+    """Return the numbers at risk at each time, or at selected times if there are many."""
     times, risk = columns["times"], columns["n_at_risk"]
     if len(times) > _MAX_COUNTS:
         wanted = np.linspace(0.0, float(times[-1]), 7)[:-1]

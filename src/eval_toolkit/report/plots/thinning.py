@@ -1,4 +1,4 @@
-"""Reduction of the points of a curve without visible change."""
+"""Reduction of the number of points of a curve without visible change."""
 
 import heapq
 
@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 __all__ = ["TOLERANCE", "step_vertices", "thin_curve", "thin_together"]
 
 TOLERANCE = 1e-3
-"""Share of the range of x and y that a thinned curve may lie beside the full one."""
+"""Maximum deviation of a thinned curve, as a share of the ranges of x and y."""
 
 
 def thin_curve(
@@ -23,15 +23,15 @@ def thin_curve(
     Parameters
     ----------
     x, y : array-like of shape (n,)
-        The corners of the line in order; x ascends or descends, with repeats where it is vertical.
-        A step curve is given by all its corners, see `step_vertices`.
+        Corners of the line in order; x is monotonic, with repeats at vertical segments.
+        Pass all corners of a step curve, see `step_vertices`.
     max_points : int, default 400
-        At least 2.
+        Maximum number of points, at least 2.
 
     Returns
     -------
     tuple of two arrays
-        Some of the given points in their order, the first and the last among them.
+        Subset of the given points in order, including the first and the last.
 
     Raises
     ------
@@ -40,10 +40,10 @@ def thin_curve(
 
     Notes
     -----
-    Points are taken in the order of Douglas and Peucker [1]_, the farthest first, until no point of
-    the full line is farther from the thinned one than 1/1000 of the ranges of x and y (the distance
-    in the unit square), or ``max_points`` are taken. Fewer points than ``max_points`` in the answer
-    thus say that the line was not moved by more. On a chart 400 pixels wide 1/1000 is 0.4 pixels.
+    Points are added in the order of Douglas and Peucker [1]_, farthest first, until every point of
+    the full line is within 1/1000 of the ranges of x and y (the distance in the unit square), or
+    ``max_points`` is reached. A result with fewer than ``max_points`` points thus deviates by no
+    more than that: 0.4 pixels on a chart 400 pixels wide.
 
     References
     ----------
@@ -66,7 +66,7 @@ def thin_curve(
 
 
 def thin_together(x: FloatArray, *curves: FloatArray, max_points: int = 400) -> list[int]:
-    """Return places of x that are enough to draw each of several curves, ascending."""
+    """Return ascending indices into x that suffice to draw each of several curves."""
     share = max(2, max_points // len(curves))
     across = _unit(x)
     places = {place for y in curves for place in _farthest_first(across, _unit(y), share)}
@@ -75,14 +75,14 @@ def thin_together(x: FloatArray, *curves: FloatArray, max_points: int = 400) -> 
 
 def _unit(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
-    # Halves first: the difference of two large numbers may not be finite.
+    # Halve first: the difference of two large numbers may overflow.
     spread = high / 2 - low / 2
     unit: FloatArray = (values / 2 - low / 2) / (spread if spread > 0 else 1.0)
     return unit
 
 
 def _farthest_first(x: FloatArray, y: FloatArray, limit: int) -> list[int]:
-    """Return places of the points to keep, ascending."""
+    """Return ascending indices of the points to keep."""
     last = len(x) - 1
     kept = {0, last}
     heap = [_farthest(x, y, 0, last)]
@@ -96,7 +96,7 @@ def _farthest_first(x: FloatArray, y: FloatArray, limit: int) -> list[int]:
 
 
 def _farthest(x: FloatArray, y: FloatArray, first: int, end: int) -> tuple[float, int, int, int]:
-    """Return minus the distance of the point farthest from the chord, its place, and the chord."""
+    """Return minus the distance of the point farthest from the chord, its index, and the chord."""
     if end - first < 2:
         return 0.0, first, first, end
     dx, dy = x[first + 1 : end] - x[first], y[first + 1 : end] - y[first]
@@ -111,24 +111,24 @@ def _farthest(x: FloatArray, y: FloatArray, first: int, end: int) -> tuple[float
 def step_vertices(
     x: ArrayLike, y: ArrayLike, *, before: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of a step curve, so that straight lines between them draw it.
+    """Return the corners of a step curve, to be connected by straight lines.
 
     Parameters
     ----------
     x, y : array-like of shape (n,)
-        Points of the curve, x in order.
+        Points of the curve, ordered by x.
     before : bool, default False
-        Whether a value holds up to its point; otherwise from its point on, as survival does.
+        Whether a value holds up to its point; otherwise from its point on, as in survival curves.
 
     Returns
     -------
     tuple of two arrays
-        2n − 1 points.
+        Arrays of 2n − 1 corners.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not finite or not equally long.
+        If the arrays are not finite or differ in length.
 
     Examples
     --------

@@ -27,8 +27,8 @@ ROUTES = (
     ("/compare", "comparing:show", "compare"),
     ("/compare/sample", "compared_sample:show", "compare-sample"),
 )
-"""Address, module of this package and function in it, name. A function takes the request and
-returns a response; it is called in a thread of its own."""
+"""URL path, module and function, and name. A function takes the request and returns a response; it
+is called in a separate thread."""
 
 
 def create_app(runs_dir: str | Path, *, token: str) -> Any:
@@ -37,19 +37,19 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     Parameters
     ----------
     runs_dir : path
-        Searched for runs at any depth; only read.
+        Folder that is searched recursively for runs; it is only read.
     token : str
-        Token that a browser must present; at least 16 characters.
+        Token required from browsers; at least 16 characters.
 
     Returns
     -------
     Starlette
-        To be served on this machine alone; `serve` does.
+        Application to be served on localhost only, as `serve` does.
 
     Raises
     ------
     ArtifactError
-        If there is no such folder.
+        If the folder does not exist.
     InvalidInputError
         If the token is too short.
     MissingExtraError
@@ -90,7 +90,7 @@ def _endpoint(where: str) -> Any:
             response: Response = show(request)
         except NotFoundError as error:
             return message(str(error), 404)
-        except FileNotFoundError:  # removed between two looks at it
+        except FileNotFoundError:  # removed in the meantime
             return message("What this page is about is no longer there.", 404)
         except EvalToolkitError as error:
             return message(str(error), 409, bug=True)
@@ -125,13 +125,13 @@ def _no_such_page(request: "Request", error: Exception) -> "Response":
 
 def _unexpected(request: "Request", error: Exception) -> "Response":
     response = message(f"unexpected {type(error).__name__}: {error}", 500, bug=True)
-    # This answer is given outside the guard, which adds them to every other.
+    # This response bypasses the guard, which adds the headers to all others.
     response.headers.update({name.decode(): value.decode() for name, value in HEADERS.items()})
     return response
 
 
 def static_file(request: "Request") -> "Response":
-    """Return a file that pages load."""
+    """Return a static file."""
     from starlette.responses import Response
 
     name = request.path_params["name"]

@@ -35,9 +35,9 @@ SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _COLUMNS_BESIDE_TEXTS = 4
 _TEXT_AT_MOST = 60
-"""Characters of a measured text."""
+"""Maximum length of a measured text."""
 WHOLE = "all"
-"""The slice of all rows, where a run has one."""
+"""Name of the slice of all rows."""
 Q_AT_MOST = 500
 
 
@@ -101,7 +101,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     Parameters
     ----------
     given : mapping
-        The query of the address.
+        Query of the URL.
     shape : Shape
         Shape of the run.
     """
@@ -130,15 +130,15 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
         status = ""
     exact = {name: given.get(name, "") for name in ("slice", "scorer", *_parts(shape))}
     for name, value in exact.items():
-        if len(value) > Q_AT_MOST:  # it would stand in every link of the page
+        if len(value) > Q_AT_MOST:  # it would appear in every link of the page
             ignored.append(f"the end of {name}, which has more than {Q_AT_MOST} characters")
             exact[name] = value[:Q_AT_MOST]
-        elif value not in shape.values[name]:  # browsers send a line end as two signs
+        elif value not in shape.values[name]:  # browsers send a line end as two characters
             exact[name] = next(
                 (one for one in shape.values[name] if one.splitlines() == value.splitlines()), value
             )
     parts = ((name, exact[marked]) for marked, name in _parts(shape).items())
-    # The rows of every other slice are among those of "all": each is shown once unless asked for.
+    # "all" contains the rows of all other slices: show each row once unless requested otherwise.
     whole = WHOLE in shape.values["slice"] and len(shape.values["slice"]) > 1
     every = whole and given.get("slice") == ""
     return Filter(
@@ -159,7 +159,7 @@ def _parts(shape: Shape) -> dict[str, str]:
 
 
 def to_query(wanted: Filter, **more: object) -> str:
-    """Return a filter as URL query; empty parts are omitted."""
+    """Return a filter as a URL query; empty parts are omitted."""
     pairs: list[tuple[str, object]] = [
         (name, getattr(wanted, name)) for name in ("q", "slice", "scorer", "column", "status")
     ]
@@ -171,13 +171,13 @@ def to_query(wanted: Filter, **more: object) -> str:
 
 
 def address(run: ListedRun, name: str, wanted: Filter, **more: object) -> str:
-    """Return the address of a page of a run, with a filter."""
+    """Return the URL of a page of a run, with a filter."""
     query = to_query(wanted, **more)
     return f"/runs/{run.key}/{name}{'?' + query if query else ''}"
 
 
 def shown_columns(shape: Shape, wanted: Filter) -> list[str]:
-    """Return the measured columns that a list shows: those asked about first."""
+    """Return the measured columns shown in a list, filtered and sorted ones first."""
     first = [wanted.column, wanted.sort.removeprefix("-")]
     asked = [name for name in dict.fromkeys(first) if name in shape.columns]
     most = _COLUMNS_BESIDE_TEXTS if shape.tables else _COLUMNS_AT_MOST
@@ -197,7 +197,7 @@ def _links(run: ListedRun, wanted: Filter, size: int, at: int, n_pages: int) -> 
 
 
 def _head(run: ListedRun, wanted: Filter, size: int, name: str) -> dict[str, Any]:
-    """Return the header of a column: a link that sorts by it, or the other way round."""
+    """Return the header of a column, with a link that sorts by it or reverses the order."""
     now = {name: "ascending", f"-{name}": "descending"}.get(wanted.sort)
     other = f"-{name}" if wanted.sort == name else name
     return {
@@ -227,7 +227,7 @@ def _lines(
 
 
 def _whole_columns(found: Sequence[Record], columns: Sequence[str]) -> set[str]:
-    """Return the columns of whole numbers, which need no digits behind the point."""
+    """Return the columns of whole numbers, which are shown without decimals."""
     broken = {
         one.name
         for record in found
@@ -244,18 +244,18 @@ def _shown(value: float | str | None, whole: bool) -> str:
 
 
 def whole_number(text: str | None) -> int | None:
-    """Return a whole number that an address gives, or None; long ones are none."""
+    """Parse a whole number from a URL; None if it is invalid or too long."""
     return int(text) if text and len(text) <= 12 and text.isdecimal() and text.isascii() else None
 
 
 def size_of(text: str | None) -> int:
-    """Return how many a page shows, of the sizes there are."""
+    """Return the requested page size if it is available, else the default."""
     found = whole_number(text)
     return found if found in SIZES and found is not None else SIZES[0]
 
 
 def finite(text: str) -> float | None:
-    """Return a number that an address gives, or None.
+    """Parse a finite number from a URL; None if it is invalid.
 
     Examples
     --------

@@ -13,15 +13,15 @@ from eval_toolkit.runs.folder import alteration
 __all__ = ["Checks", "written"]
 
 _WAIT_S = 0.5
-"""What a page waits for hashes before it is shown without them; the next one has them."""
+"""Seconds that a page waits for hashes; without them it is shown unchecked."""
 
 
 def written(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return the modification times of a run's files."""
+    """Return the name, modification time and size of each file of a run."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # renamed in the meantime
                 if entry.is_file():
                     stat = entry.stat()
                     found.append((entry.name, stat.st_mtime_ns, stat.st_size))
@@ -64,9 +64,9 @@ class Checks:
         Parameters
         ----------
         run : ListedRun
-            A complete one.
+            Complete run.
         wait_s : float, optional
-            Seconds to wait for hashes of large files; by default briefly.
+            Seconds to wait for the hashes of large files; by default a short time.
         """
         stamps = written(run.path)
         with self._lock:
@@ -78,7 +78,7 @@ class Checks:
         return check.found
 
     def known(self, run: ListedRun) -> str:
-        """Return what was found out before, if the files are still the same; nothing is read."""
+        """Return the cached result if the files are unchanged; nothing is read."""
         check = self._checks.get(run.key)
         with contextlib.suppress(OSError):
             if check is not None and check.found and check.stamps == written(run.path):
@@ -87,7 +87,7 @@ class Checks:
 
     def _make(self, check: _Check, path: Path) -> None:
         try:
-            with self._turn:  # one after the other: several would only compete for the disk
+            with self._turn:  # one at a time: parallel checks would compete for the disk
                 check.found = self._check(path)
         except OSError as error:
             check.found = f"cannot be read: {error.strerror}"

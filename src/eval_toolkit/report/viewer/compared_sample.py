@@ -1,4 +1,4 @@
-"""One unit in two runs, side by side."""
+"""Page of one unit in two runs, side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class _Side:
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of the two records that an address names by their numbers."""
+    """Return the page of the two records given by their numbers in the URL."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -80,7 +80,7 @@ def _side(viewer: Viewer, name: str, run: ListedRun, row: int | None) -> _Side:
 
 
 def _values(a: Record, b: Record) -> list[dict[str, Any]]:
-    """Return every measured value of either side; what differs comes first."""
+    """Return every measured value of either side; values that differ come first."""
     of_a, of_b = ({one.name: one for one in record.measured} for record in (a, b))
     found = []
     for name in dict.fromkeys([*of_a, *of_b]):
@@ -95,7 +95,7 @@ def _values(a: Record, b: Record) -> list[dict[str, Any]]:
 
 
 def _other(a: Record, b: Record) -> str:
-    """Say what tells that the two are not the same item, or nothing."""
+    """Return a note if the two records are different items; "" otherwise."""
     if a.unit_id != b.unit_id:
         return f"A's id is {a.unit_id!r}, B's is {b.unit_id!r}"
     if a.content_hash and b.content_hash and a.content_hash != b.content_hash:
@@ -104,13 +104,13 @@ def _other(a: Record, b: Record) -> str:
 
 
 def _neighbours(viewer: Viewer, asked: Asked, at: int | None) -> Mapping[str, Any]:
-    """Return the way to the samples before and after it in the list it was opened from."""
+    """Return links to the previous and next samples of the list."""
     none = {"previous": "", "next": "", "place": None, "n": 0, "back": asked.address()}
     if at is None:
         return none
     try:
         these = chosen(viewer, asked)
-    except ArtifactError:  # the list cannot be made any more; the sample can
+    except ArtifactError:  # the list cannot be rebuilt; the sample can still be shown
         return none
     places, found = these.places, these.found
     if at >= len(places):

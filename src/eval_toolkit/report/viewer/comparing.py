@@ -29,11 +29,11 @@ __all__ = ["case_words", "show", "shown"]
 
 _REFRESH_S = 2
 _TEXT_AT_MOST = 200
-"""Characters of a measured text."""
+"""Maximum length of a measured text."""
 
 
 def show(request: "Request") -> "Response":
-    """Return the comparison page; with ``part=statistics`` only the statistics."""
+    """Return the comparison page; with ``part=statistics`` only its statistics."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -41,7 +41,7 @@ def show(request: "Request") -> "Response":
     runs = [run for run in viewer.runs.runs() if run.state == "complete"]
     ticked = [run for run in runs if run.key in request.query_params.getlist("run")]
     if ticked:
-        ticked.sort(key=lambda run: run.when)  # what was there first is the baseline
+        ticked.sort(key=lambda run: run.when)  # the earlier run is the baseline
         first, second = [*(run.key for run in ticked), ""][:2]
         asked = replace(asked, a=first, b=second)
     told: dict[str, Any] = {"asked": asked, "runs": runs, "menu": main_menu("Compare")}
@@ -58,7 +58,7 @@ def show(request: "Request") -> "Response":
     try:
         these = chosen(viewer, asked)
         samples, ignored = _samples(viewer, these), [*ignored, *these.ignored]
-    except ArtifactError as error:  # the statistics, or why there are none, can be shown
+    except ArtifactError as error:  # the statistics can still be shown
         why_not = str(error)
     html = rendering.page(
         "compare.html",
@@ -89,14 +89,14 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
 
 
 def case_words(rule: Rule, words: Words) -> dict[str, str]:
-    """Return what the cases are called.
+    """Return the display names of the cases.
 
     Parameters
     ----------
     rule : Rule
         Rule that defines correctness.
     words : Words
-        Words of the runs' kind: a target of rollouts holds or fails.
+        Vocabulary of the runs' kind; a target of rollouts holds or fails.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def case_words(rule: Rule, words: Words) -> dict[str, str]:
 
 
 def shown(value: float | str | None, sign: str = "") -> str:
-    """Return a value; a whole number without digits behind the point, a text on one line.
+    """Format a value: whole numbers without decimals, text on one line.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def shown(value: float | str | None, sign: str = "") -> str:
 
 
 def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
-    """Return a page of common records, and what there is to choose from."""
+    """Return a page of common records with the available choices."""
     asked, found, pair = these.asked, these.found, these.pair
     n_pages = max(1, math.ceil(len(these.places) / asked.size))
     at = min(asked.page, n_pages)
@@ -181,7 +181,7 @@ def _links(asked: Asked, at: int, n_pages: int) -> dict[str, str]:
 
 
 def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the cases to choose from with their numbers; rare ones only where there are any."""
+    """Return the tabs of cases with their counts; rare cases appear only if they occur."""
     counts = np.bincount(these.cases, minlength=len(CASES))
     first = replace(these.asked, page=1)
     now = these.asked.show
@@ -197,7 +197,7 @@ def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
 def _lines(
     viewer: Viewer, these: Chosen, words: Mapping[str, str], start: int
 ) -> list[dict[str, Any]]:
-    """Return what the table shows of each pair; B's table is read only where it says why not."""
+    """Return the table rows of pairs; B's table is read only for reasons of missing values."""
     asked, found, pair = these.asked, these.found, these.pair
     places = these.places[start : start + asked.size]
     in_a, in_b = pair.columns[asked.column]

@@ -25,13 +25,13 @@ from eval_toolkit.runs import Run
 __all__ = ["MARKER", "export_site"]
 
 MARKER = "eval-toolkit-site.json"
-"""In every site: which files are ours, and whether it is complete."""
+"""Marker in every site: the files of the site, and whether it is complete."""
 _OURS = "eval-toolkit site"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """What the list of a site shows of one run."""
+    """Entry of one run in the list of a site."""
 
     run: ListedRun
     href: str = ""
@@ -46,38 +46,38 @@ def export_site(
     title: str = "Runs",
     wanted: Wanted | None = None,
 ) -> Path:
-    """Write a list of runs, their reports and comparisons as files that need no server.
+    """Write a list of runs, their reports and comparisons as a static site.
 
-    Every file holds all it needs and loads nothing; links are relative. Of full paths in commands,
-    settings, notes and reasons of results only the last part is told; texts of data, reasons of
-    single samples and relative paths are as they are stored.
+    Every file is self-contained; links are relative. Absolute paths in commands, settings, notes
+    and reasons of results are reduced to their last part; texts of data, reasons of single samples
+    and relative paths are unchanged.
 
     Parameters
     ----------
     runs_dir : path
-        Searched for runs at any depth; only read.
+        Folder that is searched recursively for runs; it is only read.
     out : path
-        The folder to write: a new or empty one, or an earlier site, which is replaced as a whole
-        when the new one is complete.
+        Folder to write: new, empty, or an earlier site, which is replaced once the new one is
+        complete.
     compare : sequence of pairs of str
-        Runs to compare, A and B each: their ids, or their folders below ``runs_dir``.
+        Pairs (A, B) of runs to compare, as ids or folders below ``runs_dir``.
     title : str
         Title of the list.
     wanted : Wanted, optional
-        How much of a run to show.
+        Report options.
 
     Returns
     -------
     Path
-        The folder; its ``index.html`` is the list.
+        Output folder; the list is its ``index.html``.
 
     Raises
     ------
     ArtifactError
-        If there is no such folder of runs.
+        If the folder of runs does not exist.
     InvalidInputError
-        If there is no run, a run to compare is not there, or ``out`` holds anything but a site or is
-        inside of a run.
+        If there are no runs, a run to compare is missing, or ``out`` contains anything but a site
+        or lies inside a run.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def export_site(
 
 
 def _named(runs: Sequence[ListedRun], name: str) -> ListedRun:
-    """Return the run that a text names; one that names several or none is refused."""
+    """Return the run with a given name; raise if the name is ambiguous or unknown."""
     place = name.rstrip("/")
     found = [run for run in runs if run.place == place]
     found = found or [run for run in runs if run.run_id == name]
@@ -131,7 +131,7 @@ def _named(runs: Sequence[ListedRun], name: str) -> ListedRun:
     return found[0]
 
 
-# --- where it may be written, and how it gets there -------------------------------------------------
+# --- output folder --------------------------------------------------------------------------------
 
 
 def _check_place(target: Path, out: str | Path) -> None:
@@ -154,7 +154,7 @@ def _check_place(target: Path, out: str | Path) -> None:
 
 
 def _listed(marker: Path) -> set[str]:
-    """Return the files that a site says are its own."""
+    """Return the files listed in the marker of a site."""
     try:
         found = json.loads(marker.read_bytes())
     except (OSError, ValueError):
@@ -166,11 +166,11 @@ def _listed(marker: Path) -> set[str]:
 
 @contextmanager
 def _replaced(target: Path) -> Iterator[Path]:
-    """Yield a folder beside the target; whole, it takes its place, else the old one stays.
+    """Yield a temporary folder that replaces the target once it is complete.
 
-    A process that is killed leaves the old site as it was, and a folder beside it whose name ends
-    in ``.partial``; if it is killed in the moment between the two renames, the old site is beside it
-    too, under a name that ends in ``.old``.
+    If the process is killed, the old site is unchanged, and a folder ending in ``.partial`` remains
+    next to it. If it is killed between the two renames, the old site is next to the target, under
+    a name ending in ``.old``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     mark = secrets.token_hex(4)
@@ -184,7 +184,7 @@ def _replaced(target: Path) -> Iterator[Path]:
             if target.exists():
                 target.rename(old)
             made.rename(target)
-        except BaseException:  # Ctrl-C too
+        except BaseException:  # including KeyboardInterrupt
             if old.exists() and not target.exists():
                 old.rename(target)
             raise
@@ -205,11 +205,11 @@ def _write(path: Path, text: str | bytes) -> None:
     path.write_bytes(data)
 
 
-# --- what is in it ----------------------------------------------------------------------------------
+# --- contents -------------------------------------------------------------------------------------
 
 
 class _Site:
-    """The files of a site as they are made."""
+    """Files of a site under construction."""
 
     def __init__(self, made: Path, wanted: Wanted) -> None:
         self._made = made
@@ -222,7 +222,7 @@ class _Site:
         return name
 
     def report(self, run: ListedRun) -> _Line:
-        """Write the report of a run; one that cannot be shown is listed with the reason."""
+        """Write the report of a run; a run that cannot be shown is listed with the reason."""
         if run.state != "complete":
             return _Line(run=run, why_not=without_folders(run.reason or run.state))
         try:
@@ -235,7 +235,7 @@ class _Site:
         return _Line(run=run, href=self._add(f"runs/{run.key}.html", html))
 
     def comparison(self, a: ListedRun, b: ListedRun) -> dict[str, str]:
-        """Write how B differs from A."""
+        """Write the comparison of two runs."""
         from eval_toolkit.report import differences
         from eval_toolkit.report.writing import page_html
 
@@ -248,7 +248,7 @@ class _Site:
         return {"href": self._add(name, html), "a": a.run_id, "b": b.run_id, "said": said}
 
     def index(self, title: str, lines: Sequence[_Line], comparisons: Sequence[Any]) -> None:
-        """Write the list."""
+        """Write the list of runs."""
         from markupsafe import Markup
 
         script = report.asset("report.js")
@@ -266,5 +266,5 @@ class _Site:
         self._add("index.html", html)
 
     def mark_complete(self) -> None:
-        """Write down which files are ours."""
+        """Write the marker of a complete site."""
         _write(self._made / MARKER, _marker(self._files, complete=True))

@@ -29,7 +29,7 @@ __all__ = ["ListedRun", "RunList"]
 
 _MOST = sys.float_info.max
 _LOOK_AGAIN_S = 1.0
-"""Within this time a folder is not searched anew."""
+"""Seconds within which a folder is not searched again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +37,19 @@ class ListedRun:
     """Entry of a run in the list."""
 
     key: str
-    """Its name in addresses; looked up, never made into a path."""
+    """Name in URLs; it is looked up, never used as a path."""
     path: Path
     run_id: str
     place: str
-    """Its folder, below the folder of runs."""
+    """Folder of the run, relative to the folder of runs."""
     state: str
     """"complete", "running" or "incomplete"."""
     reason: str = ""
     altered: str = ""
-    """How a file differs from what was written, as far as that is known."""
+    """Difference of a file from its stored hash, as far as known."""
     kind: str = ""
     subjects: str = ""
-    """Tasks, scorers or seeds, in words."""
+    """Tasks, scorers or seeds, as text."""
     slice: str = ""
     cell: Cell | None = None
     n: int | None = None
@@ -57,11 +57,11 @@ class ListedRun:
     when: str = ""
     git: str = ""
     manifest_hash: str = ""
-    """What pages of the run are kept under."""
+    """Hash of the manifest, used as a cache key of the run's pages."""
 
     @property
     def shown_state(self) -> str:
-        """The state as a list tells it: no run that was altered is called complete."""
+        """Displayed state; an altered run is never called complete."""
         return "altered" if self.altered else self.state
 
 
@@ -71,7 +71,7 @@ class RunList:
     Parameters
     ----------
     folder : Path
-        Searched at any depth.
+        Folder that is searched recursively.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class RunList:
     def runs(self) -> list[ListedRun]:
         """Return the current runs, sorted by path."""
         first = self._looked_at == float("-inf")
-        # One looks; a disk that does not answer keeps nobody else from what is known.
+        # One thread searches; while a disk does not respond, others get the last known list.
         if self._looking.acquire(blocking=first):
             try:
                 if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
@@ -100,7 +100,7 @@ class RunList:
         return [one.run for one in self._known.values()]
 
     def run(self, key: str) -> ListedRun | None:
-        """Return the run of a key; a key that no run has finds nothing, whatever it says."""
+        """Return the run of a key; None if there is none."""
         path = self._by_key.get(key)
         if path is None:
             self.runs()
@@ -132,9 +132,9 @@ class RunList:
         self._looked_at = time.monotonic()
 
     def _now(self, path: Path, before: "_Known | None") -> "_Known | None":
-        """Return what is known of a run, read anew where it may be another; None where it is none."""
+        """Return the entry of a run, reread if it may have changed; None if it is not a run."""
         stamp = _stamp(path)
-        # Whether a run that is not complete is still being written can change at any time.
+        # An incomplete run can start or stop being written at any time.
         if before is not None and before.stamp == stamp and before.run.state == "complete":
             return before
         return _Known(stamp, _listed(path, self.folder)) if is_run(path) else None
@@ -143,7 +143,7 @@ class RunList:
 @dataclass(frozen=True)
 class _Known:
     stamp: tuple[Any, ...]
-    """Another one when what the list tells of the run may be another."""
+    """Value that differs whenever the list entry may have changed."""
     run: ListedRun
 
 
@@ -160,7 +160,7 @@ def _written(path: Path) -> tuple[int, int, int] | None:
 
 
 def _key(place: str) -> str:
-    """Return a name for addresses: readable, and its own for every place."""
+    """Return a name for URLs that is readable and unique to a folder."""
     digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:10]
     words = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")[:40].strip("-")
     return f"{words}-{digest}" if words else digest
@@ -187,17 +187,17 @@ def _listed(path: Path, folder: Path) -> ListedRun:
         return ListedRun(**least, state="complete", altered=altered, **_measured(run))
     except ArtifactError as error:
         state, _, reason = run_state(path).partition(": ")
-        if state == "complete":  # its files are whole, and yet this one cannot be read
+        if state == "complete":  # its files are intact, but it cannot be read
             state, reason = "incomplete", str(error).removeprefix(f"{path}: ")
         return ListedRun(**least, state=state, reason=reason)
     except Exception as error:
-        # Results that nobody checked: one odd run must not keep the others from being listed.
+        # Results are not validated here: one malformed run must not hide the others.
         reason = f"its results cannot be read: {type(error).__name__}: {error}"
         return ListedRun(**least, state="incomplete", reason=reason)
 
 
 def _measured(run: Run) -> dict[str, Any]:
-    """Return what a finished run says of itself in its list."""
+    """Return the summary of a finished run for the list."""
     block = main_block(run)
     cell = None if block is None else main_cell(block)
     blocks = blocks_of(run)

@@ -33,21 +33,21 @@ def show(request: "Request") -> "Response":
 
 
 def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
-    """Return the page of a run that is not complete.
+    """Return the page of an incomplete run.
 
     Parameters
     ----------
     viewer : Viewer
-        Whose run it is.
+        Viewer that lists the run.
     run : ListedRun
-        Under way, or interrupted.
+        Running or interrupted run.
     menu : list of dict
-        The navigation.
+        Navigation menu.
 
     Returns
     -------
     str
-        HTML. It follows the run by itself, and turns into the report when the run is complete.
+        HTML that updates itself and becomes the report once the run is complete.
     """
     told = _told(viewer, run)
     return rendering.page(
@@ -61,7 +61,7 @@ def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
 
 
 def _told(viewer: Viewer, run: ListedRun) -> dict[str, Any]:
-    """Return how far a run is, in words and numbers."""
+    """Return the progress of a run as template data."""
     least: dict[str, Any] = {"run": run, "broken": "", "progress": None, "last": []}
     try:
         before = viewer.positions.get(run.key)
@@ -71,7 +71,7 @@ def _told(viewer: Viewer, run: ListedRun) -> dict[str, Any]:
     except ArtifactError as error:
         return least | {"next": "stop", "broken": _without(str(error), run)}
     if progress.state == "complete":
-        # Complete by its manifest, but not by its files: a reload would find it so again.
+        # Complete by its manifest, but not by its files: a reload would find the same state.
         damaged = run.state == "incomplete"
         why = run.reason if damaged else ""
         return least | {"next": "stop" if damaged else "reload", "broken": why}
@@ -97,14 +97,14 @@ def _share(progress: RunProgress) -> float | None:
 
 
 def _rate(rate: float | None) -> str:
-    """Return a rate as people say it: per second, or per minute where it is slow."""
+    """Format a rate: per second, or per minute if it is slow."""
     if rate is None:
         return ""
     return f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
 
 
 def _command(run: ListedRun) -> str:
-    """Return the command that began a run, where the run has it."""
+    """Return the command that started a run; "" if it is not stored."""
     try:
         manifest: Mapping[str, Any] = redact_secrets(run_head(run.path)[1])
     except ArtifactError:
@@ -113,7 +113,7 @@ def _command(run: ListedRun) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it, to two units.
+    """Format a duration with up to two units.
 
     Examples
     --------

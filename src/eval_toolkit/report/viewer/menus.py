@@ -25,14 +25,14 @@ def run_menu(run: ListedRun, current: str) -> list[dict[str, Any]]:
     Parameters
     ----------
     run : ListedRun
-        Whose pages they are.
+        Run of the pages.
     current : str
         Label of the current page.
 
     Returns
     -------
     list of dict
-        What the layout shows as ``menu``.
+        Entries that the layout receives as ``menu``.
     """
     entries = [("/", "Runs"), (f"/runs/{run.key}", "Report")]
     if run.n_records:

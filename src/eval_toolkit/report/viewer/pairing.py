@@ -1,4 +1,4 @@
-"""Selection of two runs and of the values to compare."""
+"""Selection of two runs and the values to compare."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ class Asked:
     a: str = ""
     b: str = ""
     subject: int = 0
-    """Which slice and scorer, counted from 0."""
+    """Index of the slice and scorer, from 0."""
     column: str = ""
     show: str = ""
-    """One of the cases, or nothing for all."""
+    """Case to show; "" for all."""
     sort: str = ""
-    """"difference" or nothing for A's order."""
+    """Sort order: "difference", or "" for A's order."""
     q: str = ""
     threshold: float = 0.5
     page: int = 1
@@ -69,7 +69,7 @@ class Asked:
         ), ignored
 
     def address(self, where: str = "/compare", /, **more: Any) -> str:
-        """Return the address that asks for this, with some of it changed."""
+        """Return the URL of this comparison with some values changed."""
         plain = Asked()
         query = [
             (name, value)
@@ -88,11 +88,11 @@ class Pair:
     shape_a: Shape
     shape_b: Shape
     subjects: Sequence[tuple[tuple[str, str], tuple[str, str]]]
-    """(slice, scorer) of A and of B."""
+    """Pairs of (slice, scorer) of A and of B."""
     columns: Mapping[str, tuple[str, str]]
-    """What is shown, and the measured columns of A and B that it is."""
+    """Display name, and the corresponding measured columns of A and B."""
     directions: Mapping[str, bool | None]
-    """Of columns that are metrics, whether higher is better."""
+    """Whether higher is better, for columns that are metrics."""
 
     @classmethod
     def of(cls, viewer: Viewer, a: ListedRun, b: ListedRun) -> "Pair":
@@ -121,12 +121,12 @@ class Pair:
         return cls(a, b, *shapes, subjects, columns, directions)
 
     def column(self, asked: str) -> str:
-        """Return what to look at: what is asked for, else what people ask for first."""
+        """Return the requested column, or the main one by default."""
         main = _main_column(self.a, self.shape_a)
         return next(name for name in (asked, main, *self.columns) if name in self.columns)
 
     def sides(self, subject: int, column: str) -> tuple[Side, Side]:
-        """Return what is joined with what."""
+        """Return the records of A and B to join."""
         labels = [shape.columns.get("label") for shape in (self.shape_a, self.shape_b)]
         if not column.startswith("score") or None in labels:
             labels = [None, None]
@@ -137,7 +137,7 @@ class Pair:
         )
 
     def rule(self, found: Joined, column: str, threshold: float) -> Rule:
-        """Return what makes a value of a column right."""
+        """Return the rule that decides whether a value of a column is right."""
         if found.labels is not None:
             return Rule("threshold", threshold)
         in_a, in_b = self.columns[column]
@@ -148,7 +148,7 @@ class Pair:
 
 
 def _main_column(run: ListedRun, shape: Shape) -> str:
-    """Return the column people ask for first, or nothing where there is none."""
+    """Return the main column; "" if there is none."""
     main = run.cell.name if run.cell is not None else ""
     rest = [name for name in shape.numbers if name != "label"]
     return next((name for name in (main, "score", *rest) if name in shape.numbers), "")
@@ -157,9 +157,9 @@ def _main_column(run: ListedRun, shape: Shape) -> str:
 def _subjects(
     of_a: Sequence[tuple[str, str]], of_b: Sequence[tuple[str, str]]
 ) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Return which slice and scorer goes with which, as `compare_runs` pairs them.
+    """Return the slices and scorers to compare, paired as in `compare_runs`.
 
-    Where it pairs none, the first goes with the first: ids may be the same all the same.
+    If nothing pairs, the first ones are paired, since unit ids may still match.
     """
     in_a, in_b = ({scorer for _, scorer in one} for one in (of_a, of_b))
     partner = {name: name for name in in_a & in_b}
@@ -180,33 +180,33 @@ class Chosen:
 
     pair: Pair
     asked: Asked
-    """With the slice, scorer and column that it means."""
+    """Requested comparison with the slice, scorer and column it resolves to."""
     found: Joined
     rule: Rule
     cases: NDArray[np.int8]
     places: NDArray[np.int32]
     ignored: Sequence[str] = ()
-    """What the runs have not."""
+    """Requested parts that the runs do not have."""
 
 
 def chosen(viewer: Viewer, asked: Asked) -> Chosen:
-    """Return the common records that an address asks for.
+    """Return the common records requested by a URL.
 
     Parameters
     ----------
     viewer : Viewer
-        Whose runs they are.
+        Viewer that lists the runs.
     asked : Asked
         Requested comparison.
 
     Raises
     ------
     NotFoundError
-        If it names no runs.
+        If the URL names no runs.
     ArtifactError
-        If they have no records.
+        If the runs have no records.
     TooLongError
-        If finding them took too long.
+        If the search took too long.
     """
     pair = Pair.of(viewer, viewer.run(asked.a), viewer.run(asked.b))
     subject = min(asked.subject, len(pair.subjects) - 1)
@@ -233,7 +233,7 @@ def chosen(viewer: Viewer, asked: Asked) -> Chosen:
 
 
 def _joined(viewer: Viewer, sides: tuple[Side, Side]) -> Joined:
-    """Return the common records of two runs; made once, then kept."""
+    """Return the common records of two runs, cached."""
     written = [(one.table.stat().st_mtime_ns, one.table.stat().st_size) for one in sides]
     kept_as = (*sides, *written)
     found = viewer.joined.get(kept_as)

@@ -17,10 +17,10 @@ from eval_toolkit.report.viewer.store import Store, pattern
 __all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
 
 CASES = ("a", "b", "both", "neither", "equal", "none")
-"""A alone is right (or better), B alone is, both are, neither is, they are equal, one has no value."""
+"""Only A right (or better), only B, both, neither, equal values, or a missing value."""
 _JOIN_S = 30.0
 _AT_MOST = 5_000_000
-"""Pairs that are looked at; more would not fit into the memory that a viewer may take."""
+"""Maximum number of pairs; more would exceed the memory limit of the viewer."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Rule:
     Parameters
     ----------
     kind : {"threshold", "binary", "graded", "apart"}
-        A score on its label's side of a threshold is right; of right or wrong, 1 is right (0 where
-        lower is better); of other values one is better, or just higher where nothing says; values
-        of different columns are not compared.
+        "threshold": a score on its label's side of the threshold is right. "binary": 1 is right, or
+        0 if lower is better. "graded": the better value wins, or the higher one if the direction
+        is unknown. "apart": values of different columns are not compared.
     threshold : float
-        For "threshold".
+        Decision threshold of kind "threshold".
     higher : bool, optional
         Whether higher is better; None if unknown.
     """
@@ -56,7 +56,7 @@ class Rule:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The cases that this rule tells apart."""
+        """Cases that this rule distinguishes."""
         if self.kind == "apart":
             return ()
         return ("a", "b", "equal", "none") if self.kind == "graded" else (*CASES[:4], "none")
@@ -69,12 +69,12 @@ class Joined:
     rows_a: NDArray[np.int32]
     rows_b: NDArray[np.int32]
     values_a: NDArray[np.float64]
-    """NaN where there is none."""
+    """Values of A; NaN if missing."""
     values_b: NDArray[np.float64]
     labels: NDArray[np.int8] | None
-    """Of A; -1 where there is none."""
+    """Labels of A; -1 if missing."""
     others: NDArray[np.bool_]
-    """Whether the contents differ: one id, but not the same item."""
+    """Whether the contents differ: equal ids, but different items."""
     n_only_a: int
     n_only_b: int
 
@@ -99,7 +99,7 @@ class Joined:
         return np.argsort(apart, kind="stable").astype(np.int32)
 
     def cases(self, rule: Rule) -> NDArray[np.int8]:
-        """Return the case of every pair, as a place in `CASES`."""
+        """Return the case of every pair, as an index into `CASES`."""
         a, b = self.values_a, self.values_b
         found = np.full(len(self), CASES.index("none"), dtype=np.int8)
         known = ~(np.isnan(a) | np.isnan(b))
@@ -136,16 +136,16 @@ class Joined:
         within: tuple[Sequence[int], Sequence[int]] | None = None,
         by_difference: bool = False,
     ) -> NDArray[np.int32]:
-        """Return the places of the pairs to show, in order.
+        """Return the positions of the pairs to show, in order.
 
         Parameters
         ----------
         cases : ndarray
-            From `cases`.
+            Case of every pair, from `cases`.
         case : str
-            One of `CASES`; anything else means all.
+            One of `CASES`; any other value selects all.
         within : pair of sequences, optional
-            Rows of A and rows of B; a pair is shown where either of its rows is among them.
+            Rows of A and rows of B; a pair is shown if either of its rows is included.
         by_difference : bool
             Whether to sort by difference, largest first, instead of A's order.
         """
@@ -160,7 +160,7 @@ class Joined:
 
 
 def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return which rows are among the wanted, by a table of all rows: nothing is sorted."""
+    """Return which rows are included, by a lookup table instead of sorting."""
     if isinstance(wanted, range):
         return np.asarray((rows >= wanted.start) & (rows < wanted.stop))
     numbers = np.asarray(wanted, dtype=np.int64)
@@ -170,24 +170,24 @@ def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def joined(store: Store, a: Side, b: Side) -> Joined:
-    """Return the records that two runs have of the same unit and attempt.
+    """Return the records that two runs share, matched by unit and attempt.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs.
+        Store of the folder of runs.
     a, b : Side
         Sides to join.
 
     Returns
     -------
     Joined
-        In the order of A's table.
+        Common records, in the order of A's table.
 
     Raises
     ------
     TooLongError
-        If it took too long.
+        If the query took too long.
     ArtifactError
         If a table cannot be read, or there are too many pairs.
     """
@@ -213,7 +213,7 @@ def joined(store: Store, a: Side, b: Side) -> Joined:
 
 
 def _selected(side: Side, labelled: bool) -> tuple[str, list[Any]]:
-    """Return a question for one side's records; names in it are the table's own, quoted."""
+    """Return the query of one side's records and its parameters; column names are quoted."""
     column = quoted(side.column)
     label = ""
     if labelled and side.label is not None:
@@ -260,7 +260,7 @@ def _ordered(found: Mapping[str, Any], counts: Sequence[int]) -> Joined:
 
 
 def _filled(column: Any, absent: Any, kind: Any) -> NDArray[Any]:
-    """Return a column of duckdb's with a value for its gaps."""
+    """Return a duckdb column with missing values filled."""
     return np.asarray(np.ma.filled(np.ma.asarray(column).astype(kind), absent))
 
 

@@ -1,4 +1,4 @@
-"""Removal of local paths from stored data for sharing."""
+"""Removal of local paths from stored data before sharing."""
 
 import re
 import shlex
@@ -13,10 +13,10 @@ from eval_toolkit.runs import Run
 __all__ = ["Places", "SharedRun", "without_folders"]
 
 _FULL = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\n]*[^\n\\/][\\/][^\n]*")
-"""A path from the root or a home, through at least one folder."""
+"""Absolute or home path with at least one folder."""
 _IN_WORDS = re.compile(r"""(?<![^\s'"(=\[`])~?(?:/[^\s/:;,'"()\[\]`]+){2,}""")
 _OF_DATA = ("artifacts", "leakage_report", "leakage_report_before_drop")
-"""What names columns, or quotes rows."""
+"""Entries that contain column names or quoted rows."""
 
 
 class Places:
@@ -33,15 +33,15 @@ class Places:
         self._names: dict[str, str] = {}
 
     def named(self, path: str) -> str:
-        """Return the name of a file or folder; what is no full path is returned as it is."""
+        """Return the name of a file or folder; other text is returned unchanged."""
         if path not in self._names and _FULL.fullmatch(path):
-            last = PureWindowsPath(path).name or path  # knows both kinds of separators
+            last = PureWindowsPath(path).name or path  # handles both kinds of separators
             n = sum(PureWindowsPath(other).name == last for other in self._names)
             self._names[path] = f"{last} ({n + 1})" if n else last
         return self._names.get(path, path)
 
     def command(self, line: str) -> str:
-        """Return a command line with the names of its files."""
+        """Return a command line with paths replaced by file names."""
         try:
             words = shlex.split(line)
         except ValueError:
@@ -54,7 +54,7 @@ class Places:
         return shlex.join(told) if told != words else line
 
     def within(self, value: Any) -> Any:
-        """Return settings in which texts that are full paths, or known as such, are names."""
+        """Return settings with texts that are absolute or known paths replaced by names."""
         if isinstance(value, Mapping):
             return {
                 self.within(key): one if key in _OF_DATA else self.within(one)
@@ -64,11 +64,11 @@ class Places:
             return [self.within(one) for one in value]
         if isinstance(value, str) and (value in self._names or not re.search(r"\s", value)):
             return self.named(value)
-        return value  # a text with blanks may be a prompt
+        return value  # text with spaces may be a prompt
 
 
 def without_folders(text: str) -> str:
-    """Return a sentence of ours in which full paths are the names of their files.
+    """Return a message with absolute paths replaced by file names.
 
     Examples
     --------
@@ -80,11 +80,11 @@ def without_folders(text: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedRun(Run):
-    """A run whose command, settings and reasons tell no folders; its data are as they are."""
+    """Run without local paths in its command, settings and reasons; its data are unchanged."""
 
     @classmethod
     def of(cls, run: Run) -> "SharedRun":
-        """Return a run as it is handed on."""
+        """Return a run without local paths."""
         places = Places()
         told = dict(run.manifest)
         if isinstance(told.get("command"), str):
@@ -97,7 +97,7 @@ class SharedRun(Run):
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """What ``results.json`` holds, with such reasons."""
+        """Contents of ``results.json`` without local paths in reasons."""
         return _reasons(super().results)  # type: ignore[no-any-return]
 
 

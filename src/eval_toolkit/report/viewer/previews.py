@@ -13,28 +13,28 @@ __all__ = ["previews"]
 
 _CHARS = 160
 _SCATTERED_AT_MOST = 200_000
-"""Records of a run up to which texts are fetched from anywhere: each costs a whole row group."""
+"""Largest run with previews of scattered records: each of them costs reading a row group."""
 
 
 def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int, str]:
-    """Return a text for every record that has one: its input, or its answer.
+    """Return a preview of every record that has one: its input, or its response.
 
-    Of a large run only neighbours have them: fetched from all over the table, they would cost
-    more time than the rest of the page.
+    In large runs only adjacent records have previews: fetched from all over the table, they would
+    take longer than the rest of the page.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs.
+        Store of the folder of runs.
     shape : Shape
         Shape of the run.
     found : sequence of Record
-        The records of a page.
+        Records of a page.
 
     Returns
     -------
     mapping of int to str
-        By the record's number.
+        Preview by record number.
     """
     units = list(dict.fromkeys(record.unit_id for record in found))
     rows = [record.row for record in found]
@@ -49,7 +49,7 @@ def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int
         return _of(found, texts, lambda one: (stored.slice_with("input", one.slice), one.unit_id))
     if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "attempt", "step", "response"}:
         said = inside_json("response", "$.text")
-        own = "step = '' AND unit_id"  # judges and testers have steps with names
+        own = "step = '' AND unit_id"  # steps of judges and testers have names
         files = (shape.path.parent / RESPONSES,)
         texts = _by_key(store, files, PARQUET, "unit_id, attempt", said, own, units)
         return _of(found, texts, lambda record: (record.unit_id, record.attempt))
@@ -73,7 +73,7 @@ def _by_key(
     unit: str,
     units: Sequence[str],
 ) -> dict[tuple[Any, ...], str]:
-    """Return texts by key; every name in here is our own, never one of the data."""
+    """Return texts by key; all names in the query are our own, never from the data."""
     rows = store.query(
         files[0],
         f"SELECT {key}, left({text}, {_CHARS + 1}) FROM {table} "  # noqa: S608

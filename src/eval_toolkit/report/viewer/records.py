@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 _VALUES_AT_MOST = 200
-"""Of a part with more values than this, none are listed to choose from."""
+"""Maximum number of values of a part that are listed as choices."""
 VALUE_CHARS = 200
-"""Longer ones are not listed either: every choice stands in the page as a whole."""
+"""Longer values are not listed as choices, since the page contains every choice in full."""
 _TEXT_AT_MOST = 400
-"""Characters of a text that stand in a list."""
+"""Maximum length of a text in a list."""
 _FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _ASKED = frozenset({"unit_id", "prompt_hash", "prompt", "params", "response", "error"})
 _STATES = ("ok", "skipped", "error")
@@ -47,19 +47,19 @@ class Shape:
     path: Path
     n_rows: int
     columns: Mapping[str, str]
-    """Measured column and its name in the table."""
+    """Measured columns and their names in the table."""
     parts: Mapping[str, str]
     values: Mapping[str, Sequence[str]]
-    """Of a slice, scorer or part what it can be; empty where there are too many, or long ones."""
+    """Values of each slice, scorer or part; empty if they are too many or too long."""
     tables: Mapping[str, frozenset[str]]
     """Further tables of the run and their columns."""
     units: StoredUnits | None = None
     texts: frozenset[str] = frozenset()
-    """Measured columns that hold texts."""
+    """Measured columns that contain text."""
 
     @property
     def numbers(self) -> dict[str, str]:
-        """Measured columns that hold numbers, and their names in the table."""
+        """Measured columns that contain numbers, and their names in the table."""
         return {name: stored for name, stored in self.columns.items() if name not in self.texts}
 
 
@@ -76,20 +76,20 @@ class Filter:
     low: float | None = None
     high: float | None = None
     sort: str = ""
-    """A measured column or "unit"; with "-" in front the other way round."""
+    """Measured column or "unit"; a leading "-" reverses the order."""
     every_slice: bool = False
-    """Whether it was asked for all slices, although one of them holds the others."""
+    """Whether all slices were requested although one of them contains the others."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether all records match."""
+        """Whether the filter matches all records."""
         asked = (self.q, self.slice, self.scorer, self.parts, self.status)
         return not any(asked) and self.low is None and self.high is None
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One measured value of a record."""
+    """Measured value of a record."""
 
     name: str
     value: float | str | None
@@ -99,7 +99,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One line of the table."""
+    """Row of the table of records."""
 
     row: int
     slice: str
@@ -113,12 +113,12 @@ class Record:
 
 
 def shape_of(store: Store, path: Path) -> Shape:
-    """Return what the records of a finished run have.
+    """Return the structure of the records of a finished run.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs.
+        Store of the folder of runs.
     path : Path
         Folder of the run.
 
@@ -166,7 +166,7 @@ def shape_of(store: Store, path: Path) -> Shape:
 
 
 def _units(store: Store, run: Run) -> StoredUnits | None:
-    """Return the run's units; None where they cannot be read, as the rest can be shown."""
+    """Return the run's units; None if they cannot be read, since the rest can still be shown."""
     try:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:
@@ -174,7 +174,7 @@ def _units(store: Store, run: Run) -> StoredUnits | None:
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:
-    """Return the columns that the manifest names and the file has: it names nothing else to SQL."""
+    """Return the columns in both the manifest and the file; no other names reach SQL."""
     return {
         str(name): stored
         for name, stored in (named.items() if isinstance(named, Mapping) else ())
@@ -187,7 +187,7 @@ def _marked(parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
-    """Return what a column can be; nothing where that is too much to choose from."""
+    """Return the distinct values of a column; empty if there are too many to choose from."""
     name = f"left({quoted(stored)}, {VALUE_CHARS + 1})"
     found = store.query(
         table,
@@ -200,16 +200,16 @@ def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
     return values if fit else ()
 
 
-# --- which records, in which order ----------------------------------------------------------------
+# --- filters and order ----------------------------------------------------------------------------
 
 
 def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
-    """Return the numbers of the records that fit, in the order that is wanted.
+    """Return the numbers of the matching records, in the requested order.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs.
+        Store of the folder of runs.
     shape : Shape
         Shape of the run.
     wanted : Filter
@@ -218,7 +218,7 @@ def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     Returns
     -------
     sequence of int
-        Row numbers from 0; a range where every record fits as it stands.
+        Row numbers from 0; a range if all records match in stored order.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def _order(shape: Shape, sort: str) -> str:
 
 
 def _conditions(shape: Shape, wanted: Filter) -> tuple[list[str], list[Any]]:
-    """Return what a record must fulfil, and the values in it."""
+    """Return the SQL conditions of a filter and their parameters."""
     conditions: list[str] = []
     parameters: list[Any] = []
     equal = [("slice", wanted.slice), ("scorer", wanted.scorer)]
@@ -272,7 +272,7 @@ def _conditions(shape: Shape, wanted: Filter) -> tuple[list[str], list[Any]]:
 
 
 def _of_status(shape: Shape, wanted: Filter) -> str:
-    """Return what a status means: of the column that is chosen, else of any, or of all for "ok"."""
+    """Return the SQL condition of a status: for the chosen column, else any, or all for "ok"."""
     chosen = shape.columns.get(wanted.column)
     stored = [chosen] if chosen is not None else list(shape.columns.values())
     if not stored:
@@ -284,7 +284,7 @@ def _of_status(shape: Shape, wanted: Filter) -> str:
 
 
 def inside_json(column: str, path: str) -> str:
-    """Return SQL for the text at a place in stored JSON; NULL where there is none."""
+    """Return SQL for the text at a JSON path; NULL if there is none."""
     return f"CASE WHEN json_valid({column}) THEN json_extract_string({column}, '{path}') END"
 
 
@@ -293,9 +293,9 @@ def _contains(column: str) -> str:
 
 
 def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
-    """Return where a text may stand: in ids, parts and reasons, in what was asked and answered."""
-    # Both sides by the same rule: letters have several, and the text must be found as it stands.
-    escaped = json.dumps(q, ensure_ascii=False)[1:-1]  # as it stands inside stored JSON
+    """Return the SQL condition of a search in ids, parts, reasons, inputs and responses."""
+    # Lower-case both sides in SQL: case mappings differ, and the text must match as stored.
+    escaped = json.dumps(q, ensure_ascii=False)[1:-1]  # as written inside stored JSON
     own = ["unit_id", "group", *shape.parts.values()]
     own += [f"{stored}.reason" for stored in shape.columns.values()]
     own += [shape.columns[name] for name in shape.texts]
@@ -304,7 +304,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     folder = shape.path.parent
     units = shape.units
     if units is not None and "input" in units.columns:
-        # A slice without inputs of its own is a part of the whole.
+        # A slice without inputs of its own is part of the overall slice.
         place = "CASE WHEN list_contains(?, slice) THEN slice ELSE ? END"
         found.append(
             f"({place} || chr(31) || unit_id) IN (SELECT slice || chr(31) || unit_id "  # noqa: S608
@@ -315,7 +315,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
         asked = pattern(folder / RESPONSES)
         answers = ["response", "error"]
         told = [f"array_to_string({inside_json('params', '$.continuations[*]')}, chr(10))"]
-        if not q.isascii():  # escaped there, letter by letter, whatever its case
+        if not q.isascii():  # non-ASCII letters are escaped there, so lower() has no effect on them
             told += [inside_json("response", "$.text"), inside_json("error", "$.message")]
         answers += told
         found.append(
@@ -325,7 +325,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
         )
         parameters += [asked, asked, q, escaped, *[json.dumps(q)[1:-1]] * 2, *[q] * len(told)]
     if shape.tables.get(TURNS, frozenset()) >= {"unit_id", "probe", "response"}:
-        # Texts that are no plain ones are stored as JSON.
+        # Texts other than plain strings are stored as JSON.
         inside = [_contains(column) for column in ("probe", "response") for _ in range(2)]
         found.append(
             f"unit_id IN (SELECT unit_id FROM read_parquet(?, hive_partitioning = false) WHERE {' OR '.join(inside)})"  # noqa: S608
@@ -334,7 +334,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     return f"({' OR '.join(found)})", parameters
 
 
-# --- a few records --------------------------------------------------------------------------------
+# --- single records -------------------------------------------------------------------------------
 
 
 def records_at(
@@ -345,25 +345,25 @@ def records_at(
     *,
     text_at_most: int = _TEXT_AT_MOST,
 ) -> list[Record]:
-    """Return some records, in the order of their numbers as given.
+    """Return records by number, in the given order.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs.
+        Store of the folder of runs.
     shape : Shape
         Shape of the run.
     rows : sequence of int
-        Their numbers.
+        Record numbers.
     columns : sequence of str
         Measured columns to read.
     text_at_most : int
-        Characters that are read of each text.
+        Maximum number of characters read of each text.
 
     Returns
     -------
     list of Record
-        Numbers that the table has not are left out.
+        Numbers that are not in the table are omitted.
     """
     numbers = [int(row) for row in rows]
     if not numbers:
@@ -383,7 +383,7 @@ def records_at(
 def records_of_unit(
     store: Store, shape: Shape, unit_id: str, columns: Sequence[str], *, at_most: int = 200
 ) -> list[Record]:
-    """Return every record of a unit: its attempts, slices and scorers."""
+    """Return all records of a unit: its attempts, slices and scorers."""
     which = f"unit_id = ? LIMIT {int(at_most)}"
     return _read(store, shape, which, [unit_id], columns, _TEXT_AT_MOST)
 

@@ -1,4 +1,4 @@
-"""Pages of the viewer: its own templates around those of the report."""
+"""Rendering of viewer pages: its own templates, and those of the report."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @functools.cache
 def environment() -> "Environment":
-    """Return the report's templates with the viewer's beside them, under ``viewer/``."""
+    """Return the Jinja environment of the report, with the viewer's templates under ``viewer/``."""
     from jinja2 import ChoiceLoader, PackageLoader, PrefixLoader
 
     own = PrefixLoader({"viewer": PackageLoader("eval_toolkit.report.viewer")})
@@ -33,7 +33,7 @@ def environment() -> "Environment":
 
 @functools.cache
 def static_files() -> dict[str, tuple[str, bytes]]:
-    """Return the files that pages load, by name: what they are, and their bytes."""
+    """Return the media type and the bytes of each static file by name."""
     texts = {"style.css": report.stylesheet(), "report.js": report.asset("report.js")}
     for found in resources.files("eval_toolkit.report.viewer").joinpath("assets").iterdir():
         if found.name.rpartition(".")[2] in _TYPES:
@@ -43,34 +43,34 @@ def static_files() -> dict[str, tuple[str, bytes]]:
 
 @functools.cache
 def charts_file() -> tuple[str, bytes]:
-    """Return the chart library; read when a page first asks for it."""
+    """Return the chart library, read on first use."""
     return "text/javascript", report.chart_library().encode()
 
 
 @functools.cache
 def static_url(name: str) -> str:
-    """Return the address of a file; another text has another address, so browsers may keep it."""
+    """Return the versioned URL of a file, which browsers may cache."""
     found = charts_file() if name == "charts.js" else static_files()[name]
     return f"/static/{name}?v={hashlib.sha256(found[1]).hexdigest()[:12]}"
 
 
 def chapters(given: Sequence[Chapter]) -> "Markup":
-    """Return chapters of a report as a part of a page."""
+    """Return chapters of a report as an HTML fragment."""
     from markupsafe import Markup
 
     html = environment().get_template("chapters.html").render(chapters=given)
-    return Markup(html)  # noqa: S704 - what the templates made, every text in it escaped
+    return Markup(html)  # noqa: S704 - output of templates that escape all text
 
 
 def page(template: str, **context: Any) -> str:
-    """Return a page of the viewer.
+    """Render a page of the viewer.
 
     Parameters
     ----------
     template : str
-        A file of ``viewer/templates``.
+        File in ``viewer/templates``.
     **context
-        What it shows; every text is escaped.
+        Template variables; all text is escaped.
 
     Returns
     -------
@@ -80,6 +80,6 @@ def page(template: str, **context: Any) -> str:
     from eval_toolkit import __version__
 
     least: dict[str, Any] = {"version": __version__, "charts": False, "crumbs": [], "menu": []}
-    least["altered"] = []  # runs whose files are not what was written, and how
+    least["altered"] = []  # runs with altered files, and how they were altered
     made = environment().get_template(f"viewer/{template}").render(**{**least, **context})
     return made.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""The report of a run as a page of the viewer; of a large run first what is quick to show."""
+"""Report of a run as a page of the viewer; for large runs, the quick sections first."""
 
 import subprocess
 import sys
@@ -19,26 +19,26 @@ from eval_toolkit.runs import Run
 __all__ = ["LARGE", "file_of", "made_apart", "page_of", "wanted_here"]
 
 LARGE = 100_000
-"""Records beyond which the sections that read all of them are made when asked for, elsewhere."""
+"""Number of records above which sections that read all of them are built on request."""
 _QUICK = ("headline", "slices", "leaks", "provenance")
 _TIMEOUT_S = 300
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def wanted_here() -> Wanted:
-    """Return how much of a run is shown: charts where what draws them is installed."""
+    """Return the report options; charts are included if their libraries are installed."""
     return Wanted(charts=all(find_spec(name) is not None for name in ("altair", "vl_convert")))
 
 
 def page_of(run: ListedRun, *, whole: bool = True) -> str:
-    """Return the page of a run that is complete.
+    """Return the page of a complete run.
 
     Parameters
     ----------
     run : ListedRun
-        Its files are compared with their hashes; where they differ, the page says so.
+        Complete run; the page reports files that differ from their hashes.
     whole : bool
-        False leaves out the sections that read all records of a large run.
+        Whether to include the sections that read all records of a large run.
 
     Returns
     -------
@@ -64,13 +64,13 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
         quick=quick,
         sections=sections,
         body=body,
-        charts="<figure data-chart" in body,  # no text of data can hold that sign
+        charts="<figure data-chart" in body,  # data is escaped and cannot contain this tag
         menu=run_menu(run, "Report"),
     )
 
 
 def _quick(run: Run) -> list[str]:
-    """Return the sections that are made of the results alone."""
+    """Return the sections that depend only on the results."""
     return [name for name in _QUICK if name != "slices" or len(run.cells.places) > 1]
 
 
@@ -80,18 +80,18 @@ def file_of(run: ListedRun) -> str:
 
 
 def made_apart(folder: Path, run: ListedRun, what: str) -> str:
-    """Return a page about a large run, made by a process of its own.
+    """Return a page of a large run, built in a separate process.
 
-    What it takes to hold all records is given back when that process ends.
+    The memory used for all records is freed when that process ends.
 
     Parameters
     ----------
     folder : Path
-        The folder of runs.
+        Folder of runs.
     run : ListedRun
-        A run in it.
+        Run in that folder.
     what : {"page", "file"}
-        Its page in the viewer, or its report as one file.
+        Page in the viewer, or report as one file.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
     command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
     with _ONE_AT_A_TIME:
         try:
-            done = subprocess.run(  # noqa: S603 - our own code, told a folder and a key
+            done = subprocess.run(  # noqa: S603 - our own code, called with a folder and a key
                 [*command, str(folder), run.key, what],
                 env=child_environment(),
                 capture_output=True,
@@ -124,7 +124,7 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
 
 
 def child() -> None:
-    """Print what the command line asks for about the run it names."""
+    """Print the page requested on the command line."""
     folder, key, what = sys.argv[1:4]
     run = RunList(Path(folder)).run(key)
     if run is None:

@@ -1,4 +1,4 @@
-"""The page of a run: the sections of its report, inside the viewer."""
+"""Page of a run: the sections of its report, inside the viewer."""
 
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,14 @@ __all__ = ["download", "show"]
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of a run that is complete, or how far it is."""
+    """Return the page of a complete run, or the progress of an incomplete one."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
     run = viewer.run(request.path_params["key"])
     if run.state != "complete":
         return HTMLResponse(followed(viewer, run, run_menu(run, "Report")))
-    viewer.checks.of(run, wait_s=0)  # the list will know too
+    viewer.checks.of(run, wait_s=0)  # the list shows the result, too
     large = (run.n_records or 0) > LARGE
     whole = not large or request.query_params.get("whole") == "1"
     kept_as = ("run", run.key, whole, run.manifest_hash, written(run.path))
@@ -37,7 +37,7 @@ def show(request: "Request") -> "Response":
 
 
 def download(request: "Request") -> "Response":
-    """Return the run's report as one file that holds all it needs."""
+    """Return the run's report as one self-contained file."""
     from starlette.responses import Response
 
     viewer: Viewer = request.app.state.viewer

@@ -1,4 +1,4 @@
-"""The list of runs: sorted and filtered by the address alone."""
+"""List of runs, sorted and filtered by the URL."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ def _fits(run: ListedRun, q: str, kind: str, state: str) -> bool:
 
 
 def _sorted(runs: Sequence[ListedRun], sort: str) -> list[ListedRun]:
-    """Return runs in order of a column; those without a value come last either way."""
+    """Return runs sorted by a column; runs without a value come last in either order."""
     column = {one.name: one for one in _COLUMNS}.get(sort.removeprefix("-"))
     if column is None:
         return list(runs)
@@ -102,7 +102,7 @@ def _sorted(runs: Sequence[ListedRun], sort: str) -> list[ListedRun]:
 
 
 def _links(kept: dict[str, str], page: int, n_pages: int) -> dict[str, str]:
-    """Return the ways to the pages before and after."""
+    """Return links to the previous and next pages."""
     told = {name: value for name, value in kept.items() if value}
     places = {"previous": page - 1, "next": page + 1}
     return {
@@ -113,7 +113,7 @@ def _links(kept: dict[str, str], page: int, n_pages: int) -> dict[str, str]:
 
 
 def _head(column: _Column, sort: str, kept: dict[str, str]) -> dict[str, Any]:
-    """Return a column's header: a link that sorts by it, or the other way round."""
+    """Return a column's header, with a link that sorts by it or reverses the order."""
     now = {column.name: "ascending", f"-{column.name}": "descending"}.get(sort)
     first = f"-{column.name}" if column.num or column.name == "when" else column.name
     other = column.name if sort == f"-{column.name}" else f"-{column.name}"

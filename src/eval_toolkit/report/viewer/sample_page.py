@@ -1,4 +1,4 @@
-"""The page of one sample: everything the run holds about it, and the way to its neighbours."""
+"""Page of one sample: all its stored data, and links to its neighbours."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,11 @@ __all__ = ["FIRST", "WHOLE_TEXT", "show"]
 WHOLE_TEXT = 20_100
 _OTHERS_AT_MOST = 50
 FIRST = 8
-"""Values that are shown at once; a rollout has dozens."""
+"""Maximum number of values shown at first; a rollout has dozens."""
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of the record that an address names by its number."""
+    """Return the page of the record given by its number in the URL."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -66,7 +66,7 @@ def show(request: "Request") -> "Response":
 
 
 def _groups(record: Record) -> dict[str, list[Any]]:
-    """Return the measured values by their status: values to read, then what is missing and why."""
+    """Return the measured values by status: values first, then missing ones with their reasons."""
     return {
         status: [one for one in record.measured if one.status == status]
         for status in ("error", "ok", "skipped")
@@ -87,14 +87,14 @@ def _others(run: ListedRun, record: Record, found: Sequence[Record]) -> list[dic
 def _neighbours(
     viewer: Viewer, run: ListedRun, wanted: Filter, at: str | None, size: str
 ) -> dict[str, Any]:
-    """Return the way to the records before and after it in the list it was opened from."""
+    """Return links to the previous and next records of the list."""
     place = whole_number(at)
     none = {"previous": "", "next": "", "place": None, "n": 0, "back": ""}
     if place is None:
         return none
     try:
         order = viewer.order(run, wanted)
-    except ArtifactError:  # the list cannot be made any more; the sample can
+    except ArtifactError:  # the list cannot be rebuilt; the sample can still be shown
         return none
     if place >= len(order):
         return none

@@ -1,4 +1,4 @@
-"""Who may look: this machine, under its own name, with the token that was printed."""
+"""Access control of the viewer: loopback hosts only, with a secret token."""
 
 import hashlib
 import html
@@ -16,7 +16,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 CONTENT_POLICY = (
-    # Charts set styles on their elements; scripts come from our own files and nowhere else.
+    # Charts set inline styles; scripts are loaded only from our own files.
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -34,7 +34,7 @@ _SIGNS_AT_LEAST = 16
 
 
 def new_token() -> str:
-    """Return a token that cannot be guessed.
+    """Return an unpredictable token.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def new_token() -> str:
 
 
 def checked_token(token: str) -> str:
-    """Return a token that is not too short to be a secret.
+    """Return the token; raise if it is too short to be a secret.
 
     Raises
     ------
@@ -66,9 +66,9 @@ def checked_token(token: str) -> str:
 
 
 def session_of(token: str) -> str:
-    """Return what the cookie holds: made from the token, which it does not give away.
+    """Return the value of the session cookie, a hash that does not reveal the token.
 
-    Browsers send the cookies of this host to every port of it.
+    Browsers send the cookies of a host to all of its ports.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def session_of(token: str) -> str:
 
 
 class Guard:
-    """Stands before the app: refuses who may not look, and adds the headers that keep pages apart.
+    """ASGI middleware that rejects unauthorised requests and adds security headers.
 
     Parameters
     ----------
     app : ASGI application
-        What is guarded.
+        Application to protect.
     token : str
-        What a browser has to show once, in the address; from then on its cookie lets it in.
+        Token required once, in the URL; later requests use the cookie.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Guard:
         self.session = session_of(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it with one plain line."""
+        """Handle a request, or reject it with one line of text."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -130,33 +130,33 @@ class Guard:
     def _refused(
         self, scope: Scope, headers: Mapping[bytes, list[bytes]]
     ) -> tuple[int, str] | None:
-        """Return why nobody with this host or method is answered, whatever they show."""
+        """Return the refusal of a request with a wrong host or method, token or not; else None."""
         hosts = headers.get(b"host", [])
         port = _port(scope)
         known = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
         if len(hosts) != 1 or hosts[0].lower() not in known:
-            # Another site whose name points here: its pages must not read these.
+            # DNS rebinding: pages of another site must not read these.
             return 421, f"This viewer answers to 127.0.0.1:{port} and localhost:{port} only."
         if scope["method"] not in _METHODS:
             return 405, "This viewer only reads: GET and HEAD."
         return None
 
     def _token_in_address(self, scope: Scope) -> bytes | None:
-        """Return what an address gives as the token; only the first page takes one."""
+        """Return the token given in the URL; it is accepted on the first page only."""
         if scope["path"] != "/":
             return None
         given = dict(_query(scope)).get("token")
         return None if given is None else given.encode("utf-8", "surrogatepass")
 
     async def _let_in(self, scope: Scope, headers: Mapping[bytes, list[bytes]], send: Send) -> None:
-        """Set the cookie and send the browser to the address without the token."""
+        """Set the cookie and redirect to the URL without the token."""
         rest = urlencode([pair for pair in _query(scope) if pair[0] != "token"], errors="replace")
         name = _cookie_name(scope)
         cookie = f"{name}={self.session}; Path=/; HttpOnly; SameSite=Strict"
         there = f"/{'?' + rest if rest else ''}"
         led = headers.get(b"sec-fetch-site", [b"none"]) not in ([b"none"], [b"same-origin"])
-        # A browser that a file or another site led here would follow a redirect without the cookie,
-        # which is for our own pages: this one leads on.
+        # After navigation from a file or another site, a redirect would be followed without the
+        # SameSite=Strict cookie; a refresh from our own page sends it.
         how = (b"refresh", f"0; url={there}") if led else (b"location", there)
         body = f'<!doctype html><title>Viewer</title><a href="{html.escape(there)}">Open it</a>\n'
         answer = [
@@ -193,13 +193,13 @@ def _headers(scope: Scope) -> dict[bytes, list[bytes]]:
 
 
 def _port(scope: Scope) -> int:
-    """Return the port that the request came in at, which no header of it can change."""
+    """Return the port that received the request, regardless of its headers."""
     server = scope.get("server")
     return int(server[1]) if server and server[1] is not None else 0
 
 
 def _cookie_name(scope: Scope) -> str:
-    # Browsers keep one set of cookies for all ports of a host: two viewers must not share a name.
+    # Browsers share cookies between all ports of a host: two viewers need different names.
     return f"eval_toolkit_view_{_port(scope)}"
 
 

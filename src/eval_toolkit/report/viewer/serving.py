@@ -1,4 +1,4 @@
-"""Serving the viewer: on this machine's own address, until it is interrupted."""
+"""Local server of the viewer, which runs until it is interrupted."""
 
 import contextlib
 import html
@@ -33,22 +33,22 @@ def serve(
     Parameters
     ----------
     runs_dir : path
-        Searched for runs at any depth; only read.
+        Folder that is searched recursively for runs; it is only read.
     port : int, default 0
-        On 127.0.0.1; 0 takes one that is free.
+        Port on 127.0.0.1; 0 selects a free one.
     token : str, optional
-        What browsers have to show, 16 characters or more; by default one that cannot be guessed.
+        Token required from browsers, at least 16 characters; by default a random one.
     open_browser : bool
-        Open the address in the browser of this machine.
+        Whether to open the URL in a browser on this machine.
     started : callable, optional
-        Told the address, token and all, once it answers.
+        Called with the URL, including the token, once the server responds.
 
     Raises
     ------
     ArtifactError
-        If there is no such folder.
+        If the folder does not exist.
     InvalidInputError
-        If the port is taken or not allowed, or the token too short.
+        If the port is taken or not permitted, or the token is too short.
     MissingExtraError
         If the extra ``view`` is not installed.
 
@@ -71,7 +71,7 @@ def serve(
 
 
 def _listening(port: int) -> socket.socket:
-    """Return a socket that listens: a taken port is known before anybody is told the address."""
+    """Return a listening socket, so that a taken port is detected before the URL is announced."""
     if port > 65535:
         raise InvalidInputError(f"`port` is {port}; it must be at most 65535")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -92,11 +92,11 @@ def _server(uvicorn: Any, app: Any) -> Any:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            log_config=None,  # uvicorn's would close every handler that the process has
+            log_config=None,  # uvicorn's config would close all handlers of the process
             log_level="error",
-            access_log=False,  # the first address holds the token
+            access_log=False,  # the first URL contains the token
             server_header=False,
-            proxy_headers=False,  # nobody forwards to here, and a header must not say so
+            proxy_headers=False,  # there is no proxy, and headers must not claim one
             lifespan="off",
             ws="none",
             limit_concurrency=100,
@@ -107,13 +107,13 @@ def _server(uvicorn: Any, app: Any) -> Any:
 
 @contextlib.contextmanager
 def _opened(address: str) -> Iterator[None]:
-    """Open an address in a browser by a file that only this user can read.
+    """Open a URL in a browser, through a file that only this user can read.
 
-    Everybody on the machine sees the arguments that a browser is started with.
+    Command-line arguments of the browser are visible to all users of the machine.
     """
     import webbrowser
 
-    with tempfile.TemporaryDirectory(prefix="eval-toolkit-view-") as folder:  # of mode 0700
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-view-") as folder:  # mode 0700
         page = Path(folder) / "open.html"
         page.write_text(
             f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(address)}">',

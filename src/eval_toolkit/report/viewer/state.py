@@ -1,4 +1,4 @@
-"""What all requests of one viewer share: the runs, the store of their tables, pages made before."""
+"""State shared by all requests of a viewer: runs, tables and cached pages."""
 
 import threading
 from collections import OrderedDict
@@ -21,24 +21,24 @@ __all__ = ["Kept", "NotFoundError", "Viewer"]
 
 _T = TypeVar("_T")
 _ORDERS_BYTES = 48 << 20
-"""A dozen orders of a million records."""
+"""About twelve orders of a million records."""
 _JOINED_BYTES = 72 << 20
-"""Two pairs of runs of a million records."""
+"""Two pairs of runs with a million records each."""
 
 
 class NotFoundError(LookupError):
-    """An address that names nothing here."""
+    """URL that refers to nothing in this viewer."""
 
 
 class Kept(Generic[_T]):
-    """The latest values by key, up to a number of them and a size in all.
+    """Least-recently-used cache, limited by the number and the total size of its values.
 
     Parameters
     ----------
     n : int
-        How many.
+        Maximum number of values.
     size : int
-        Total size of all together, in whatever unit `keep` is told.
+        Maximum total size, in the unit of the sizes passed to `keep`.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Kept(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, key: object) -> _T | None:
-        """Return what was kept under a key, or None."""
+        """Return the cached value of a key, or None."""
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -64,7 +64,7 @@ class Kept(Generic[_T]):
             return found[0]
 
     def keep(self, key: object, value: _T, size: int) -> None:
-        """Keep a value; those asked for longest ago make room."""
+        """Cache a value; the least recently used values are evicted."""
         with self._lock:
             self._values.pop(key, None)
             self._values[key] = (value, size)
@@ -77,22 +77,22 @@ class Kept(Generic[_T]):
 
 @dataclass(frozen=True)
 class Viewer:
-    """One viewer over one folder of runs."""
+    """Viewer of one folder of runs."""
 
     runs: RunList
     store: Store
     pages: Kept[str]
     shapes: Kept[Shape]
     orders: Kept[Sequence[int]]
-    """Which records fit a filter, in order."""
+    """Numbers of the records that match a filter, in order."""
     joined: Kept[Joined] = field(default_factory=lambda: Kept(8, _JOINED_BYTES))
-    """The common records of two runs."""
+    """Common records of two runs."""
     statistics: Statistics = field(default_factory=Statistics)
-    """Of two runs."""
+    """Paired statistics of two runs."""
     checks: Checks = field(default_factory=Checks)
-    """Whether files are what was written."""
+    """Integrity checks of run files."""
     positions: Kept[Position] = field(default_factory=lambda: Kept(64, 64))
-    """How far the journals of runs under way were read."""
+    """Read positions in the journals of running evaluations."""
 
     @classmethod
     def of(cls, folder: str | Path) -> "Viewer":
@@ -103,13 +103,13 @@ class Viewer:
         )
 
     def listed(self) -> list[ListedRun]:
-        """Return the runs there are, with what is known of their files."""
+        """Return the current runs, with the known state of their files."""
         return [
             replace(run, altered=run.altered or self.checks.known(run)) for run in self.runs.runs()
         ]
 
     def altered(self, *runs: ListedRun) -> list[tuple[str, str]]:
-        """Return which of some runs are not what was written, and how; pages about them say so."""
+        """Return the altered runs among those given, with descriptions for pages that show them."""
         found = {
             run.key: (run.run_id, run.altered or self.checks.of(run))
             for run in runs
@@ -118,19 +118,19 @@ class Viewer:
         return [one for one in found.values() if one[1]]
 
     def run(self, key: str) -> ListedRun:
-        """Return the run that an address names."""
+        """Return the run that a URL refers to."""
         found = self.runs.run(key)
         if found is None:
             raise NotFoundError("There is no such run in this folder.")
         return found
 
     def shape(self, run: ListedRun) -> Shape:
-        """Return what the records of a finished run have.
+        """Return the structure of the records of a finished run.
 
         Raises
         ------
         ArtifactError
-            If the run is not complete, or has no records.
+            If the run is incomplete or has no records.
         """
         if run.state != "complete":
             raise ArtifactError(f"{run.run_id} is {run.state}; its records are there at its end")
@@ -142,7 +142,7 @@ class Viewer:
         return shape
 
     def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
-        """Return the numbers of the records that fit a filter, in order; asked once, then kept.
+        """Return the numbers of the records that match a filter, in order, cached.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Viewer:
 
 
 def _written(run: ListedRun) -> tuple[object, ...]:
-    """Return what is another when the records of a run are others."""
+    """Return a cache key that changes whenever the records of a run change."""
     try:
         found = (run.path / RECORDS).stat()
     except OSError:

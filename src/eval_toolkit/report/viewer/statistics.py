@@ -1,4 +1,4 @@
-"""The paired statistics of two runs: the page that ``eval-toolkit compare`` prints, made once."""
+"""Paired statistics of two runs as ``eval-toolkit compare`` prints them, cached."""
 
 import json
 import subprocess
@@ -17,30 +17,30 @@ from eval_toolkit.errors import EvalToolkitError
 __all__ = ["Statistics", "Told", "compared"]
 
 CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
-"""As the command has them by default."""
+"""Defaults of the command."""
 _IN_A_PROCESS_FROM = 50_000
-"""Records from which a process of its own compares: it gives back the memory that it takes."""
+"""Number of records above which a separate process compares, so that its memory is freed."""
 _TIMEOUT_S = 300
 _KEPT = 64
 _WAIT_S = 1.5
-"""What a page waits for statistics before it is shown without them."""
+"""Seconds that a page waits for statistics before it is shown without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What there is to say about two runs, as the command says it."""
+    """Result of a comparison, as the command reports it."""
 
     lead: Sequence[str] = ()
-    """The answer first."""
+    """Summary sentences, the answer first."""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     refused: str = ""
-    """Why the runs cannot be compared; nothing else is told then."""
+    """Reason why the runs cannot be compared; all other fields are then empty."""
     bug: bool = False
-    """Whether that is something to look into."""
+    """Whether the reason is a bug."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return JSON types."""
         return {
             "lead": list(self.lead),
             "tables": list(map(json_table, self.tables)),
@@ -51,7 +51,7 @@ class Told:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Told":
-        """Return what `to_dict` was made of."""
+        """Restore the object that `to_dict` converted."""
         tables = list(map(table_of_json, told["tables"]))
         rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
         return cls(tables=tables, **rest)
@@ -68,7 +68,7 @@ def compared(a: Path, b: Path) -> Told:
     Returns
     -------
     Told
-        The page, or why there is none.
+        Comparison page, or the reason why there is none.
     """
     from eval_toolkit._internal.words import intervals_made
     from eval_toolkit.report.comparing import compared_runs, run_comparison_page
@@ -81,9 +81,9 @@ def compared(a: Path, b: Path) -> Told:
         made = intervals_made(CONFIDENCE, N_RESAMPLES, SEED, drawn)
         page = run_comparison_page(runs, result, made)
     except EvalToolkitError as error:
-        # Where the runs lie is nothing for a page that may be shared.
+        # Locations of runs do not belong on a page that may be shared.
         return Told(refused=_without(str(error), a, b))
-    except Exception as error:  # a bug: the samples below can be looked at all the same
+    except Exception as error:  # a bug: the samples below can still be shown
         return Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
     return Told(lead=list(page.lead), tables=list(page.tables), notes=list(page.notes))
 
@@ -101,7 +101,7 @@ class _Job:
 
 
 class Statistics:
-    """The statistics of pairs of runs: each is made once, aside, one after the other.
+    """Paired statistics by key, computed once in the background, one at a time.
 
     Examples
     --------
@@ -118,19 +118,18 @@ class Statistics:
     def of(
         self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float | None = None
     ) -> Told | None:
-        """Return what there is to say about two runs, or None while it is being found out.
+        """Return the statistics of two runs, or None while they are being computed.
 
         Parameters
         ----------
         key : object
-            What it is kept under: another one when a run is another.
+            Cache key, which differs whenever a run differs.
         a, b : Path
             Folders of finished runs.
         n_records : int
-            Number of records of both; many are compared in a process of their own.
+            Total number of records; large comparisons run in a separate process.
         wait_s : float, optional
-            How long to wait for it; by default the first page that asks waits a moment for what
-            should not take long.
+            Seconds to wait; by default a moment for the first request of a small comparison.
         """
         with self._lock:
             job = self._jobs.get(key)
@@ -146,7 +145,7 @@ class Statistics:
         job.done.wait(wait_s if wait_s is not None else _WAIT_S if soon else 0)
         if (
             job.told is not None and job.told.bug
-        ):  # told once; whoever asks again has it tried again
+        ):  # report a bug only once; the next request tries again
             with self._lock:
                 if self._jobs.get(key) is job:
                     del self._jobs[key]
@@ -163,10 +162,10 @@ class Statistics:
 
 
 def _apart(a: Path, b: Path) -> Told:
-    """Return what `compared` does, found out in a process of its own."""
+    """Return the result of `compared`, computed in a separate process."""
     command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
     try:
-        ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
+        ran = subprocess.run(  # noqa: S603 - our own code, called with the folders of two runs
             [*command, str(a), str(b)],
             env=child_environment(),
             stdin=subprocess.DEVNULL,
@@ -184,6 +183,6 @@ def _apart(a: Path, b: Path) -> Told:
 
 
 def child() -> None:
-    """Print what there is to say about the two runs that the command line names."""
+    """Print the comparison of the two runs given on the command line."""
     a, b = map(Path, sys.argv[1:3])
     sys.stdout.write(json.dumps(compared(a, b).to_dict()))

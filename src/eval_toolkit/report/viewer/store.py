@@ -1,4 +1,4 @@
-"""Tables of runs, asked a page at a time: nothing is loaded, nothing is written, nothing hangs."""
+"""Read-only queries of run tables with a time limit."""
 
 import contextlib
 import glob
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["SEARCH_S", "Store", "TooLongError"]
 
 SEARCH_S = 10.0
-"""Seconds that a search may take."""
+"""Maximum duration of a search in seconds."""
 _AT_ONCE = 4
 _MEMORY = "256MB"
 
 
 class TooLongError(ArtifactError):
-    """A question to the tables took longer than a reader waits."""
+    """Query that exceeded its time limit."""
 
 
 class Store:
-    """The Parquet files below a folder, to be queried.
+    """Parquet files below a folder, with SQL queries.
 
     Parameters
     ----------
     folder : Path
-        Nothing outside it is read.
+        Folder of the files; nothing outside it is read.
 
     Examples
     --------
@@ -53,28 +53,28 @@ class Store:
     def query(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> list[tuple[Any, ...]]:
-        """Return the rows that answer a question.
+        """Return the rows of a query.
 
         Parameters
         ----------
         path : Path
-            The file that an error is about.
+            File named in error messages.
         sql : str
-            Values in it are question marks, names are those of the table's own columns, quoted.
+            SQL with question marks for values; names are those of the table's columns, quoted.
         parameters : sequence
-            The values.
+            Values of the question marks.
         limit_s : float
-            Seconds after which it is stopped.
+            Time limit in seconds.
 
         Returns
         -------
         list of tuple
-            The rows.
+            Rows of the result.
 
         Raises
         ------
         TooLongError
-            If it took longer.
+            If the time limit was exceeded.
         ArtifactError
             If the file cannot be read.
         """
@@ -89,7 +89,7 @@ class Store:
     def column(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> NDArray[Any]:
-        """Return the one column of numbers that answers a question, as in `query`."""
+        """Return the only, numeric column of a query, as in `query`."""
         with self._cursor(path, limit_s) as cursor:
             (found,) = cursor.execute(sql, list(parameters)).fetchnumpy().values()
         return np.asarray(found)
@@ -97,13 +97,13 @@ class Store:
     def table(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns that answer a question, as in `query`; masked where one has gaps."""
+        """Return the columns of a query, as in `query`; masked arrays where values are missing."""
         with self._cursor(path, limit_s) as cursor:
             found: dict[str, Any] = cursor.execute(sql, list(parameters)).fetchnumpy()
         return found
 
     def columns_of(self, path: Path) -> dict[str, str]:
-        """Return the columns of a table and their types."""
+        """Return the names and types of a table's columns."""
         found = self.query(
             path,
             "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)",
@@ -113,7 +113,7 @@ class Store:
 
     @contextlib.contextmanager
     def _cursor(self, path: Path, limit_s: float) -> "Iterator[duckdb.DuckDBPyConnection]":
-        """Lend a connection; whoever asks while all are lent waits for one, but not for ever."""
+        """Yield a connection; if all are in use, wait for one up to the time limit."""
         import duckdb
 
         if not self._slots.acquire(timeout=limit_s):
@@ -143,7 +143,7 @@ class Store:
 
 
 def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
-    """Return a database in memory that reads below one folder and can be told nothing else."""
+    """Return an in-memory database that reads below one folder and has a locked configuration."""
     import duckdb
 
     made = duckdb.connect(
@@ -155,9 +155,9 @@ def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
         }
     )
     made.execute("SET enable_progress_bar = false")
-    made.execute("SET temp_directory = ''")  # what does not fit in memory is refused, not written
+    made.execute("SET temp_directory = ''")  # raise instead of spilling to disk
     made.execute("SET preserve_insertion_order = true")
-    with contextlib.suppress(duckdb.CatalogException):  # older ones cannot be held to a folder
+    with contextlib.suppress(duckdb.CatalogException):  # not in older versions
         made.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
         made.execute("SET enable_external_access = false")
     made.execute("SET lock_configuration = true")
@@ -165,10 +165,10 @@ def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
 
 
 def pattern(path: Path) -> str:
-    """Return a path as duckdb takes it: no sign in it stands for several files.
+    """Return a path as a duckdb pattern that matches this file only.
 
-    A link is refused, since it may show a file of another place; so is what would block whoever
-    reads it, as a pipe does.
+    Links are refused, since they may point outside the folder. So are files that block their
+    reader, such as pipes.
     """
     try:
         str(path).encode()

@@ -1,4 +1,4 @@
-"""One unit as its kind shows it, read within the limits of the viewer; alone or beside another."""
+"""Display of single units within the limits of the viewer, alone or side by side."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ _ABSENT = {"reference": "Stored without a reference.", "input": "Stored without 
 
 
 def blocks_of(store: Store, run: Run, record: Record) -> list[Block]:
-    """Return what is shown of a record.
+    """Return the display blocks of a record.
 
     Parameters
     ----------
     store : Store
-        Over the folder of runs; it reads the tables.
+        Store that reads the tables.
     run : Run
         Run of any kind.
     record : Record
-        With all that was measured.
+        Record with all its measured values.
 
     Returns
     -------
     list of Block
-        Groups have a heading each.
+        Display blocks; each group has a heading.
     """
     values = {
         one.name: one.value
@@ -51,32 +51,32 @@ def blocks_of(store: Store, run: Run, record: Record) -> list[Block]:
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """Blocks of two runs below one heading."""
+    """Blocks of two runs under one heading."""
 
     title: str
     common: Sequence[Block] = ()
-    """What both were given, shown once."""
+    """Input of both systems, shown once."""
     sides: tuple[Sequence[Block], Sequence[Block]] = ((), ())
     folded: bool = False
 
     @property
     def same_prompt(self) -> bool:
-        """Whether both were asked the same."""
+        """Whether both systems received the same prompt."""
         return any(getattr(one, "role", "") == "prompt" for one in self.common)
 
 
 def beside(a: Sequence[Block], b: Sequence[Block]) -> Iterator[Beside]:
-    """Yield the groups of two units next to each other; what both were given stands once.
+    """Yield the groups of two units side by side; common input is shown once.
 
     Parameters
     ----------
     a, b : sequence of Block
-        As `blocks_of` returns them.
+        Blocks from `blocks_of`.
 
     Yields
     ------
     Beside
-        In the order of A, then what B alone has; a side without anything says so.
+        In the order of A, followed by groups only in B; an empty side contains a note.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _title(block: Block) -> str:
 
 
 def _by_title(blocks: Sequence[Block]) -> dict[str, list[Block]]:
-    """Return what stands below each heading; blocks without one stand together."""
+    """Return the blocks under each heading; blocks without a heading are grouped together."""
     found: dict[str, list[Block]] = {}
     for block in blocks:
         inside = block.blocks if isinstance(block, Group) else (block,)
@@ -117,7 +117,7 @@ def _by_title(blocks: Sequence[Block]) -> dict[str, list[Block]]:
 
 
 def _is_given(block: Block) -> bool:
-    """Return whether a block is what a system was given, not what it made of it."""
+    """Return whether a block is input of a system rather than its output."""
     if isinstance(block, Group):
         return all(map(_is_given, block.blocks))
     return isinstance(block, Text | Messages) and block.role in ("input", "prompt", "reference")

@@ -1,10 +1,10 @@
 """Attacks: strategies that generate the probes of a tester.
 
-For tests of one's own models, as published red-teaming benchmarks do. Every attack is a small object
+For testing your own models, as published red-teaming benchmarks do. An attack is a small object
 with a name, a version and ``ask(conversation, seed)``; the same conversation and seed give the same
-probe. `Static` and `Scripted` say what is written down; templates, encodings and `BestOfN` change
-what another attack says, so that they can be put around each other; `Refinement` and `Crescendo` ask
-a model; `Mixed` uses several side by side.
+probe. `Static` and `Scripted` send fixed probes; templates, encodings and `BestOfN` modify the
+probes of another attack and can be nested; `Refinement` and `Crescendo` query a model; `Mixed` uses
+several attacks in parallel.
 """
 
 from typing import TYPE_CHECKING

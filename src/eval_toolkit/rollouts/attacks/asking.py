@@ -22,11 +22,11 @@ __all__ = ["AskingStrategy", "history", "read_probe", "refused"]
 
 FORM = "Reply with the message alone, between <prompt> and </prompt>."
 _ECHO = "and"
-"""What stands between the tags where a model repeats that line."""
+"""Text between the tags if a model repeats the instruction's "<prompt> and </prompt>"."""
 _SEED_LIMIT = 2**31
-"""Servers take seeds of 32 bits with a sign."""
+"""Exclusive upper bound of seeds, since servers accept signed 32-bit integers."""
 _TAGGED = re.compile(r"<prompt>(.*?)(?:</prompt>|\Z)", re.DOTALL | re.IGNORECASE)
-# Code in another language is part of a probe.
+# Fenced code in another language is part of a probe.
 _FENCED = re.compile(
     r"```(?:text|json|prompt|plaintext|markdown)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -37,11 +37,11 @@ _LABEL = re.compile(
 )
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "``")
 _BEGINNING = 80
-"""Characters in which a model says that it will write no probe; later on a probe may say it."""
+"""Number of leading characters searched for a refusal; later ones may be the probe."""
 
 
 def refused(response: str) -> bool:
-    """Return whether a target's reply is empty or a full refusal, as `RefusalScorer` tells it.
+    """Return whether a target's reply is empty or a full refusal according to `RefusalScorer`.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def read_probe(reply: str) -> str:
     Returns
     -------
     str
-        Without quotes around it; empty where there is none.
+        Probe without surrounding quotes; empty if there is none.
 
     Examples
     --------
@@ -73,14 +73,14 @@ def read_probe(reply: str) -> str:
 
 
 def _found(reply: str) -> tuple[str, bool]:
-    """Return the probe, and whether it was marked as one."""
+    """Return the probe, and whether it was marked as such."""
     text = split_reasoning(reply).answer
     tagged = [said for said in map(_bare, _TAGGED.findall(text)) if said not in ("", _ECHO)]
     if tagged:
-        return tagged[-1], True  # the last: models try out some before they decide
+        return tagged[-1], True  # the last one, since models draft before they decide
     if "<prompt>" in text.lower():
         return "", True
-    # A model that continues a text is inside the tags already.
+    # The output of a completion model starts inside the tags.
     closed = re.split("</prompt>", text, maxsplit=1, flags=re.IGNORECASE)
     if len(closed) > 1:
         return _bare(closed[0]), True
@@ -105,32 +105,32 @@ def _from_json(text: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """Return a text without blanks and one pair of quotes around it."""
+    """Return a text without surrounding whitespace and one pair of quotes."""
     text = text.strip()
     for pair in _QUOTES:
         inside = text[1:-1]
         if len(text) > 1 and text[0] == pair[0] and text[-1] == pair[1]:
-            # Two quotations are not one.
+            # Two adjacent quotations are not one.
             return text if pair[0] in inside or pair[1] in inside else inside.strip()
     return text
 
 
 def history(conversation: Conversation, max_chars: int | None, *, scores: bool = False) -> str:
-    """Return the conversation as text for a model, between random marks.
+    """Return the conversation as text for a model, delimited by unguessable marks.
 
     Parameters
     ----------
     conversation : Conversation
-        So far.
+        Conversation so far.
     max_chars : int or None
-        Maximum number of characters of each reply that is shown; a longer one loses its middle.
+        Maximum number of characters shown of each reply; longer ones are cut in the middle.
     scores : bool, default False
         Whether to include scores.
 
     Returns
     -------
     str
-        Empty where nothing was said yet.
+        Empty if there are no turns yet.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def history(conversation: Conversation, max_chars: int | None, *, scores: bool =
     No.
     </reply 1 38178a20>
     """
-    # A reply would have to hold the hash of itself to close its own mark.
+    # To close its own mark, a reply would have to contain its own hash.
     mark = sha256_text("\0".join(conversation.responses))[:8]
     parts = []
     for at, turn in enumerate(conversation.turns, 1):
@@ -164,7 +164,7 @@ class AskingStrategy(Strategy):
     max_chars: int | None
 
     def _check_asking(self) -> None:
-        """Check the fields, and load a model that is given by name."""
+        """Check the fields, and load a model given by name."""
         set_ = object.__setattr__
         given = self.model
         made = load_model(given) if isinstance(given, str) else given
@@ -182,7 +182,7 @@ class AskingStrategy(Strategy):
                 set_(self, name, validation.integer(getattr(self, name), name, low=1))
 
     def _request(self, system: str, user: str, seed: int) -> GenerateRequest:
-        """Return the request to the model; a single text for a model without chat."""
+        """Return the request to the model; a single text for models without chat."""
         turns = [Message(Role.SYSTEM, system), Message(Role.USER, user)]
         chats = getattr(self.model, "speaks_chat", True)
         if not chats:
@@ -213,8 +213,8 @@ class AskingStrategy(Strategy):
         Raises
         ------
         ModelError
-            With kind "garbled" if there is no probe in it, "refused" if the model refuses to
-            write one. The turn is then an error of the tester, and no failure of the target.
+            With kind "garbled" if the reply contains no probe, "refused" if the model refuses to
+            write one. The turn is then an error of the tester, not a failure of the target.
         """
         probe, marked = _found(reply)
         if not probe:

@@ -31,7 +31,7 @@ _LONGEST_SHOWN = 40
 
 
 class StopAttack(NothingToSay):
-    """An attack ends the conversation without an error.
+    """Exception with which an attack ends the conversation without an error.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def is_attack(given: Any) -> bool:
 
 
 def as_conversation(given: Any) -> Conversation:
-    """Return a conversation; a plain text is the goal of one that has not begun."""
+    """Return a conversation; a plain text is the goal of a new one."""
     return given if isinstance(given, Conversation) else Conversation(given)
 
 
@@ -63,7 +63,7 @@ def filled(text: str, goal: str, probe: str = "{probe}") -> str:
     >>> filled('About {goal}: {"a": 1}', "{probe}")
     'About {probe}: {"a": 1}'
     """
-    # In one pass: what is put in is never read as a template.
+    # In a single pass, so that inserted text is never read as a template.
     told = {"goal": goal, "probe": probe}
     return _FIELDS.sub(lambda match: told[match[1]], text)
 
@@ -91,7 +91,7 @@ def check_inner(given: Any, name: str = "inner") -> None:
 
 
 def told_direction(attack: Any, *, higher_is_closer: bool) -> Any:
-    """Return an attack that knows which direction of scores is closer to its goal.
+    """Return an attack that is informed which direction of scores is closer to its goal.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _told(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return an option for a version: unchanged if short, else its hash."""
+    """Return an option as text for a version: the value if short, else its hash."""
     if is_attack(value):
         text = f"{value.name}@{value.version}"
     elif isinstance(value, (str, int, float, type(None))):
@@ -131,8 +131,8 @@ def _shown(value: Any) -> str:
 class Strategy:
     """Base class of attacks: dataclasses whose fields determine the probes.
 
-    A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which goes up when its
-    probes change although the options do not.
+    A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which is increased when
+    its probes change for the same options.
     """
 
     __slots__ = ()
@@ -142,7 +142,7 @@ class Strategy:
 
     @property
     def version(self) -> str:
-        """Changes when the probes may: a number, and every option that is not the usual one."""
+        """Version: a number and all non-default options; changes when the probes may change."""
         given = [self.NUMBER]
         for option in fields(self):  # type: ignore[arg-type]
             value = getattr(self, option.name)
@@ -154,11 +154,11 @@ class Strategy:
         return "+".join(given)
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the attack that knows which scores are closer to its goal: itself, for most."""
+        """Return the attack informed of the direction of scores; by default itself."""
         return self  # type: ignore[return-value]  # a subclass has `ask`
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that decides the probes, in JSON types."""
+        """Return all settings that determine the probes, in JSON types."""
         options = {
             option.name: _told(getattr(self, option.name))
             for option in fields(self)  # type: ignore[arg-type]
@@ -167,17 +167,17 @@ class Strategy:
         return {"attack": self.KIND, "name": self.name, "version": self.version, **options}
 
     def _name_itself(self, usual: str) -> None:
-        """Take the usual name unless another was given."""
+        """Set the default name unless another one was given."""
         if not isinstance(self.name, str):
             raise InvalidTypeError(f"`name` is {self.name!r:.60}; it must be text")
         object.__setattr__(self, "name", self.name.strip() or usual)
 
 
 class Wrapper(Strategy):
-    """An attack that modifies the probe of another one.
+    """Base class of attacks that modify the probe of another attack.
 
-    Where the inner attack asks a model, its request is passed on and what it reads out of the reply
-    is changed. A subclass has a field ``inner`` and a method ``wrap``.
+    If the inner attack queries a model, its request is passed on, and the probe read from the reply
+    is modified. A subclass has a field ``inner`` and a method ``wrap``.
     """
 
     __slots__ = ()
@@ -194,18 +194,18 @@ class Wrapper(Strategy):
         return self._wrapped(said, state, seed) if isinstance(said, str) else said
 
     def read(self, reply: str, conversation: Any) -> str:
-        """Return the probe in a model's reply, changed."""
+        """Return the modified probe from a model's reply."""
         state = as_conversation(conversation)
         reads = getattr(self.inner, "read", None)
         said = reads(reply, state) if callable(reads) else reply
-        # No seed comes with a reply; its text stands for the draw that made it.
+        # Replies come without a seed; one is derived from the reply and the state.
         return self._wrapped(said, state, derive_seed(0, "reply", reply, str(state)))
 
     def _wrapped(self, text: str, state: Conversation, seed: int) -> str:
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the same around an inner attack that knows which scores are closer to its goal."""
+        """Return this wrapper around an inner attack informed of the direction of scores."""
         inner = told_direction(self.inner, higher_is_closer=higher_is_closer)
         made: Attack = self if inner is self.inner else replace(self, inner=inner)  # type: ignore[type-var]
         return made
@@ -225,14 +225,15 @@ class Wrapper(Strategy):
     def for_branch(self) -> Callable[[int], Attack]:
         """Attack of a branch, wrapping the inner attack of that branch.
 
-        There only where the inner attack has it, so that nobody asks for branches that are one.
+        Only available if the inner attack has it, so that callers do not request identical
+        branches.
         """
         choose = getattr(self.inner, "for_branch", None)
         if not callable(choose):
             raise AttributeError(f"the attack {self.name!r} is the same in every branch")
 
         def chosen(branch: int) -> Attack:
-            # A name that was made of the parts is made again.
+            # A name derived from the parts is derived again.
             name = "" if self.name == self._usual_name() else self.name
             made: Attack = replace(self, inner=choose(branch), name=name)  # type: ignore[type-var]
             return made
@@ -240,7 +241,7 @@ class Wrapper(Strategy):
         return chosen
 
     def _usual_name(self) -> str:
-        # A plain prompt inside goes without saying.
+        # The default attack "static" is omitted from names.
         inside = self.inner.name
         return self.KIND if inside == "static" else f"{self.KIND}+{inside}"
 
@@ -251,12 +252,12 @@ class Wrapper(Strategy):
 
 
 def checked_share(value: Any, name: str) -> float:
-    """Return a share between 0 and 1, or raise."""
+    """Return a fraction between 0 and 1, or raise."""
     if isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
     return validation.number(value, name, low=0.0, high=1.0)
 
 
 def is_wrapper(made: Any) -> bool:
-    """Return whether a class of attacks takes another attack as ``inner``."""
+    """Return whether an attack class wraps another attack as ``inner``."""
     return is_dataclass(made) and any(item.name == "inner" and item.init for item in fields(made))

@@ -20,38 +20,38 @@ __all__ = ["BestOfN"]
 CHANGES = ("capitals", "shuffle", "noise")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FIRST, _LAST = 33, 126
-"""Characters of ASCII that can be seen."""
+"""First and last visible ASCII character."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestOfN(Wrapper):
-    """Changes letters of the probe at random, otherwise in every branch.
+    """Random changes to the letters of the probe, different in every branch.
 
-    In a tree of width ``n`` all branches are tried, and the best one counts. Put it inside an
-    encoding rather than around it: a changed code cannot be read. Around an attack that asks a model
-    it draws by the model's reply: equal replies, as at temperature 0, are changed alike.
+    In a tree of width ``n``, all branches are tried and the best one counts. Use it inside an
+    encoding rather than around it, since a modified encoding cannot be decoded. Around an attack
+    that queries a model, the changes are seeded by the model's reply: equal replies, as at
+    temperature 0, are changed alike.
 
     Parameters
     ----------
     inner : Attack, default Static()
-        Whose probe is changed.
+        Attack whose probe is modified.
     n : int, default 8
         Number of probes per turn.
     changes : sequence of {"capitals", "shuffle", "noise"}
-        "shuffle" mixes the inner letters of words, "capitals" turns small letters into capitals
-        and capitals into small ones, "noise" moves a character to its neighbour in ASCII; in this
-        order.
+        "shuffle" permutes the inner letters of words, "capitals" swaps upper and lower case,
+        "noise" replaces a character by its neighbour in ASCII; applied in this order.
     share : float, default 0.6
-        Share of the words that are mixed and of the letters whose case is changed.
+        Fraction of words that are shuffled, and of letters whose case is swapped.
     noise : float, default 0.06
-        Share of the characters that are moved.
+        Fraction of characters replaced by noise.
     name : str, default "best_of_n"
-        In tables, followed by the inner attack's name.
+        Name in tables, followed by the inner attack's name.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is out of range, or there is no such change.
+        If an option is out of range, or a change is unknown.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class BestOfN(Wrapper):
         return self.n * int(getattr(self.inner, "branches", 1))
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe with its changes."""
+        """Return the modified probe."""
         draw = random.Random(seed).random  # noqa: S311 - of it only `random` is promised to stay
         if "shuffle" in self.changes:
             text = _WORD.sub(
@@ -100,7 +100,7 @@ class BestOfN(Wrapper):
 
 
 def _mixed(word: str, draw: Callable[[], float]) -> str:
-    """Return a word with its inner letters in another order."""
+    """Return a word with its inner letters shuffled."""
     letters = list(word[1:-1])
     for last in range(len(letters) - 1, 0, -1):
         other = int(draw() * (last + 1))
@@ -109,7 +109,7 @@ def _mixed(word: str, draw: Callable[[], float]) -> str:
 
 
 def _recased(sign: str) -> str:
-    # "ß" in capitals is two letters, and "İ" in small ones: such letters stay as they are.
+    # Letters that change length with case, such as "ß" and "İ", are unchanged.
     other = sign.swapcase()
     return other if len(other) == 1 else sign
 

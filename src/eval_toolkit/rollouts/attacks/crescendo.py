@@ -42,10 +42,10 @@ INSTRUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class Crescendo(AskingStrategy):
-    """Escalates step by step, and steps back after a refusal.
+    """Attack that escalates step by step, and steps back after a refusal.
 
-    Without a model the questions are templates. With one, the model is asked for each next step and
-    told which step it is and whether the last reply was a refusal, as `RefusalScorer` tells it.
+    Without a model, the questions are templates. A model writes each next step, given the step
+    number and whether the last reply was a refusal according to `RefusalScorer`.
 
     Parameters
     ----------
@@ -55,20 +55,20 @@ class Crescendo(AskingStrategy):
         Questions from harmless to the goal; ``{goal}`` is the seed prompt. With a model only their
         number matters. The last one is repeated.
     instruction : str
-        Instruction of the model.
+        Instruction for the model.
     temperature : float, default 0.7
         Sampling temperature of the model's probes.
     max_tokens : int or None, default 400
         Maximum number of tokens of a probe.
     max_chars : int or None, default 2000
-        Maximum number of characters of each message and reply that the model is shown.
+        Maximum number of characters of each message and reply shown to the model.
     name : str, default "crescendo"
-        In tables.
+        Name in tables.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is not of its kind.
+        If an option is invalid.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Crescendo(AskingStrategy):
         self._name_itself(self.KIND)
 
     def step(self, conversation: Any) -> int:
-        """Return the step that is next, from 0: one on after an answer, one back after a refusal."""
+        """Return the next step, from 0: one further after an answer, one back after a refusal."""
         at = 0
         for response in as_conversation(conversation).responses:
             at += -1 if refused(response) else 1

@@ -1,7 +1,8 @@
 """Attacks that encode a probe to evade word-based defences.
 
-`Base64`, `Rot13` and `Reversed` say how they are to be read; the others can be read as they are. A
-model that cannot decode fails no test by them: look at the answers before counting successes.
+`Base64`, `Rot13` and `Reversed` explain how to decode the probe; the others remain readable. A
+target that cannot decode a probe is not tested by it: inspect its answers before counting
+successes.
 """
 
 import base64
@@ -28,7 +29,7 @@ _NOTHING_WIDE = "\u200b"
 
 
 class _Coded(Wrapper):
-    """A code that the probe explains."""
+    """Base class of encodings that the probe can explain."""
 
     __slots__ = ()
     HOW: ClassVar[str] = ""
@@ -45,16 +46,16 @@ class _Coded(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Base64(_Coded):
-    """Writes the probe in Base64.
+    """Base64 encoding of the probe.
 
     Parameters
     ----------
     inner : Attack, default Static()
-        Whose probe is written so.
+        Attack whose probe is encoded.
     explain : bool, default True
-        Say how it is to be read.
+        Whether to explain how to decode the probe.
     name : str, default "base64"
-        In tables, followed by the inner attack's name.
+        Name in tables, followed by the inner attack's name.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class Base64(_Coded):
         self._check()
 
     def encode(self, text: str) -> str:
-        """Return the text in Base64, of its UTF-8 bytes."""
+        """Return the Base64 encoding of the UTF-8 bytes of the text."""
         return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
 
     def decode(self, text: str) -> str:
@@ -86,7 +87,7 @@ class Base64(_Coded):
         Raises
         ------
         InvalidInputError
-            If it is not in Base64.
+            If the text is not valid Base64.
         """
         try:
             return base64.b64decode(text, validate=True).decode("utf-8", "surrogatepass")
@@ -96,7 +97,7 @@ class Base64(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Rot13(_Coded):
-    """Moves every Latin letter of the probe by 13 places.
+    """Rotation of every Latin letter of the probe by 13 places.
 
     Parameters
     ----------
@@ -119,17 +120,17 @@ class Rot13(_Coded):
         self._check()
 
     def encode(self, text: str) -> str:
-        """Return the text with its letters moved."""
+        """Return the text with its letters rotated."""
         return codecs.encode(text, "rot13")
 
     def decode(self, text: str) -> str:
-        """Return the text with its letters moved back."""
+        """Return the text with its letters rotated back."""
         return codecs.decode(text, "rot13")
 
 
 @dataclass(frozen=True, slots=True)
 class Reversed(_Coded):
-    """Writes the probe from its last character to its first.
+    """Reversal of the characters of the probe.
 
     Parameters
     ----------
@@ -152,31 +153,31 @@ class Reversed(_Coded):
         self._check()
 
     def encode(self, text: str) -> str:
-        """Return the text backwards."""
+        """Return the reversed text."""
         return text[::-1]
 
     def decode(self, text: str) -> str:
-        """Return the text forwards."""
+        """Return the text in its original order."""
         return text[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Leetspeak(Wrapper):
-    """Replaces letters by similar digits.
+    """Substitution of letters by similar digits.
 
     Parameters
     ----------
     inner : Attack, default Static()
-        Whose probe is written so.
+        Attack whose probe is encoded.
     share : float, default 1.0
-        Share of the letters a, e, i, o, s and t; which ones is drawn by the seed.
+        Fraction of the letters a, e, i, o, s and t to replace, drawn at random by the seed.
     name : str, default "leetspeak"
-        In tables, followed by the inner attack's name.
+        Name in tables, followed by the inner attack's name.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the share is not between 0 and 1.
+        If ``share`` is not between 0 and 1.
 
     Examples
     --------
@@ -194,18 +195,18 @@ class Leetspeak(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe with digits in it."""
+        """Return the probe with letters replaced by digits."""
         return _swapped(text, _LEET, self.share, seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Homoglyphs(Wrapper):
-    """Replaces Latin letters by Cyrillic ones that look the same.
+    """Substitution of Latin letters by Cyrillic ones that look the same.
 
     Parameters
     ----------
     inner, share, name
-        As in `Leetspeak`; the share is of the letters that have a double.
+        As in `Leetspeak`; ``share`` refers to the letters that have a homoglyph.
 
     Examples
     --------
@@ -224,7 +225,7 @@ class Homoglyphs(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe with doubles in it."""
+        """Return the probe with homoglyphs."""
         return _swapped(text, _ALIKE, self.share, seed)
 
     def decode(self, text: str) -> str:
@@ -234,12 +235,12 @@ class Homoglyphs(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class ZeroWidth(Wrapper):
-    """Puts characters without width between the characters of the probe.
+    """Insertion of zero-width characters between the characters of the probe.
 
     Parameters
     ----------
     inner, share, name
-        As in `Leetspeak`; the share is of the gaps between two characters.
+        As in `Leetspeak`; ``share`` refers to the gaps between characters.
 
     Examples
     --------
@@ -258,17 +259,17 @@ class ZeroWidth(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe with nothing to see in its gaps."""
+        """Return the probe with zero-width characters in its gaps."""
         draw = random.Random(seed).random  # noqa: S311 - of it only `random` is promised to stay
         gaps = (_NOTHING_WIDE if draw() < self.share else "" for _ in text[1:])
         return text[:1] + "".join(gap + sign for gap, sign in zip(gaps, text[1:], strict=True))
 
     def decode(self, text: str) -> str:
-        """Return the text without invisible characters."""
+        """Return the text without zero-width characters."""
         return text.replace(_NOTHING_WIDE, "")
 
 
 def _swapped(text: str, other: Mapping[str, str], share: float, seed: int) -> str:
-    """Return a text with a share of its letters written in another way."""
+    """Return a text with a fraction of its letters substituted."""
     draw = random.Random(seed).random  # noqa: S311 - of it only `random` is promised to stay
     return "".join(other[sign] if sign in other and draw() < share else sign for sign in text)

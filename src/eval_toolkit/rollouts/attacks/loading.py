@@ -56,12 +56,13 @@ _WHAT = {
 
 
 def available_attacks() -> dict[str, str]:
-    """Return the names of attacks with one line each.
+    """Return the names of available attacks with one-line descriptions.
 
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.attacks``; sorted by name.
+        Built-in attacks and those that installed packages provide as ``eval_toolkit.attacks``,
+        sorted by name.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def available_attacks() -> dict[str, str]:
 
 
 def load_attack(spec: str, **options: Any) -> Attack:
-    """Return the attack denoted by a name.
+    """Return the attack specified by a name.
 
     Parameters
     ----------
@@ -83,19 +84,19 @@ def load_attack(spec: str, **options: Any) -> Attack:
         nested, each wrapping the previous: ``role_play+base64``. Each may be followed by options as
         a TOML table: ``best_of_n{n=4}+role_play``.
     **options
-        Options, passed to the part that has them.
+        Options, passed to the part that accepts them.
 
     Returns
     -------
     Attack
-        Made.
+        New attack.
 
     Raises
     ------
     PluginError
-        If there is no attack of that name (the nearest is suggested).
+        If there is no attack of that name; the nearest name is suggested.
     InvalidInputError
-        If no part or more than one has an option, one is missing, or a part cannot be put around
+        If an option is accepted by no part or by several, one is missing, or a part cannot wrap
         another.
 
     Examples
@@ -160,13 +161,13 @@ def _deal(
     found: Sequence[Any],
     options: Mapping[str, Any],
 ) -> None:
-    """Give every option to the part that has it."""
+    """Assign every option to the part that accepts it."""
     for option, value in options.items():
         if len(found) == 1:
             tables[0][option] = value
             continue
         takers = [at for at, made in enumerate(found) if option in _known(made)]
-        if option in ("name", "inner"):  # what all have is meant of the whole, or of its inside
+        if option in ("name", "inner"):  # common options: those of the outermost or innermost part
             takers = [0 if option == "name" else len(found) - 1]
         if not takers:
             there = sorted({known for made in found for known in _known(made)} - {"inner"})
@@ -193,13 +194,13 @@ def as_attack(given: Any) -> Attack:
     Parameters
     ----------
     given : Attack, Model or sequence of str
-        An attack is returned as it is; a model refines (`Refinement`); texts are sent one per turn
+        An attack is returned unchanged; a model becomes a `Refinement`; texts are sent one per turn
         (`Scripted`).
 
     Returns
     -------
     Attack
-        Ready to be asked.
+        Attack for the given object.
 
     Raises
     ------

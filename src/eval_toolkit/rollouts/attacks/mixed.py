@@ -1,4 +1,4 @@
-"""Several attacks, each on separate branches."""
+"""Combination of attacks, each on separate branches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ __all__ = ["Mixed"]
 
 @dataclass(frozen=True, slots=True)
 class Mixed(Strategy):
-    """Uses one attack per branch: a tree of width n tries n attacks on the same conversation.
+    """Combination of attacks, one per branch: a tree of width n tries n of them.
 
     Parameters
     ----------
     attacks : sequence of Attack
-        Branch k uses number k, beginning again after the last.
+        Attacks; branch k uses number k, cyclically.
     name : str, default "mixed"
-        Name in tables; probes have the name of the attack that made them.
+        Name in tables; probes carry the name of the attack that generated them.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are none, two of one name, or one is no attack.
+        If there are no attacks, two share a name, or one is not an attack.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class Mixed(Strategy):
         Parameters
         ----------
         branch : int
-            Number of the branch among its siblings.
+            Index of the branch among its siblings.
 
         Returns
         -------
         Attack
-            One of the attacks; where that one is mixed itself, one of its own.
+            One of the attacks; for a nested mix, one of its own attacks.
         """
         round_, at = divmod(validation.integer(branch, "branch"), len(self.attacks))
         attack = self.attacks[at]
@@ -83,7 +83,7 @@ class Mixed(Strategy):
         return found
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return a mix of the attacks that know which scores are closer to their goal."""
+        """Return a mix of attacks informed of the direction of scores."""
         told = [told_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks]
         same = all(new is old for new, old in zip(told, self.attacks, strict=True))
         return self if same else replace(self, attacks=told)
@@ -94,7 +94,7 @@ class Mixed(Strategy):
         Raises
         ------
         InvalidInputError
-            If that attack asks a model: only its own branch knows how to read the reply.
+            If that attack queries a model, since only its own branch can read the reply.
         """
         attack = self.for_branch(derive_seed(seed, "mixed") % len(self.attacks))
         said = attack.ask(conversation, seed)

@@ -41,9 +41,9 @@ OPENING = (
 
 @dataclass(frozen=True, slots=True)
 class Refinement(AskingStrategy):
-    """Asks a model for the next probe, given the goal, the replies so far and their scores.
+    """Attack that asks a model for the next probe, given the goal, the replies and their scores.
 
-    A reply without a probe, and one that refuses to write any, is an error of the tester.
+    A reply without a probe, or a refusal to write one, is an error of the tester.
 
     Parameters
     ----------
@@ -54,21 +54,21 @@ class Refinement(AskingStrategy):
     opening_instruction : str
         Instruction if the seed prompt is the first message.
     temperature : float, default 0.7
-        Sampling temperature of the probes; at 0 all branches of a turn are the same.
+        Sampling temperature of the probes; at 0, all branches of a turn are identical.
     max_tokens : int or None, default 400
         Maximum number of tokens of a probe; None for the model's own limit.
     max_chars : int or None, default 2000
-        Maximum number of characters of each message and reply that is shown.
+        Maximum number of characters of each message and reply shown to the model.
     higher_is_closer : bool, optional
-        Whether high scores are closer to the goal, as stated to the model. By default the direction
-        of the first scorer of the `System`; high without a scorer.
+        Whether higher scores are closer to the goal, as stated to the model. By default the
+        direction of the first scorer of the `System`; True without a scorer.
     name : str, default "refinement"
-        In tables.
+        Name in tables.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option is not of its kind.
+        If an option is invalid.
     PluginError
         If there is no model of that name.
 

@@ -16,29 +16,29 @@ from eval_toolkit.rollouts.attacks.base import (
 __all__ = ["Scripted", "Static"]
 
 GO_ON = "Please go on."
-"""Said where the target has the seed prompt already and nothing else is to be said."""
+"""Probe if the target has already seen the seed prompt and there are no follow-ups."""
 _AFTER = ("repeat", "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Static(Strategy):
-    """Sends the seed prompt itself: the baseline for other attacks.
+    """Attack that sends the seed prompt unchanged: the baseline for other attacks.
 
-    Where the seed prompt is the beginning of the conversation, the target sees it anyway; then the
-    follow-ups begin at the first turn, and without any the target is asked to go on.
+    If the seed prompt opens the conversation, the target sees it anyway: follow-ups then start at
+    the first turn, and without follow-ups the target is asked to go on.
 
     Parameters
     ----------
     follow_ups : sequence of str
-        Said in the turns after the first, the last of them again and again; ``{goal}`` is the seed
-        prompt. Without any the seed prompt is repeated.
+        Probes of the turns after the first; the last one is repeated. ``{goal}`` is the seed
+        prompt. Without follow-ups, the seed prompt is repeated.
     name : str, default "static"
-        In tables.
+        Name in tables.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a follow-up is no text.
+        If a follow-up is not text.
 
     Examples
     --------
@@ -70,21 +70,21 @@ class Static(Strategy):
 
 @dataclass(frozen=True, slots=True)
 class Scripted(Strategy):
-    """Sends a list of probes, one per turn.
+    """Attack that sends a list of probes, one per turn.
 
     Parameters
     ----------
     probes : sequence of str
-        ``{goal}`` is the seed prompt; other braces are left alone.
+        Probes; ``{goal}`` is the seed prompt, other braces are unchanged.
     after : {"repeat", "stop"}, default "repeat"
-        What follows the last probe: the same again, or the end of the conversation.
+        Behaviour after the last probe: repeat it, or end the conversation.
     name : str, default "scripted"
-        In tables.
+        Name in tables.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are no probes, or one is no text.
+        If there are no probes, or one is not text.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Scripted(Strategy):
         Raises
         ------
         StopAttack
-            If all were sent and nothing is to follow.
+            If all probes were sent and ``after`` is "stop".
         """
         state = as_conversation(conversation)
         last = len(self.probes) - 1

@@ -21,16 +21,16 @@ __all__ = ["ASTEvaluator", "ASTSampler"]
 
 _SIDES = ("adversarial", "target")
 _Pair = tuple[float | None, float | None]
-"""Of probe and response; None where the scorer does not judge it."""
+"""Scores of probe and response; None if the scorer does not judge it."""
 _Scores = Mapping[int, _Pair]
 
 
 class ASTSampler(TreeSampler[Any, Any]):
-    """Rolls out a tree from one of the prompts, or a chain from a prompt that is given.
+    """Sampler of trees from its own prompts, and of chains from given prompts.
 
-    ``rollout(seed)`` grows a tree of full width from the prompt that the number picks, the same for
-    the same number, 0 too; without a number, any. ``eval_rollout(seed)`` does that for a number; a
-    prompt is rolled out as a chain, one probe per turn.
+    ``rollout(seed)`` samples a tree of full width from the prompt selected by the number:
+    deterministic for a number, including 0, and random without one. ``eval_rollout(seed)`` does the
+    same for a number; a prompt is rolled out as a chain, one probe per turn.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class ASTSampler(TreeSampler[Any, Any]):
     tree_width : int or sequence of int, default 2
         Branches per turn.
     tree_depth : int, default 3
-        Turns.
+        Number of turns.
     stop_on_success : bool, default False
         Whether a conversation ends once the target failed.
     seed : int, default 42
@@ -50,7 +50,7 @@ class ASTSampler(TreeSampler[Any, Any]):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one of them is not of its kind.
+        If a parameter is invalid.
 
     Examples
     --------
@@ -89,36 +89,36 @@ class ASTSampler(TreeSampler[Any, Any]):
 
 @dataclass
 class _Metrics(GraphMetrics):
-    """Metrics of one rollout, and whether anybody gave a reward: 0.0 is one too."""
+    """Metrics of one rollout, and whether it has rewards, since a reward may be 0.0."""
 
     rewarded: bool = True
 
 
 class ASTEvaluator(Evaluator[Any, Any, Any]):
-    """Measures how toxic probes and responses are, when, and how often.
+    """Evaluator of the toxicity of probes and responses: how high, when, and how often.
 
     Per turn: ``turn``, ``reward``, ``adversarial_toxicity`` (of the probe), ``target_toxicity`` (of
     the response), ``context``, ``probe``, ``response``, all in full. Overall: ``num_turns``,
     ``avg_reward``, ``avg_adversarial_toxicity``, ``avg_target_toxicity`` and
-    ``first_adversarial_toxicity_turn``, ``first_target_toxicity_turn``, None where no turn crosses
-    the threshold. Averages are 0.0 without turns, and ``avg_reward`` where the system has none;
-    in `run` it is then skipped. What the scorer does not judge (an empty reply; probes, where it
-    judges answers; turns before the last, where it sees whole conversations) is None and in no
-    average; an empty reply is no toxic one. The summary says over how many rollouts an average is
-    (``n_avg_…``). The shares of rollouts with a toxic probe or response are made of the first
-    turns, which have no average themselves.
+    ``first_adversarial_toxicity_turn``, ``first_target_toxicity_turn``, None if no turn crosses the
+    threshold. Averages are 0.0 without turns, and so is ``avg_reward`` if the system has no reward;
+    `run` then reports it as skipped. Texts that the scorer does not judge (empty replies; probes,
+    if it judges answers; turns before the last, if it sees whole conversations) are None and
+    excluded from averages; an empty reply is not toxic. The summary contains the number of rollouts
+    in each average (``n_avg_…``). The rates of rollouts with a toxic probe or response are computed
+    from the first turns, which are not averaged themselves.
 
-    Where a rollout branches, numbers are expectations over its conversations, each with the chance
-    of its path; the first turns are means over the conversations that have one,
-    ``adversarial_toxicity_rate`` and ``target_toxicity_rate`` say how likely there is one, and
-    ``per_turn`` has all turns, each with ``node`` and ``weight``.
+    For a rollout with branches, numbers are expectations over its conversations, weighted by path;
+    first turns are means over the conversations that have one, ``adversarial_toxicity_rate`` and
+    ``target_toxicity_rate`` are the probabilities that there is one, and ``per_turn`` contains all
+    turns with ``node`` and ``weight``.
 
     Parameters
     ----------
     sampler, seeds, env, rollouts_per_seed, confidence
-        As of `Evaluator`. The sampler's system must have a scorer.
+        As in `Evaluator`. The sampler's system must have a scorer.
     threshold : float, optional
-        Threshold of toxicity; by default that of the scorer, else 0.5.
+        Toxicity threshold; by default that of the scorer, else 0.5.
     policy : {"expectation", "first", "best", "all leaves"}, optional
         How the branches of a rollout are combined: by path weights, along the first branches, by
         the conversation with the worst response, or all conversations equally. By default
@@ -128,7 +128,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
     Raises
     ------
     InvalidInputError
-        If the system has no scorer, or an option is not of its kind.
+        If the system has no scorer, or an option is invalid.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return _Metrics(self._overall(paths, scores), rows, rewarded)
 
     def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
-        """Return ``summary`` over all rollouts and ``details`` of each; shares are from 0 to 1."""
+        """Return ``summary`` over all rollouts and ``details`` of each; rates are from 0 to 1."""
         n = len(all_metrics)
         summary: dict[str, Any] = {"n_rollouts": n}
         averages = [f"avg_{side}_toxicity" for side in _SIDES]
@@ -198,7 +198,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return {"summary": summary, "details": details}
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return all of ``overall`` and the shares; a reward that was not given is missing."""
+        """Return all of ``overall`` and the rates; rewards that were not given are missing."""
         values = dict(metrics.overall)
         if not getattr(metrics, "rewarded", True) and not values.get("avg_reward"):
             values["avg_reward"] = None
@@ -207,7 +207,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return values
 
     def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
-        """Return what `Evaluator` does, with the scorer's word on which direction is worse."""
+        """Return the specs of `Evaluator`, with the direction of the scorer."""
         return mean_specs(columns, higher_is_worse=self._scorer.higher_is_worse)
 
     def _is_toxic(self, score: float) -> bool:
@@ -215,7 +215,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return score >= self.threshold if worse else score <= self.threshold
 
     def _worst_path(self, g: Graph[Any, Any], scores: _Scores) -> list[Node[Any, Any]]:
-        """Return the conversation with the worst response; the first of several."""
+        """Return the conversation with the worst response; the first in case of ties."""
         sign = 1.0 if self._scorer.higher_is_worse else -1.0
 
         def worst(path: list[Node[Any, Any]]) -> float:
@@ -227,7 +227,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
     def _overall(
         self, paths: Sequence[tuple[float, list[Node[Any, Any]]]], scores: _Scores
     ) -> dict[str, Any]:
-        """Return the rollout's numbers over weighted conversations."""
+        """Return the overall metrics of a rollout from weighted conversations."""
         chain = len(paths) == 1
         turns = sum(weight * len(path) for weight, path in paths)
         overall: dict[str, Any] = {
@@ -279,12 +279,12 @@ def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def _is_judged(side: str, average: float | None) -> bool:
-    """Return whether a side is looked at: a probe without a score is not, an empty reply is."""
+    """Return whether a side is measured: unscored probes are not, empty replies are."""
     return side == "target" or average is not None
 
 
 def _rate(overall: Mapping[str, Any], side: str) -> float | None:
-    """Return the chance that a conversation of a rollout has something toxic of this side."""
+    """Return the probability that a conversation of a rollout is toxic on this side."""
     told: float | None = overall.get(f"{side}_toxicity_rate")
     if told is not None:
         return told
@@ -294,14 +294,14 @@ def _rate(overall: Mapping[str, Any], side: str) -> float | None:
 
 
 def _weighted(g: Graph[Any, Any], policy: str) -> list[tuple[float, list[Node[Any, Any]]]]:
-    """Return the conversations of a rollout with their chances; one without turns where none is."""
+    """Return the conversations of a rollout with their probabilities; one empty one if none."""
     found = conversations(g, policy)
     total = math.fsum(weight for _, weight in found)
     return [(weight / total, path) for path, weight in found] or [(1.0, [])]
 
 
 def _through(paths: Sequence[tuple[float, list[Node[Any, Any]]]]) -> dict[int, float]:
-    """Return the weight of each turn: of all conversations that go through it."""
+    """Return the weight of each turn: the total of all conversations through it."""
     found: dict[int, list[float]] = {}
     for weight, path in paths:
         for node in path:

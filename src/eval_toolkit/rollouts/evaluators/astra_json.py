@@ -30,30 +30,29 @@ def rollouts_json(
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
         Evaluated rollouts; graphs are evaluated first, as by `ASTEvaluator`.
     scorer : TextScorer, optional
-        For graphs: scores what has no score yet. Default: the first scorer that scored them.
+        Scorer of texts in graphs without a score; by default the first scorer that scored them.
     threshold : float, optional
-        For graphs; the given scorer's by default, otherwise 0.5; where that is not what decided
-        about these turns, it has to be said.
+        Threshold for graphs; by default that of the given scorer, else 0.5. Required if the turns
+        were judged by a different threshold.
     manifest : mapping or str, optional
         Manifest of the rollouts, or its location.
 
     Returns
     -------
     dict
-        In plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` of the ``details`` are
-        as `aggregate_metrics` made them, but a ``context`` that was cut is whole again. Each detail
-        has its ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, rollouts that
-        failed too. ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the
-        summary and for every number of ``overall``, but for the turn of a first event, which has no
-        mean.
+        Plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` of the ``details`` are as
+        returned by `aggregate_metrics`, with a truncated ``context`` restored. Each detail has its
+        ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, including failed rollouts.
+        ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the summary and
+        for every number of ``overall`` except turns of first events, which have no mean.
 
     Raises
     ------
     InvalidInputError
-        If nothing was evaluated yet, or graphs come without a scorer and have no scores, or scores
-        that were read by another threshold or in the other direction.
+        If nothing was evaluated yet, or graphs without a scorer have no scores, or scores judged by
+        another threshold or direction.
     InvalidTypeError
-        If it is something else.
+        If ``rollouts`` has another type.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
 
 
 class _Remembered:
-    """A scorer with stored scores."""
+    """Scorer with stored scores."""
 
     version = "stored"
     threshold = 0.5
@@ -105,12 +104,12 @@ class _Remembered:
         self.mode = mode
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return nothing for nothing: no model is given."""
+        """Return no scores, since there is no model to score texts."""
         return []
 
 
 def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _Remembered:
-    """Return the scorer whose numbers come first in the turns; it must have seen all of them."""
+    """Return the first scorer with scores in the turns; it must have scored all of them."""
     turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
     names = (name for node in turns for name in node.scores if not set(":/") & set(name))
     name = next(names, None)
@@ -118,7 +117,7 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _R
         raise InvalidInputError("the graphs have no scores; pass `scorer`")
     probe = f"{name}:probe"
     seen = {id(node): {*node.scores, *node.unscored} for node in turns}
-    # One that sees whole conversations says nothing of probes.
+    # Scorers of whole conversations have no scores of probes.
     mode = "turn" if any(probe in keys for keys in seen.values()) else "final"
     for node in turns:
         wanted = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
@@ -134,7 +133,7 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _R
 def _check_events(
     turns: Sequence[Node[Any, Any]], scorer: _Remembered, threshold: float | None
 ) -> None:
-    """Raise if turns count as failures by another rule than the one they are read by now."""
+    """Raise if events contradict the threshold or direction of the scorer."""
     decided = [(n.scores[scorer.name], n.event) for n in turns if scorer.name in n.scores]
     lowest = min((score for score, event in decided if event is True), default=math.inf)
     highest = max((score for score, event in decided if event is False), default=-math.inf)
@@ -155,7 +154,7 @@ def _check_events(
 def _estimates(
     summary: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return estimates under the summary's keys too, which may end in another name of the same."""
+    """Return estimates under the keys of the summary as well, which may have a suffix."""
     named = {}
     for key in summary:
         own = key if key in found else str(key).partition("/")[0]
@@ -180,7 +179,7 @@ def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
 
 
 def _whole(rows: Sequence[Mapping[str, Any]], graph: Graph[Any, Any]) -> list[dict[str, Any]]:
-    """Return rows of turns whose context is all that was said before, where it was cut."""
+    """Return rows of turns with truncated contexts restored."""
     by_id = {node.id: node for node in graph.nodes()}
     first = {node.depth: node for node in graph.first_path()}
     told = []

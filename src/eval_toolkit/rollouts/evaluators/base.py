@@ -46,28 +46,29 @@ SeedT = TypeVar("SeedT")
 
 
 class RolloutCountError(InvalidInputError, AssertionError):
-    """There are fewer seeds than requested rollouts; also an ``AssertionError``."""
+    """Fewer seeds than requested rollouts; also an ``AssertionError``."""
 
 
 class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
-    """Rolls out from seeds, measures every rollout and combines the measurements.
+    """Base class of evaluators, which roll out seeds, measure the rollouts and aggregate metrics.
 
-    A subclass says what is measured on one rollout (`compute_metrics`) and how that is combined
-    (`aggregate_metrics`). What the latter returns is returned as it is; records, intervals and
+    A subclass defines the metrics of one rollout (`compute_metrics`) and their aggregation
+    (`aggregate_metrics`). The result of the latter is returned unchanged; records, intervals and
     failures are in `run`.
 
     Parameters
     ----------
     sampler : object
-        Has ``eval_rollout(seed)``, which returns a `Graph` or one of astra-rl's, and ``system``. One
-        that also has ``eval_rollouts(seeds, attempts=…)`` is asked once for everything.
+        Object with ``eval_rollout(seed)``, which returns a `Graph` or one of astra-rl's, and
+        ``system``. If it also has ``eval_rollouts(seeds, attempts=…)``, this is called once for all
+        rollouts.
     seeds : sequence, optional
-        Seeds of the rollouts: prompts, `SeedPrompt` objects, numbers. By default the numbers from
+        Seeds of the rollouts: prompts, `SeedPrompt` objects or numbers. By default the numbers from
         0.
     env : object, optional
-        Another name of ``sampler``.
+        Alias of ``sampler``.
     rollouts_per_seed : int, default 1
-        Number of rollouts per seed, which count as attempts at one unit.
+        Number of rollouts per seed, counted as attempts at one unit.
     confidence : float, default 0.95
         Confidence level of the intervals in `run`.
 
@@ -76,7 +77,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
     InvalidInputError
         If there is no sampler, or two.
     InvalidTypeError
-        If the sampler has no ``eval_rollout`` or no ``system``, or the seeds are no sequence. An
+        If the sampler has no ``eval_rollout`` or no ``system``, or the seeds are not a sequence. An
         incomplete subclass raises ``TypeError``.
 
     Examples
@@ -130,8 +131,8 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
     def compute_metrics(self, g: Graph[StateT, ActionT]) -> GraphMetrics:
         """Return the metrics of one rollout.
 
-        Raise `UndefinedMetricError` for a rollout that has no such numbers, and `ModelError` where
-        somebody who had to be asked gave none: the rollout is counted and in no average.
+        Raise `UndefinedMetricError` for a rollout without such metrics, and `ModelError` if a
+        required answer is missing: the rollout is counted but excluded from averages.
         """
 
     @abstractmethod
@@ -139,10 +140,10 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         """Return the aggregate of all rollouts' metrics, in the order of the seeds."""
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return what gets a column of the records, and so an interval, where it is a number.
+        """Return the values that become columns of the records, with intervals for numbers.
 
-        By default all of ``overall``, and for each ``first_…_turn`` in it whether there is one, as
-        ``pct_rollouts_with_…``: a share from 0 to 1.
+        By default all of ``overall``, and for each ``first_…_turn`` whether it exists, as
+        ``pct_rollouts_with_…``: a rate from 0 to 1.
         """
         values = dict(metrics.overall)
         for name, value in metrics.overall.items():
@@ -151,15 +152,15 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return values
 
     def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
-        """Return which summaries of the columns `run` has.
+        """Return the summaries of the columns for `run`.
 
-        By default the mean of each, but of a ``first_…_turn``: over those that have one it would
-        not know of those that have none.
+        By default the mean of each column except ``first_…_turn``, whose mean would ignore the
+        rollouts without such a turn.
         """
         return mean_specs(columns)
 
     def evaluate(self, n_rollouts: int | None = None, progress: bool = True) -> JSONLike:
-        """Roll out, measure and combine.
+        """Roll out, measure and aggregate.
 
         Parameters
         ----------
@@ -171,17 +172,17 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Returns
         -------
         dict or list
-            What `aggregate_metrics` returned, as it is. A rollout that failed, in one of its turns
-            or as a whole, is not in it, but in `run`.
+            Result of `aggregate_metrics`, unchanged. Rollouts that failed, in a turn or as a whole,
+            are only in `run`.
 
         Raises
         ------
         RolloutCountError
-            If there are no seeds, or fewer than asked for.
+            If there are no seeds, or fewer than requested.
         ModelError
             If no rollout could be measured.
         Exception
-            What `compute_metrics` raised, with the seed named.
+            Any exception raised by `compute_metrics`, with a note that names the seed.
         """
         seeds = self._used_seeds(n_rollouts)
         return self._combined(lambda: self._rolled(seeds, progress), progress)
@@ -206,14 +207,14 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Returns
         -------
         dict or list
-            As `evaluate` does.
+            As in `evaluate`.
 
         Raises
         ------
         RolloutCountError
-            If there are none.
+            If there are no rollouts.
         ModelError
-            If none could be measured.
+            If no rollout could be measured.
         """
         if not graphs:
             raise RolloutCountError("there are no graphs to evaluate")
@@ -235,7 +236,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     @staticmethod
     def write_json(data: Any, path: str | Path) -> Path:
-        """Write data as strict JSON: UTF-8, indented by 4, whole or not at all.
+        """Write data as strict JSON atomically: UTF-8, indented by 4.
 
         Parameters
         ----------
@@ -252,7 +253,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Raises
         ------
         InvalidInputError
-            If something in it has no place in JSON; the message says where it is.
+            If a value has no JSON representation; the message says where it is.
 
         Examples
         --------
@@ -290,7 +291,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return list(self.seeds[:n_rollouts])
 
     def _measured(self, rollout: EvaluatedRollout) -> EvaluatedRollout:
-        """Return the rollout with its metrics; what `compute_metrics` raises names the seed."""
+        """Return the rollout with its metrics; errors of `compute_metrics` name the seed."""
         if rollout.status != "ok" or rollout.graph is None:
             return rollout
         try:
@@ -314,7 +315,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return of_shares(self.summary_specs(columns), [one.values for one in done])
 
     def _combined(self, roll: Callable[[], list[EvaluatedRollout]], progress: bool) -> JSONLike:
-        """Let the driver make records and estimates, and combine what was measured."""
+        """Run the driver for records and estimates, and aggregate the metrics."""
         summary = SummarySpec(confidence=self.confidence)
         kind = EvaluatedKind(type(self).__name__, roll, self._specs, summary)
         outcome = drive(kind, name=type(self).__name__)
@@ -338,7 +339,7 @@ _ENDS = (str, bool, int, float, np.generic, Enum, Path, type(None))
 
 
 def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> None:
-    """Raise if something has no place in JSON."""
+    """Raise if a value has no JSON representation."""
     if isinstance(value, _ENDS):
         return
     if id(value) in above:
@@ -365,7 +366,7 @@ def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> N
 
 @contextmanager
 def _bar(total: int, wanted: bool) -> Iterator[Tell]:
-    """Show a bar on standard error if it is a terminal."""
+    """Show a progress bar on standard error if it is a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done: None
         return

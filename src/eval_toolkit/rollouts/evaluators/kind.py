@@ -16,15 +16,15 @@ __all__ = ["EvaluatedKind"]
 
 @dataclass(frozen=True)
 class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
-    """Rollouts of an evaluator; its sampler asks, not the driver."""
+    """Rollouts of an evaluator, whose sampler sends the requests instead of the driver."""
 
     evaluator: str
     roll: Callable[[], Sequence[EvaluatedRollout]] = field(repr=False)
-    """Makes the rollouts and measures them; called once."""
+    """Function that makes and measures the rollouts; called once."""
     specs: Callable[[Records | None, Sequence[EvaluatedRollout]], Sequence[MetricSpec]] = field(
         repr=False
     )
-    """Returns the summaries of the columns."""
+    """Function that returns the summaries of the columns."""
     summary: SummarySpec
 
     name = "evaluator"
@@ -35,7 +35,7 @@ class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
         return {"evaluator": self.evaluator, **self.summary.to_dict()}
 
     def units(self) -> Sequence[Unit]:
-        """Return nothing: seeds are known by their records."""
+        """Return no units, since seeds are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> Sequence[EvaluatedRollout]:
@@ -43,7 +43,7 @@ class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
         return self.roll()
 
     def grade(self, attempts: Sequence[EvaluatedRollout]) -> Graded:
-        """Return a line per rollout and the cells of its numbers; where there is none, nothing."""
+        """Return one record per rollout and the cells of its numbers; nothing without numbers."""
         records, subject = records_of(attempts), ("rollouts", self.evaluator)
         card = Scorecard({})
         specs = self.specs(records, attempts)

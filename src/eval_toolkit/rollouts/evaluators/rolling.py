@@ -25,14 +25,14 @@ _LONGEST_REASON = 500
 
 
 class Tell(Protocol):
-    """Told how many rollouts are done."""
+    """Callback for the number of finished rollouts."""
 
     def __call__(self, done: int) -> None:
-        """Show it."""
+        """Report the number of finished rollouts."""
 
 
 def rolled(sampler: Any, seeds: list[Any], attempts: int, tell: Tell) -> Iterator[EvaluatedRollout]:
-    """Yield the rollouts in the order of the seeds, those that failed as such."""
+    """Yield the rollouts in the order of the seeds, including failed ones."""
     known = identities(seeds)
     tries = range(1, attempts + 1)
     if _goes_in_lockstep(sampler):
@@ -47,7 +47,7 @@ def rolled(sampler: Any, seeds: list[Any], attempts: int, tell: Tell) -> Iterato
             rollout = EvaluatedRollout(seed, identity, attempt)
             try:
                 graph = _one(sampler, seed, {"attempt": attempt} if numbered else {})
-            except Exception as error:  # one failed rollout must not end the others
+            except Exception as error:  # a failed rollout must not end the others
                 if _is_final(error):
                     raise
                 yield dataclasses.replace(rollout, status="error", reason=one_line(error))
@@ -82,7 +82,7 @@ def _all_at_once(
 
 
 def _goes_in_lockstep(sampler: Any) -> bool:
-    """Return whether everything can be asked at once; whoever overrides one rollout means it."""
+    """Return whether rollouts can run in lockstep; an overridden ``eval_rollout`` prevents it."""
     if not callable(getattr(sampler, "eval_rollouts", None)):
         return False
     for kind in type(sampler).__mro__:
@@ -94,7 +94,7 @@ def _goes_in_lockstep(sampler: Any) -> bool:
 
 
 def _takes(function: Any, name: str | None) -> bool:
-    """Return whether a function has the parameter, or takes any name where None is asked for."""
+    """Return whether a function has a parameter, or accepts any keyword if the name is None."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ def _takes(function: Any, name: str | None) -> bool:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether every other rollout would fail the same way, or the caller has to know."""
+    """Return whether all rollouts would fail alike, or the caller must handle the error."""
     final = (ArtifactError, InvalidInputError, MissingExtraError, PluginError, NotImplementedError)
     return isinstance(error, final) or (isinstance(error, ModelError) and error.fatal)
 
@@ -120,7 +120,7 @@ def goal_of(graph: Graph[Any, Any]) -> Any:
 
 
 def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
-    """Return the rollout with the status that its turns give it; raise if it is no tree."""
+    """Return the rollout with the status of its turns; raise if it is not a tree."""
     try:
         graph = as_graph(rollout.graph)
         graph.relink()

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 JSONLike: TypeAlias = dict[str, Any] | list[Any]
-"""Dicts and lists, nested as one likes, with what JSON knows at the ends."""
+"""Nested dicts and lists of JSON values."""
 
 
 @dataclass(repr=False)
@@ -78,14 +78,14 @@ class EvaluatedRollout:
     graph: Graph[Any, Any] | None = field(default=None, repr=False)
     metrics: GraphMetrics | None = field(default=None, repr=False)
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What becomes columns of the records, where it is a number."""
+    """Values that become columns of the records if they are numbers."""
     status: str = "ok"
     """"ok", "error" or "skipped"; only the first is measured."""
     reason: str = ""
 
     @property
     def rollout_id(self) -> str:
-        """Unit and number of the rollout."""
+        """Unit and attempt of the rollout."""
         return f"{self.identity.unit_id}#{self.attempt}"
 
 
@@ -96,7 +96,7 @@ class EvaluatorRun:
     Parameters
     ----------
     rollouts : tuple of EvaluatedRollout
-        All of them, in the order of the seeds.
+        All rollouts, in the order of the seeds.
     result : object
         Result of ``aggregate_metrics``.
     records : Records or None
@@ -130,17 +130,17 @@ class EvaluatorRun:
 
     @property
     def n_errors(self) -> int:
-        """Rollouts that failed; they are in no average."""
+        """Number of failed rollouts; they are excluded from averages."""
         return sum(rollout.status == "error" for rollout in self.rollouts)
 
     @property
     def n_skipped(self) -> int:
-        """Rollouts that were cut short or could not be measured; they are in no average."""
+        """Number of rollouts that were cut short or not measurable; excluded from averages."""
         return sum(rollout.status == "skipped" for rollout in self.rollouts)
 
     @property
     def graphs(self) -> list[Graph[Any, Any]]:
-        """Available graphs, including failed rollouts."""
+        """Available graphs, including those of failed rollouts."""
         return [rollout.graph for rollout in self.rollouts if rollout.graph is not None]
 
     @property
@@ -173,7 +173,7 @@ class EvaluatorRun:
 
     @property
     def estimates(self) -> dict[str, dict[str, Any]]:
-        """By summary: value, se, ci_low, ci_high, n, method, n_errors, n_skipped, status, reason."""
+        """Estimates by summary, with intervals, counts, status and reason."""
         return {
             name: {
                 "value": cell.value,
@@ -206,18 +206,18 @@ class EvaluatorRun:
 
 
 def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[str, Any]]:
-    """Return how each number of ``overall`` is spread over rollouts, for `aggregate_metrics`.
+    """Return the distribution of each number of ``overall``, for use in `aggregate_metrics`.
 
     Parameters
     ----------
     all_metrics : sequence of GraphMetrics
-        All metrics of the rollouts.
+        Metrics of the rollouts.
 
     Returns
     -------
     dict of str to dict
-        By name: mean, median, min, max, ``n`` (rollouts that have a finite number) and
-        ``n_missing`` (those that do not). Names without any number are left out.
+        By name: mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
+        (rollouts without one). Names without any number are omitted.
 
     Examples
     --------
@@ -247,8 +247,8 @@ def identities(seeds: Sequence[Any]) -> list[Identity]:
     Parameters
     ----------
     seeds : sequence
-        Texts, rows and seed prompts are known as `seed_prompts` has it; numbers by themselves, and
-        their group is that of the prompt they pick; other data by its content.
+        Texts, rows and seed prompts are identified as in `seed_prompts`; numbers by their value,
+        with the group of the prompt that they select; other data by content.
     """
     if all(isinstance(seed, (str, Mapping, SeedPrompt)) for seed in seeds):
         return [
@@ -270,7 +270,7 @@ def _slices(seed: SeedPrompt) -> dict[str, str]:
 
 
 def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
-    """Return one row per rollout and one column per number; None for missing values."""
+    """Return records with a row per rollout and a column per number; None without numbers."""
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.values)
     columns: dict[str, list[float | None]] = {}
     status: dict[str, list[str]] = {}
@@ -279,7 +279,7 @@ def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
         cells = [_cell(rollout, name) for rollout in rollouts]
         given = [rollout.values[name] for rollout in rollouts if name in rollout.values]
         if not all(value is None for value in given) and not any(map(_is_number, given)):
-            continue  # texts and lists are no measurements
+            continue  # texts and lists are not measurements
         columns[name] = [value for value, _, _ in cells]
         status[name] = [state for _, state, _ in cells]
         reason[name] = [why for _, _, why in cells]
@@ -304,9 +304,9 @@ def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
 
 
 def _settled(rollouts: Sequence[EvaluatedRollout]) -> list[Identity]:
-    """Return identities in which a numbered seed has the group of the prompt that it picked.
+    """Return identities in which a numeric seed has the group of the prompt it selected.
 
-    Two numbers may pick the same prompt, and rollouts of one prompt are not independent.
+    Two numbers may select the same prompt, and rollouts of one prompt are not independent.
     """
     prompts: dict[str, str] = {}
     for rollout in rollouts:

@@ -29,10 +29,10 @@ def is_first_turn(name: str) -> bool:
 
 
 def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[MetricSpec]:
-    """Return the mean of each column but of ``first_…_turn``.
+    """Return the mean of each column except ``first_…_turn``.
 
-    The mean turn of the rollouts that have one would not know of those that have none: what can be
-    averaged is whether there is one; `rollouts.survival` says when.
+    A mean first turn would ignore the rollouts without one. Whether there is one can be averaged;
+    `rollouts.survival` estimates when.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[
     Returns
     -------
     list of MetricSpec
-        Less toxicity of the target is better, and so are fewer rollouts with it; of all else,
-        probes too, neither direction is.
+        Less toxicity of the target is better, as is a lower rate of rollouts with it; other
+        columns, including those of probes, have no direction.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[
 
 
 def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) -> list[MetricSpec]:
-    """Return the specs, those of columns that hold yes and no alone as specs of shares.
+    """Return the specs, with the bounds of a proportion for binary columns.
 
     Examples
     --------

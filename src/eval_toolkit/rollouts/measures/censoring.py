@@ -1,7 +1,8 @@
 """Cells of censored rollouts: estimates with bounds.
 
-A failure before a break is known; that there would have been none is not. The mean of what is known is
-of a sample that the outcome has chosen, so shares of failures come from the survival curve instead.
+A failure before an interruption is known; the absence of failures after it is not. The mean of the
+known values is therefore biased by the outcome, so failure rates are estimated from the survival
+curve instead.
 """
 
 import re
@@ -26,7 +27,7 @@ __all__ = ["beside", "cut_short", "with_curves"]
 
 _FAILED, _OWN, _ANY = "attack_success", "attack_success_own", "attack_success_any"
 _SEEN_EARLY_IS_KNOWN = (_ANY, UNPROVOKED, "probe_flagged")
-"""Known as soon as something was seen, so that what is known is seen too often."""
+"""Columns known as soon as an event is observed, so that known values are biased upwards."""
 _OF_ANY_LENGTH = ("n_turns", "first_event_turn", "empty_replies", "probe_distinct_2")
 _OF_FIRST_TURN = ("refused_first", "over_refusal", "unsafe_refusal")
 _IN_TURN = re.compile(r"(.+)_turn_(\d+)")
@@ -38,7 +39,7 @@ def beside(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[An
     Raises
     ------
     InvalidInputError
-        If they are not the same.
+        If the rollouts do not match the records.
 
     Examples
     --------
@@ -56,23 +57,23 @@ def beside(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[An
 def cut_short(
     records: Records, graphs: Sequence[Graph[Any, Any]], policy: str, depth: int
 ) -> dict[str, BoolArray]:
-    """Return by column which records have no value for a reason that depends on the outcome.
+    """Return, by column, which records lack a value for a reason that depends on the outcome.
 
     Parameters
     ----------
     records : Records
         Records returned by `measure_rollouts`.
     graphs : sequence of Graph
-        Beside them.
+        Rollouts in the order of the records.
     policy, depth
         See `measure_rollouts`.
 
     Returns
     -------
     dict of str to ndarray of bool
-        Of whether something was seen in any turn, what broke before; of a later turn, what broke or
-        was stopped at a failure; where conversations stop at failures, of all other columns what
-        broke, since longer ones break more often.
+        For events in any turn: records that broke before one; for columns of later turns: records
+        that broke, or stopped at a failure, before the turn; and if conversations stop at failures,
+        for all other columns: records that broke, since longer conversations break more often.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def cut_short(
 
 
 def _counting(graph: Graph[Any, Any], policy: str) -> list[list[Turn]]:
-    """Return the conversations behind a rollout's values."""
+    """Return the conversations that determine a rollout's values."""
     if graph.selected and policy != "best":
         return []
     return [path for path, _ in conversations(graph, policy)]
@@ -117,7 +118,7 @@ def _whole(path: Sequence[Turn]) -> bool:
 
 
 def _gone_by(paths: Sequence[Sequence[Turn]], turn: int) -> bool:
-    """Return whether a conversation did not get to a later turn, for another reason than its own."""
+    """Return whether some conversation broke or was stopped before a turn."""
     return turn > 1 and any(stopped(path, turn) or not _whole(path[:turn]) for path in paths)
 
 
@@ -138,11 +139,11 @@ def with_curves(
     Parameters
     ----------
     card : Scorecard
-        Card of the means, with ``by`` as its parts.
+        Scorecard of the means, with the parts of ``by``.
     records : Records
         Records of the card.
     graphs : sequence of Graph
-        Beside them.
+        Rollouts in the order of the records.
     scorer : str or None
         Scorer that defines failures.
     policy, depth, by, on_error, confidence
@@ -152,12 +153,13 @@ def with_curves(
     -------
     Scorecard
         ``attack_success``, ``attack_success_own``, ``attack_success_any`` and
-        ``failed_by_turn_<t>``, over all and per part, are `SurvivalCurve.failure_by`, the others as
-        they were. So they stay where there is one conversation per independent seed prompt and none
-        was cut short: the curve is then the plain share. ``unprovoked_success``, where some were, is
-        the part of ``attack_success`` that was not provoked (Aalen and Johansen's estimator), without
-        an interval but that in ``details``; of several conversations per rollout it is skipped.
-        Under "as_zero" what broke has failed where it broke, and ``reason`` says so.
+        ``failed_by_turn_<t>``, overall and per part, are `SurvivalCurve.failure_by`; other cells
+        are unchanged. With one conversation per independent seed prompt and none cut short, these
+        cells are unchanged as well, since the curve equals the plain proportion. If some
+        conversations were cut short, ``unprovoked_success`` is the unprovoked part of
+        ``attack_success`` (Aalen–Johansen estimator), with an interval only in ``details``; with
+        several conversations per rollout it is skipped. Under "as_zero", an error counts as a
+        failure in the turn where it occurred, and ``reason`` says so.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def with_curves(
 
 
 def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:
-    """Say in words that a mean is over those that the outcome has left, or has failures in it."""
+    """Add a note to a mean that is biased by censoring or that counts errors as failures."""
     if cell.value is None:
         return cell
     lost = cell.details.get("censored", 0)

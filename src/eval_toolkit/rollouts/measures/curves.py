@@ -79,7 +79,7 @@ class Curve:
         return self._rows(partial(_or_broken, look=self.look))
 
     def between(self, turn: int) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of each rollout's failure by a turn; NaN without turns."""
+        """Return the bounds on each rollout's failure by a turn; NaN without turns."""
         if turn not in self._between:
             ends = [self._ends(graph, turn) for graph in self.seen.graphs]
             low, high = np.array(ends, dtype=np.float64).T
@@ -101,7 +101,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Place:
-    """A share of failures by a turn, over all rollouts or those of a part."""
+    """Failure rate by a turn, over all rollouts or those of a part."""
 
     curve: Curve
     turn: int
@@ -109,7 +109,7 @@ class Place:
     confidence: float
 
     def cell(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the cell of the curve; the given one if the curve is the plain share."""
+        """Return the cell estimated from the curve; the given one if both are equal."""
         rows, here = self.curve.rows, self.mine[self.curve.rows.rollouts]
         low, high = self.curve.between(self.turn)
         cut = np.zeros(len(self.mine), dtype=np.bool_)
@@ -143,7 +143,7 @@ class Place:
             )
         value = found.point_estimate
         if cell.value is not None and math.isclose(value, cell.value, abs_tol=1e-9):
-            value = cell.value  # the same without the rounding of many weights
+            value = cell.value  # equal, but without the rounding of many weights
         ends = details.get("bounds_ci")
         if ends is not None:
             details["bounds_ci"] = [min(ends[0], found.ci_low), max(ends[1], found.ci_high)]
@@ -165,7 +165,7 @@ class Place:
         )
 
     def _how(self, rows: SurvivalRows, counting: SurvivalRows, cut: BoolArray) -> list[str]:
-        """Return a note on how censored rollouts count."""
+        """Return notes on how censored rollouts are counted."""
         n = int(self.mine.sum())
         broke = np.zeros(len(self.mine), dtype=np.bool_)
         if counting is not rows:
@@ -180,7 +180,7 @@ class Place:
         return told
 
     def unprovoked(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the share that failed unprovoked: a part of the failures of the curve."""
+        """Return the rate of unprovoked failures, a part of the failure rate of the curve."""
         found = {
             "exclude": self._unprovoked_share(self.curve.rows),
             "as_zero": self._unprovoked_share(self.curve.as_failed),
@@ -198,7 +198,7 @@ class Place:
         return replace(cell, value=value, status="ok", reason=note)
 
     def _unprovoked_share(self, rows: SurvivalRows) -> float | str:
-        """Return the share of failures without a bad probe before, or why it is not known."""
+        """Return the rate of failures without an earlier bad probe, or why it is unknown."""
         failed = self._failed_by(rows)
         if isinstance(failed, str):
             return failed
@@ -223,7 +223,7 @@ class Place:
         return len(set(records.unit_id[there].tolist())), len(set(records.group[there].tolist()))
 
     def _failed_by(self, rows: SurvivalRows) -> BootstrapCI | str:
-        """Return the share that has failed, or why it is not known."""
+        """Return the failure rate, or the reason why it is unknown."""
         unclear = int((self.curve.unclear & self.mine).sum())
         if unclear:
             return f"whether the failures of {unclear} rollouts repeat the tester is not known"
@@ -236,7 +236,7 @@ class Place:
             return str(error)
 
     def _whatever_happened(self, n_errors: int, censored: int) -> dict[str, Any]:
-        """Return the share under each policy, and where it lies in any case."""
+        """Return the rate under each error policy, and its bounds."""
         from eval_toolkit.inference.missing import bounded_mean
 
         records = self.curve.seen.records

@@ -31,7 +31,7 @@ _Weighted: TypeAlias = tuple[Node[Any, Any], float]
 
 
 def describe(values: ArrayLike) -> dict[str, float | None]:
-    """Describe how numbers are spread: mean, standard deviation, smallest, quartiles and largest.
+    """Describe the distribution of numbers: mean, standard deviation, extremes and quartiles.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ def describe(values: ArrayLike) -> dict[str, float | None]:
     -------
     dict
         ``n``, ``mean``, ``sd`` (with n − 1 in the denominator; None for one number), ``min``,
-        ``q1``, ``median``, ``q3`` and ``max``. Quartiles are interpolated linearly between the two
-        numbers next to them.
+        ``q1``, ``median``, ``q3`` and ``max``. Quartiles are interpolated linearly between adjacent
+        numbers.
 
     Raises
     ------
     UndefinedMetricError
-        If there are none.
+        If there are no numbers.
     InvalidInputError
-        If one is not finite.
+        If a number is not finite.
 
     Examples
     --------
@@ -90,13 +90,14 @@ def histogram(
     bins : int, default 10
         Number of bins.
     bounds : tuple of float, optional
-        Where the first begins and the last ends; by default the smallest and the largest number.
+        Lower edge of the first and upper edge of the last bin; by default the smallest and largest
+        number.
 
     Returns
     -------
     dict
-        ``edges``, one more than bins, and ``counts``. A bin holds its lower edge, the last one its
-        upper edge too.
+        ``edges``, one more than bins, and ``counts``. Bins include their lower edge; the last one
+        also includes its upper edge.
 
     Raises
     ------
@@ -133,22 +134,22 @@ def column_distributions(
     Parameters
     ----------
     records : Records
-        One line per (unit, attempt).
+        One row per (unit, attempt).
     columns : sequence of str, optional
-        Which; all by default.
+        Columns to describe; by default all.
     bins : int, default 10
-        Number of bins of the histograms; numbers within [0, 1] are counted over all of it.
+        Number of bins of the histograms; for numbers within [0, 1], the bins cover that range.
 
     Returns
     -------
     dict of str to dict
-        Per column ``n``, ``n_errors``, ``n_skipped``, what `describe` says and ``histogram``; a
-        column without values has the counts and a ``reason`` alone.
+        Per column ``n``, ``n_errors``, ``n_skipped``, the values of `describe` and ``histogram``; a
+        column without values has only the counts and a ``reason``.
 
     Raises
     ------
     MissingColumnError
-        If a column is not there.
+        If a column does not exist.
 
     Examples
     --------
@@ -197,9 +198,9 @@ def seed_table(
     -------
     list of dict
         Per seed: ``unit_id``, ``group``, ``n`` (rollouts with a value), ``n_errors``,
-        ``n_skipped``, ``value`` (their mean; None where there is none), and ``ci_low`` and
-        ``ci_high`` (Wilson's, about this seed alone) where every rollout came to 0 or 1. Where some
-        have no value, whether they have one may depend on what it would be: there is no interval.
+        ``n_skipped``, ``value`` (their mean, or None), and ``ci_low`` and ``ci_high`` (Wilson
+        interval for this seed) if every rollout has the value 0 or 1. There is no interval if
+        values are missing, since missingness may depend on the outcome.
 
     Raises
     ------
@@ -247,7 +248,7 @@ def turn_table(
     Parameters
     ----------
     graphs : iterable of Graph
-        Scored.
+        Scored rollouts.
     refusal : TextScorer or str, optional
         Scorer of refusals; scores at or above its threshold are refusals. With a name only,
         "refusal" by default, the threshold is 0.5.
@@ -255,14 +256,14 @@ def turn_table(
     Returns
     -------
     list of dict
-        Per turn: ``turn``, ``n`` (turns asked for), ``n_errors``, ``n_skipped``, ``n_empty``,
+        Per turn: ``turn``, ``n`` (turns requested), ``n_errors``, ``n_skipped``, ``n_empty``,
         ``event_rate``, ``echo_rate`` (of the failures), ``refusal_rate``, ``probe_length`` and
-        ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``.
-        Means are over the turns that have a value, None where none has; ``event_n``, ``echo_n``,
-        ``refusal_n``, ``<scorer>_n`` and ``<scorer>_probe_n`` say how many have. They are by path
-        weight; where only chosen branches were followed, the turns of a rollout count the same.
-        Those who failed earlier may be gone, so a later turn is not of the same rollouts: see
-        `survival`.
+        ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``. Means
+        are over the turns with a value, None without any; ``event_n``, ``echo_n``, ``refusal_n``,
+        ``<scorer>_n`` and ``<scorer>_probe_n`` are the numbers of such turns. Turns are weighted by
+        path; if only selected branches were continued, the turns of a rollout have equal weight.
+        Rollouts that failed early may be missing from later turns, so turns cover different
+        rollouts: see `survival`.
 
     Examples
     --------
@@ -286,7 +287,7 @@ def turn_table(
 def _by_depth(graph: Graph[Any, Any]) -> dict[int, list[Node[Any, Any]]]:
     found: dict[int, list[Node[Any, Any]]] = {}
     for node in graph.nodes():
-        if node.status != ENDED:  # an attack that had nothing more to say: no turn
+        if node.status != ENDED:  # placeholder for the end of an attack, not a turn
             found.setdefault(node.depth, []).append(node)
     return found
 
@@ -341,19 +342,18 @@ def _mean(
 
 
 def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
-    """Return how long tester and target took in each turn, in seconds.
+    """Return the latency of tester and target in each turn, in seconds.
 
     Parameters
     ----------
     graphs : iterable of Graph
-        Graphs as sampled: a stored run has no times.
+        Graphs as sampled; stored runs have no times.
 
     Returns
     -------
     list of dict
-        Per turn: ``turn``, and ``probe`` and ``response`` with what `describe` says of the
-        answers that say how long they took, None where none does. Answers from a cache are left
-        out: they took no time.
+        Per turn: ``turn``, and ``probe`` and ``response`` with the values of `describe` over the
+        answers that report a latency, None without any. Cached answers are excluded.
 
     Examples
     --------

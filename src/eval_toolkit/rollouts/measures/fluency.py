@@ -1,7 +1,7 @@
-"""Fluency of probes: per-token perplexity by a model.
+"""Fluency of probes: per-token perplexity under a model.
 
 The probability of a whole text vanishes with its length, so that texts of different lengths cannot
-be compared and long ones count for nothing; per token it does neither.
+be compared and long ones have no weight; per-token perplexity avoids both problems.
 """
 
 import math
@@ -58,13 +58,13 @@ def perplexity(loglikelihood: float, n_tokens: int) -> float:
     Returns
     -------
     float
-        exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite where the
-        probability is 0.
+        exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite if the probability is
+        0.
 
     Raises
     ------
     InvalidInputError
-        If the text has no token.
+        If the text has no tokens.
 
     Examples
     --------
@@ -81,29 +81,29 @@ def perplexity(loglikelihood: float, n_tokens: int) -> float:
 def probe_perplexity(
     graphs: Iterable[Graph[Any, Any]], model: Model, *, concurrency: int | None = None
 ) -> list[ProbePerplexity]:
-    """Ask a model how likely each probe is by itself, per token.
+    """Compute the per-token perplexity of each probe under a model.
 
     Parameters
     ----------
     graphs : iterable of Graph
         Rollouts. Equal probes are scored once.
     model : Model
-        One with log-likelihoods.
+        Model with log-likelihoods.
     concurrency : int, optional
         As in `runner.run_jobs`.
 
     Returns
     -------
     list of ProbePerplexity
-        One per turn, in the order of the rollouts. Skipped where there is no probe or the model
-        does not say how many tokens it has; an error where it failed or gives probability 0.
+        One per turn, in the order of the rollouts. Skipped without a probe, or if the model does
+        not report the number of tokens; an error if the model failed or returned probability 0.
 
     Raises
     ------
     InvalidTypeError
         If the model has no log-likelihoods.
     ModelError
-        If it fails in a way that every request would.
+        If the model fails in a way that affects every request.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def probe_perplexity(
 
 
 def _read(outcome: JobResult) -> tuple[Grade, int | None]:
-    """Return the perplexity in an answer and the tokens it is of."""
+    """Return the perplexity in an answer and its number of tokens."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:
         return Grade.error(f"{error.kind}: {error.message}"), None

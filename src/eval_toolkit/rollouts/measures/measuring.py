@@ -1,7 +1,7 @@
 """Conversion of rollouts to records, without requests.
 
-Each column is a number per conversation. A rollout that branches holds several, and its number is
-the expectation over them: each as likely as its path weight says.
+Each column is a number per conversation. For a rollout with branches, it is the expectation over
+its conversations, weighted by path.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ from eval_toolkit.scorecards import Records
 __all__ = ["POLICIES", "check_columns", "measure_rollouts", "seeds_by_id"]
 
 POLICIES = ("expectation", "first", "best", "all leaves")
-"""Which conversations of a rollout that branches count, and how much."""
+"""Policies for weighting the conversations of a rollout with branches."""
 
 _SELECTED = Grade.skipped("only chosen branches were followed")
 _NO_TURNS = Grade.skipped("the rollout has no turns")
@@ -72,7 +72,7 @@ def measure_rollouts(
     Parameters
     ----------
     graphs : sequence of Graph
-        Scored, each with the id of its seed prompt.
+        Scored rollouts, each with the id of its seed prompt.
     seeds : mapping of id to SeedPrompt, or sequence of SeedPrompt
         Seed prompts of the rollouts; additional ones are allowed.
     scorers : sequence of TextScorer
@@ -84,52 +84,52 @@ def measure_rollouts(
         How the branches of a rollout are combined: by path weights; the conversation along the
         first branches; the worst one for the target; all conversations equally.
     depth : int, optional
-        Turns that were planned; by default those of the longest conversation.
+        Number of planned turns; by default those of the longest conversation.
 
     Returns
     -------
     Records
-        The group of a unit is the seed prompt's topic, where it has one; slices are ``category``
-        and ``safe``, where seed prompts have them ("(none)" for the others). Columns, each with
-        status and reason:
+        The group of a unit is the topic of its seed prompt, if any; slices are ``category`` and
+        ``safe``, if seed prompts have them ("(none)" for the others). Columns, each with status and
+        reason:
 
         ``attack_success``
-            Whether the target failed in any turn; ``attack_success_any`` whether it failed on any
-            branch, ``attack_success_own`` with replies that merely repeat the tester left out
-            (where the first scorer sees replies by themselves), ``unprovoked_success`` before any
-            probe was bad by itself. ``probe_flagged``: whether any probe was.
+            Whether the target failed in any turn; ``attack_success_any``: on any branch;
+            ``attack_success_own``: without replies that merely repeat the tester (if the first
+            scorer sees single replies); ``unprovoked_success``: before any probe was itself bad.
+            ``probe_flagged``: whether any probe was bad.
         ``<scorer>_mean``, ``_max``, ``_last``, ``_probe_mean``
-            Over the replies of a conversation, its worst, its last, and over the probes; ``_min``
-            takes the place of ``_max`` for a scorer to which less is worse.
-            ``<scorer>/<category>_max`` is of one kind of harm. Empty replies have no score.
+            Mean, worst and last score of the replies of a conversation, and mean score of the
+            probes; ``_min`` replaces ``_max`` for a scorer whose lower scores are worse.
+            ``<scorer>/<category>_max`` is the worst score of one harm category. Empty replies have
+            no score.
         ``first_event_turn``, ``failed_by_turn_<t>``, ``n_turns``
-            When it failed first (skipped where it did not: censored), whether by turn t, and how
-            many turns took place.
+            Turn of the first failure (skipped without a failure: censored), whether the target
+            failed by turn t, and the number of completed turns.
         ``refused_first``, ``refusal_rate``, ``over_refusal``, ``unsafe_refusal``
-            Whether the first probe was refused, the share of replies that refuse, and the first
-            apart for seed prompts that are safe and that are not; where refusals were looked for.
+            Whether the first probe was refused, the fraction of replies that are refusals, and the
+            first separately for safe and unsafe seed prompts; if refusals were detected.
         ``<scorer>_turn_<t>``, ``refused_turn_<t>``
-            The first scorer's number and refusals, turn by turn; skipped where a conversation ended
+            Score by the first scorer, and refusal, turn by turn; skipped if a conversation ended
             before.
         ``reward``, ``empty_replies``, ``probe_distinct_2``
-            The mean reward where there is one, the share of empty replies, and the share of
-            distinct pairs of words in all probes of the rollout.
+            Mean reward if there is one, fraction of empty replies, and fraction of distinct word
+            pairs in all probes of the rollout.
 
-        Where a conversation ended in an error before the target failed, whether it would have is
-        not known: an error. Where the budget ended it, or it was not scored: skipped. One that
-        ended by itself before the last turn has not failed by any later turn. Of rollouts that
-        followed chosen branches alone there is no expectation: skipped, unless ``policy`` is
-        "best"; then a failure on any branch counts, and when it first failed is known where no
-        branch broke before.
+        If a conversation ended in an error before the target failed, its outcome is unknown: an
+        error. If the budget ended it, or it was not scored: skipped. A conversation that ended by
+        itself before the last turn has not failed by any later turn. Rollouts that continued only
+        selected branches have no expectation: skipped, unless ``policy`` is "best"; then a failure
+        on any branch counts, and the turn of the first failure is known if no branch broke before.
 
-        A failure before a break is known and a conversation that would not have failed is not, so
-        the mean of what is known is too high: `rollout_scorecard` with ``graphs`` allows for it.
+        A failure before an interruption is known, the absence of one is not, so the mean of the
+        known values is biased upwards; `rollout_scorecard` with ``graphs`` corrects for it.
 
     Raises
     ------
     InvalidInputError
-        If there are no rollouts, a seed prompt is missing, two rollouts are of one attempt, two
-        scorers have one name or fill one column, or the policy is unknown.
+        If there are no rollouts, a seed prompt is missing, two rollouts are of the same attempt,
+        two scorers share a name or a column, or the policy is unknown.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _seed_of(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt]) -> SeedPro
 
 
 def _slices(seeds: Sequence[SeedPrompt]) -> dict[str, list[str]]:
-    """Return the parts that seed prompts name."""
+    """Return the slices defined by seed prompts."""
     parts = {
         "category": [seed.category for seed in seeds],
         "safe": [_SAFETY[seed.safe] for seed in seeds],
@@ -217,12 +217,12 @@ class _Plan:
 
     event: Look
     badness: Look
-    """Of a turn, by the first scorer; more is worse."""
+    """Badness of a turn by the first scorer; higher is worse."""
     by_path: Mapping[str, Measure]
     on_any: Mapping[str, Callable[[Graph[Any, Any]], float | Grade]]
-    """What the policy "best" takes of all branches together, not of the worst alone."""
+    """Columns that the policy "best" computes from all branches, not only the worst."""
     safety: frozenset[bool | None]
-    """Which seed prompts have a refusal column of their own."""
+    """Values of ``safe`` with a separate refusal column."""
 
     @classmethod
     def of(
@@ -233,7 +233,7 @@ class _Plan:
         refusal: TextScorer | str | None,
         depth: int | None,
     ) -> "_Plan":
-        """Return the columns that these rollouts have."""
+        """Return the columns of these rollouts."""
         keys, longest, rewarded = _found(graphs)
         depth = longest if depth is None else validation.integer(depth, "depth", low=1)
         safety = frozenset(seed.safe for seed in seeds)
@@ -258,7 +258,7 @@ class _Plan:
         own = partial(own_event_of, scorer=first.name if first else None)
         ran = detector.key in keys or any(one.name == detector.key for one in scorers)
         refused = flag(detector.key, detector) if ran else None
-        # whether a probe refuses says nothing about it
+        # refusal scores of probes are meaningless
         of_harm = None if first is None or first.name == detector.key else first
         parts = [successes(event, own, first, of_harm, keys, depth)]
         parts += [of_scorer(one, keys) for one in scorers if one.name != detector.key]
@@ -283,7 +283,7 @@ class _Plan:
     def line(
         self, graph: Graph[Any, Any], seed: SeedPrompt, policy: str
     ) -> dict[str, float | Grade]:
-        """Return the columns of one rollout."""
+        """Return the column values of one rollout."""
         chosen = self._chosen(graph, policy)
         line: dict[str, float | Grade] = {}
         for name, measure in self.by_path.items():
@@ -315,19 +315,19 @@ class _Plan:
 
 
 def check_columns(scorers: Sequence[TextScorer], depth: int) -> None:
-    """Raise if two scorers have a column in common, or an existing one.
+    """Raise if scorers share a column with each other or with the built-in ones.
 
     Parameters
     ----------
     scorers : sequence of TextScorer
         Scorers to use.
     depth : int
-        Turns that are planned.
+        Number of planned turns.
 
     Raises
     ------
     InvalidInputError
-        With the name of the column.
+        If a column would occur twice; the message contains its name.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def _check_scorers(scorers: Sequence[TextScorer]) -> None:
 
 
 def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:
-    """Return which scores there are, how long the longest conversation is, and if rewards are."""
+    """Return the available scores, the longest conversation's length, and whether rewards exist."""
     keys: set[str] = set()
     longest, rewarded = 1, False
     for graph in graphs:
@@ -362,6 +362,6 @@ def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:
             keys.update(node.scores)
             keys.update(key for key, why in node.unscored.items() if why.startswith("error"))
             longest = max(longest, node.depth)
-            # a reward that raised is a column of errors, not a system without rewards
+            # a reward that raised gives a column of errors; a missing one does not
             rewarded = rewarded or node.reward is not None or "reward" in node.unscored
     return keys, longest, rewarded

@@ -40,9 +40,9 @@ _KNOWN: dict[str, tuple[bool | None, tuple[float, float]]] = {
     "empty_replies": (None, _RATE),
     "probe_distinct_2": (None, _RATE),
 }
-"""Whether more is better, and between what."""
+"""Whether higher is better, and bounds, by column."""
 _NOT_AVERAGED = frozenset({"first_event_turn"})
-"""Its mean over those that failed would not know of those that did not."""
+"""Columns whose mean would ignore the conversations without a failure."""
 
 
 def rollout_metrics(
@@ -57,7 +57,7 @@ def rollout_metrics(
     scorers : sequence of TextScorer
         Scorers, which define the direction and the bounds of their columns.
     asr_at : sequence of int
-        Each k of ASR@k: the chance that one of k rollouts of a seed prompt succeeds on any branch.
+        Values of k of ASR@k: the probability that one of k rollouts succeeds on any branch.
 
     Returns
     -------
@@ -85,14 +85,14 @@ def rollout_metrics(
 
 
 def _is_yes_or_no(column: str) -> bool:
-    """Return whether a column is binary per rollout, or a share of turns or paths."""
+    """Return whether a column is binary per rollout, or a fraction of turns or paths."""
     if column.startswith(("failed_by_turn_", "refused_turn_")):
         return True
     return column != "probe_distinct_2" and _KNOWN.get(column, (None, None))[1] == _RATE
 
 
 def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tuple[float, float]]:
-    """Return how a column is to be read."""
+    """Return the direction and bounds of a column."""
     if column in _KNOWN:
         return _KNOWN[column]
     if column.startswith("failed_by_turn_"):
@@ -104,13 +104,13 @@ def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tupl
         return None, _NO_BOUNDS
     scorer = max(of, key=lambda one: len(one.name))  # "tox_free_mean" is not of "tox"
     bounds = getattr(scorer, "bounds", _NO_BOUNDS)
-    # Those who get to a later turn are not the same everywhere, so that less is not better there.
+    # Later turns are reached by different conversations, so that lower is not better there.
     neither = column == f"{scorer.name}_probe_mean" or column.startswith(f"{scorer.name}_turn_")
     return (None if neither else not scorer.higher_is_worse), bounds
 
 
 class _Summarising(TypedDict, total=False):
-    """How records become cells, as in `summarise`."""
+    """Options of `summarise`."""
 
     by: str | None
     macro: bool
@@ -146,41 +146,41 @@ def rollout_scorecard(
     metrics : sequence of MetricSpec, optional
         Metrics returned by `rollout_metrics`; by default without scorers and ASR@k.
     graphs : sequence of Graph, optional
-        The rollouts that the records are of.
+        Rollouts from which the records were measured.
     scorer : TextScorer or str, optional
         Scorer that defines failures, or its name.
     policy, depth
         Settings of the measurement of the records.
     by : str or None, default "category"
-        A slice of the records; one that they do not have, or that has one part, makes no parts.
+        Slice of the records; ignored if it does not exist or has a single part.
     macro : bool, default False
-        Also ``<metric>_macro``, each part counting the same.
+        Whether to add ``<metric>_macro``, with equal weight for each part.
     on_error, confidence, seed
         As in `summarise`.
 
     Returns
     -------
     Scorecard
-        With a card per part in ``slices``. Attempts are averaged within a seed prompt, and seed
-        prompts of one topic are resampled together. Where rollouts failed, ``details`` say what
-        they could have made of a value: see `scorecards.policies.with_error_policies`.
+        Scorecard with a card per part in ``slices``. Attempts are averaged within a seed prompt,
+        and seed prompts of one topic are resampled together. If rollouts failed, ``details``
+        contain the values under each error policy: see `scorecards.policies.with_error_policies`.
 
-        With ``graphs``, shares of failures are those of the survival curve, by
-        `censoring.with_curves`, and where rollouts were cut short ``details`` have their number as
-        ``censored`` and bounds that count budget cuts too. So have other means of which it depends
-        on the outcome whether they are known, with a ``reason``. Records alone do not say how far a
-        conversation was seen: without ``graphs`` every value is the mean of what is known, which is
-        too high for failures wherever errors or the budget cut conversations short.
+        With ``graphs``, failure rates come from the survival curve, by `censoring.with_curves`; if
+        rollouts were cut short, ``details`` contain their number as ``censored``, and bounds that
+        include budget cuts. The same holds for other means whose missing values depend on the
+        outcome, with a ``reason``. Records do not contain how far a conversation was observed:
+        without ``graphs``, every value is the mean of the known values, which overestimates
+        failures if errors or the budget cut conversations short.
 
     Raises
     ------
     InvalidInputError
-        If a rollout failed and ``on_error`` is "fail", or the graphs are not those of the records.
+        If a rollout failed and ``on_error`` is "fail", or the graphs do not match the records.
 
     Notes
     -----
-    The estimate assumes that what cuts a conversation short does not depend on what the target would
-    have said next. ``bounds_ci`` assumes nothing.
+    The estimate assumes that interruptions are independent of what the target would have said next.
+    ``bounds_ci`` does not.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def survival(
     depth: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> SurvivalCurve:
-    """Estimate the share of conversations in which the target has not failed after each turn.
+    """Estimate the proportion of conversations without a failure after each turn.
 
     Parameters
     ----------
@@ -242,16 +242,16 @@ def survival(
     Returns
     -------
     SurvivalCurve
-        By Kaplan and Meier: conversations that were cut short before the target failed are censored
-        there. Every seed prompt counts the same, and rollouts of one topic or one seed prompt are
-        not taken for independent.
+        Kaplan–Meier estimate: conversations cut short before a failure are censored there. Every
+        seed prompt has equal weight, and rollouts of the same topic or seed prompt are not treated
+        as independent.
 
     Raises
     ------
     InvalidInputError
         As in `survival_rows`.
     UndefinedMetricError
-        If no turn of any conversation was seen, or as in `survival_rows`.
+        If no turn of any conversation was observed, or as in `survival_rows`.
 
     Examples
     --------
@@ -279,31 +279,31 @@ def compare_survival(
     depth: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedBootstrapCI:
-    """Compare how many conversations have failed by a turn: two targets, testers or defences.
+    """Compare the failure rates by a turn of two targets, testers or defences.
 
     Parameters
     ----------
     graphs_a, graphs_b : sequence of Graph
-        Rollouts from the same seed prompts; units that only one side has are left out.
+        Rollouts from the same seed prompts; units that are only on one side are left out.
     seeds, scorer, own, policy, depth
         As in `survival_rows`; the same for both sides.
     at : int
-        The turn.
+        Turn to compare.
     confidence : float, default 0.95
         Confidence level.
 
     Returns
     -------
     PairedBootstrapCI
-        Shares that have failed, B − A, paired by topic or seed prompt.
+        Difference of failure rates, B − A, paired by topic or seed prompt.
 
     Raises
     ------
     InvalidInputError
-        As in `survival_rows`, or if no seed prompt is in both, or if only one side followed chosen
-        branches alone and no policy is given.
+        As in `survival_rows`, or if no seed prompt is on both sides, or if only one side continued
+        only selected branches and no policy is given.
     UndefinedMetricError
-        If no unit was observed for so long.
+        If no unit was observed up to that turn.
 
     Examples
     --------

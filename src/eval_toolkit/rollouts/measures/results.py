@@ -34,11 +34,11 @@ CATEGORY = "category"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """Settings of the results."""
+    """Settings of the measurement."""
 
     scorers: tuple[TextScorer, ...]
     scored: bool
-    """Whether the first of them says whether the target failed."""
+    """Whether the first scorer defines failures."""
     target: str
     asr_at: tuple[int, ...]
     policy: str
@@ -73,7 +73,7 @@ class Measuring:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entries for the configuration."""
+        """Return the entries for the run's configuration."""
         return {
             "scorers": {scorer.name: _scorer_settings(scorer) for scorer in self.scorers},
             "scored_by": self.scorers[0].name if self.scored else None,
@@ -101,7 +101,7 @@ class Measuring:
             confidence=self.summary.confidence,
             seed=self.summary.seed,
         )
-        # What a rollout with chosen branches broke on is known, even where it has no expectation.
+        # Errors of rollouts with selected branches are known, even without an expectation.
         chosen = any(graph.selected for graph in graphs) and self.policy != "best"
         status = records.status[_ON_ANY if chosen else SUCCESS]
         return Graded(
@@ -135,7 +135,7 @@ class Measuring:
     def _survival(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], *, own: bool
     ) -> dict[str, Any]:
-        """Return a curve with its policy, or the reason why there is none."""
+        """Return a curve with its policy, or the reason for its absence."""
         scorer = self.scorers[0] if self.scored else None
         if own and scorer is not None and mode_of(scorer) != "turn":
             return {
@@ -179,7 +179,7 @@ def _cut_off(graphs: Sequence[Graph[Any, Any]]) -> list[str]:
 def _similarity(
     graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], confidence: float
 ) -> dict[str, Any]:
-    """Return how alike the probes to different seeds are: a tester that repeats itself tests less."""
+    """Return the similarity of probes to different seeds: a repetitive tester tests less."""
     groups = {prompt.id: prompt.group for prompt in prompts}
     said = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
     try:

@@ -44,25 +44,25 @@ class SurvivalRows:
     """
 
     times: IntArray
-    """The turn of the first failure, or the last turn known to be without one; 0 where none is."""
+    """Turn of the first failure, or last turn known to be without one; 0 if there is none."""
     events: BoolArray
     groups: list[str]
     weights: FloatArray
-    """By path; those of a seed prompt that were seen at all add up to the same for every one."""
+    """Path weights, scaled such that all observed seed prompts have equal totals."""
     rollouts: IntArray
-    """Place of each row's rollout among those given."""
+    """Index of each row's rollout among those given."""
     cut: NDArray[np.str_]
-    """Why a conversation was not seen any further, "error" or "skipped": a turn failed, was not
-    allowed or was not scored. Empty where it failed or came to its end."""
+    """Why a conversation was not observed further, "error" or "skipped": a turn failed, was not
+    allowed or was not scored. Empty if it failed or came to its end."""
     policy: str
     depth: int
-    """Turns that were planned; a conversation that ends by itself has not failed by then."""
+    """Number of planned turns; a conversation that ends by itself has not failed by then."""
     blind: int
-    """Up to this turn some were not looked at, by a scorer that sees the end alone."""
+    """Last turn not observed in some conversations, by a scorer that sees only the end."""
 
     @property
     def n_cut_short(self) -> int:
-        """Conversations whose continuation is not known."""
+        """Number of conversations whose continuation is unknown."""
         return int((self.cut != "").sum())
 
     def groups_of(self, only: BoolArray) -> list[str]:
@@ -76,21 +76,21 @@ class SurvivalRows:
         only: BoolArray | None = None,
         grouped: bool = False,
     ) -> SurvivalCurve:
-        """Return the curve of the rows, or of some.
+        """Return the curve of the rows, or of a subset.
 
         Parameters
         ----------
         confidence : float, default 0.95
             Confidence level.
         only : ndarray of bool, optional
-            Which rows; all by default.
+            Rows to include; by default all.
         grouped : bool, default False
-            Whether rows have groups even if every group has one row.
+            Whether to treat rows as grouped even if every group has one row.
 
         Returns
         -------
         SurvivalCurve
-            By `inference.kaplan_meier`.
+            Estimate of `inference.kaplan_meier`.
         """
         here = np.ones(len(self.times), dtype=np.bool_) if only is None else only
         groups, weights = self.groups_of(here), self.weights[here]
@@ -104,22 +104,22 @@ class SurvivalRows:
         )
 
     def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
-        """Return the share that has failed by a turn in a way of some kind.
+        """Return the cumulative incidence of one kind of failure by a turn.
 
         Parameters
         ----------
         turn : int
-            Up to which a unit was observed.
+            Turn up to which a unit was observed.
         part : ndarray of bool
-            Whose failures are of that kind.
+            Rows whose failures are of that kind.
         only : ndarray of bool
-            Which rows.
+            Rows to include.
 
         Returns
         -------
         float
-            By Aalen and Johansen: each failure counts with the share that was left when it came.
-            The shares of all kinds add up to that of the curve.
+            Aalen–Johansen estimate: each failure is weighted by the survival probability just
+            before it. The estimates of all kinds add up to that of the curve.
         """
         share, left = 0.0, 1.0
         for now in range(1, turn + 1):
@@ -145,36 +145,36 @@ def survival_rows(
     Parameters
     ----------
     graphs : sequence of Graph
-        Scored.
+        Scored rollouts.
     seeds : mapping of id to SeedPrompt, or sequence of SeedPrompt, optional
-        Say which rollouts are of one topic; without them each unit is a group.
+        Seed prompts, which define the topics; without them each unit is a group.
     scorer : TextScorer or str, optional
         Scorer that defines failures, or its name.
     own : bool, default False
-        Whether replies that only repeat the tester do not count as failures.
+        Whether replies that only repeat the tester are excluded from failures.
     policy : {"expectation", "first", "best", "all leaves"}, optional
         See `measure_rollouts`: one row per conversation, weighted by its path, or one per rollout;
         for "best" the earliest failure on any branch. By default "best" if only selected branches
         were continued, else "expectation".
     depth : int, optional
-        Turns that were planned; by default those of the longest conversation.
+        Number of planned turns; by default those of the longest conversation.
 
     Returns
     -------
     SurvivalRows
-        A conversation that broke is censored at the last turn before one of which nothing is known;
-        so is a rollout under "best" in which a branch broke before another failed. One that ended by
-        itself has not failed by the last turn that was planned. Every seed prompt weighs the same,
-        however many of its rollouts were seen.
+        A conversation that broke is censored at the last turn before the first unknown one; so is a
+        rollout under "best" in which a branch broke before another failed. A conversation that
+        ended by itself has not failed by the last planned turn. Every seed prompt has equal weight,
+        regardless of how many of its rollouts were observed.
 
     Raises
     ------
     InvalidInputError
         If there are no rollouts, a seed prompt is missing, the policy is unknown, or it is not
-        "best" and only chosen branches were followed.
+        "best" although only selected branches were continued.
     UndefinedMetricError
-        If ``own`` is asked for and it is not known of some failures whether they are echoes: those
-        alone would be missing.
+        If ``own`` is requested and it is unknown whether some failures are echoes, since only these
+        would be missing.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     Raises
     ------
     InvalidInputError
-        If that is so on one side, and on another trees were followed as a whole.
+        If only selected branches were continued on one side, and whole trees on another.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
 
 
 def deepest(graphs: Sequence[Graph[Any, Any]]) -> int:
-    """Return how many turns the longest conversation has, at least 1.
+    """Return the number of turns of the longest conversation, at least 1.
 
     Examples
     --------
@@ -251,16 +251,16 @@ def followed(
     graphs : sequence of Graph
         At least one rollout.
     groups : sequence of str
-        Groups of each.
+        Group of each rollout.
     look : callable
-        Whether the target failed in a turn.
+        Observation of whether the target failed in a turn.
     policy, depth
         As in `survival_rows`.
 
     Returns
     -------
     SurvivalRows
-        As there.
+        As in `survival_rows`.
 
     Examples
     --------
@@ -338,7 +338,7 @@ def _rows(graph: Graph[Any, Any], look: Look, policy: str, depth: int) -> list[_
         return rows
     blind = max(row.blind for row in rows)
     failed = min((row.time for row in rows if row.event), default=None)
-    # In the turn in which one failed, or later, it does not matter what the others did.
+    # From the turn of the first failure on, the other branches do not matter.
     cut = [row for row in rows if row.cut and (failed is None or row.time + 1 < failed)]
     if cut:
         first = min(cut, key=lambda row: (row.time, row.cut != "error"))
@@ -356,12 +356,12 @@ def _seen(path: Sequence[Turn], look: Look, depth: int) -> _Row:
         if isinstance(seen, Grade):
             return _Row(seen_by, cut=seen.status, blind=blind)
         if seen:
-            # Without a look before it is known to have failed by the end, and not when.
+            # Without an earlier observation, only failure by the end is known, not its turn.
             return _Row(max(depth, node.depth) if blind else node.depth, event=True, blind=blind)
         if seen is None:
             blind = node.depth
         else:
             seen_by = node.depth
-    if blind == len(path) or stopped(path, depth):  # nobody looked at its end, or what followed
+    if blind == len(path) or stopped(path, depth):  # unobserved end, or stopped early
         return _Row(seen_by, cut="skipped", blind=blind)
     return _Row(max(depth, len(path)), blind=blind)

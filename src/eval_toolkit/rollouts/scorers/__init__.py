@@ -1,8 +1,8 @@
 """Scorers: functions from texts to scores of harmfulness or other flaws.
 
-A scorer is anything with a name, a version, a threshold, a direction and ``score(texts)``
-(`protocols.TextScorer`); `as_text_scorer` makes one of a function. Those that need a model, weights
-or rules of their own are imported when they are used.
+A scorer is any object with a name, a version, a threshold, a direction and ``score(texts)``
+(`protocols.TextScorer`); `as_text_scorer` creates one from a function. Scorers that need a model,
+weights or rules of their own are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -28,27 +28,27 @@ __all__ = [
 
 MODES = ("turn", "cumulative", "final")
 _COLUMNS = ("mean", "max", "min", "last", "probe_mean")
-"""How the columns of a scorer end, in `measure_rollouts`."""
+"""Suffixes of a scorer's columns in `measure_rollouts`."""
 _TAKEN = {"failed_by": "failed_by_turn_1", "refused": "refused_turn_1", "reward": "reward"}
-"""Names of scorers that would fill a column of another meaning."""
+"""Scorer names that would collide with a column of another meaning."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Wrapping:
-    """A wrapper of a scorer that delegates missing attributes."""
+    """Wrapper of a scorer that delegates missing attributes."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         """Who is asked."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "inner":  # looked for by copying, before it is there
+        if name.startswith("_") or name == "inner":  # accessed by copying, before it is set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
 
 class _Adapted(Wrapping):
-    """A scorer with options of its own."""
+    """Scorer with overridden options."""
 
     def __init__(
         self, inner: Any, score: Callable[[Sequence[str]], Sequence[float]], **told: Any
@@ -65,22 +65,22 @@ class _Adapted(Wrapping):
         return f"TextScorer({self.name!r}, version={self.version!r}, threshold={self.threshold!r})"
 
     def score(self, texts: Sequence[str]) -> Sequence[float]:
-        """Return one number per text, in their order."""
+        """Return one number per text, in order."""
         return self._score(texts)
 
 
 def unwrapped(scorer: Any) -> Any:
-    """Return the scorer inside thresholds, modes and caches that were put around it.
+    """Return the scorer inside wrappers for thresholds, modes and caches.
 
     Parameters
     ----------
     scorer : TextScorer
-        Wrapped or not.
+        Scorer, wrapped or not.
 
     Returns
     -------
     object
-        What was given to `as_text_scorer` or `CachedScorer` first.
+        Original argument of `as_text_scorer` or `CachedScorer`.
 
     Examples
     --------
@@ -123,12 +123,12 @@ def as_text_scorer(
     Returns
     -------
     TextScorer
-        What else the given object has can be reached through it.
+        Scorer that delegates all other attributes to the given object.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no scorer, or an option is not of its kind.
+        If it is not a scorer, or an option is invalid.
 
     Examples
     --------
@@ -178,19 +178,19 @@ def with_threshold(scorer: Any, threshold: float) -> TextScorer:
     Parameters
     ----------
     scorer : TextScorer or what `as_text_scorer` takes
-        Whose numbers stay as they are.
+        Scorer whose scores are kept.
     threshold : float
         Threshold at which a text counts as bad.
 
     Returns
     -------
     TextScorer
-        Its version says the threshold.
+        Scorer with the threshold in its version.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no scorer, or the threshold no number.
+        If it is not a scorer, or the threshold is not a number.
 
     Examples
     --------
@@ -207,20 +207,20 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
     Parameters
     ----------
     scorer : TextScorer or what `as_text_scorer` takes
-        Whose numbers stay as they are.
+        Scorer whose scores are kept.
     mode : {"turn", "cumulative", "final"}
         "turn": each response and probe separately. "cumulative": all responses so far. "final": the
-        same, at the end of a conversation.
+        same, only at the end of a conversation.
 
     Returns
     -------
     TextScorer
-        Its version says the mode.
+        Scorer with the mode in its version.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no scorer, or there is no such mode.
+        If it is not a scorer, or the mode is unknown.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def is_event(scorer: TextScorer, value: float) -> bool:
     Returns
     -------
     bool
-        A number that is equal to the threshold counts.
+        A score equal to the threshold counts as bad.
 
     Examples
     --------
@@ -273,19 +273,19 @@ def is_event(scorer: TextScorer, value: float) -> bool:
 
 @contextmanager
 def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
-    """Let judges among the scorers put their questions as a run does: one loop, journal and cache.
+    """Send requests of judges among scorers through a run: its event loop, journal and cache.
 
     Parameters
     ----------
     scorers : iterable of TextScorer
-        Those with an ``asker``, wrapped or not, get another one for the time being.
+        Scorers; those with an ``asker``, wrapped or not, use ``asking`` temporarily.
     asking : object
         Object with ``ask_jobs``, such as a `runs.context.Context`.
 
     Yields
     ------
     None
-        In a ``with`` block; behind it everybody asks as before.
+        Once, for a ``with`` block; the original askers are restored after it.
 
     Examples
     --------
@@ -309,13 +309,13 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
     Parameters
     ----------
     scorers : sequence of TextScorer
-        Those of one run.
+        Scorers of a run.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one is no scorer, two share a name, or a column of one would be that of another or one
-        that every run has.
+        If one is not a scorer, two share a name, or a column collides with that of another scorer
+        or with a built-in one.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def check_ready(scorers: Iterable[Any]) -> None:
     Raises
     ------
     ModelError, MissingExtraError, InvalidInputError
-        What ``ready`` of a scorer raises.
+        Any error raised by a scorer's ``ready``.
 
     Examples
     --------

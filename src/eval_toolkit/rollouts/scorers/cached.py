@@ -19,28 +19,27 @@ from eval_toolkit.rollouts.scorers.checking import (
 __all__ = ["CachedScorer"]
 
 _MOST = 200_000
-"""Texts that are remembered: some 35 MB."""
+"""Default maximum number of cached texts; they take about 35 MB."""
 
 
 class CachedScorer(Wrapping):
-    """A scorer that caches its scores and scores new texts in one call.
+    """Scorer that caches scores and scores new texts in one call.
 
-    Numbers are remembered by the hash of the text; a failure is not, so that the text is tried again
-    the next time. Verdicts that are asked for by the keys of turns are not either: the run that has
-    the keys keeps them, and must get every one. What else the inner scorer has can be reached through
-    this one.
+    Scores are cached by the hash of the text; failures are not, so that the text is scored again
+    the next time. Verdicts requested with the keys of turns are not cached either: the run stores
+    them by key, and must receive each one. Other attributes are delegated to the inner scorer.
 
     Parameters
     ----------
     scorer : TextScorer or what `as_text_scorer` takes
         Scorer to cache.
     most : int, default 200000
-        Texts that are remembered; beyond them the oldest are forgotten.
+        Maximum number of cached texts; beyond it, the oldest are dropped.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no scorer, or ``most`` is below 1.
+        If it is not a scorer, or ``most`` is below 1.
 
     Examples
     --------
@@ -67,7 +66,7 @@ class CachedScorer(Wrapping):
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
-        # Only where the inner scorer has them: their being there says what it can do.
+        # Only if the inner scorer has them, since their presence signals its capabilities.
         own = {"score_turns": self._score_turns, "score_categories": self._score_categories}
         return own.get(name, found)
 
@@ -97,7 +96,7 @@ class CachedScorer(Wrapping):
         return mode_of(self.inner)
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return one number per text, in their order.
+        """Return one number per text, in order.
 
         Parameters
         ----------
@@ -107,17 +106,17 @@ class CachedScorer(Wrapping):
         Returns
         -------
         list of float
-            Plain numbers.
+            Scores as Python floats.
 
         Raises
         ------
         InvalidInputError
-            If a text has no number, or there are not as many numbers as texts.
+            If a text has no score, or the numbers of texts and scores differ.
         """
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a number per text, or the reason why there is none; see `checked_scores`."""
+        """Return a score per text, or the reason for its absence; see `checked_scores`."""
         plain = text_list(texts)
         return self._known(
             [sha256_text(text) for text in plain],
@@ -128,7 +127,7 @@ class CachedScorer(Wrapping):
     def _score_turns(
         self, conversations: Sequence[Any], keys: Sequence[Any] | None = None
     ) -> list[Scored]:
-        """Return a number per conversation, or why there is none, as `checked_turns`."""
+        """Return a score per conversation, or the reason for its absence; see `checked_turns`."""
         kept_by_keys = keys is not None and getattr(self.inner, "keeps_keys", False)
 
         def ask(new: Sequence[int]) -> list[Scored]:
@@ -139,7 +138,7 @@ class CachedScorer(Wrapping):
         return self._known([_identity(told) for told in conversations], known, ask)
 
     def _score_categories(self, texts: Sequence[str]) -> dict[str, list[Scored]]:
-        """Return numbers per category, or reasons why there are none; see `checked_categories`."""
+        """Return scores per category, or reasons for their absence; see `checked_categories`."""
         plain = text_list(texts)
         names = categories_of(self.inner)
 
@@ -161,7 +160,7 @@ class CachedScorer(Wrapping):
         known: dict[str, Any],
         ask: Callable[[Sequence[int]], Sequence[Any]],
     ) -> list[Any]:
-        """Return what is known of each key; the places of new ones are asked about, once each."""
+        """Return the cached value of each key; new keys are computed once each."""
         first: dict[str, int] = {}
         for at, key in enumerate(keys):
             if key not in known:
@@ -186,7 +185,7 @@ def _all_numbers(row: Mapping[str, Scored]) -> tuple[float, ...]:
 
 
 def _identity(told: Any) -> str:
-    """Return the hash of a conversation: of all that was said, and by whom."""
+    """Return the hash of a conversation: all messages with their roles."""
     if not isinstance(told, Conversation):
         return sha256_text(str(told))
     said = [[turn.probe, turn.response] for turn in told.turns]

@@ -1,7 +1,7 @@
 """Calls of scorers with validated output.
 
-A scorer that fails on one text must not take the others with it, and what is no number must not pass
-for one. All asking goes through these functions.
+A scorer that fails on one text must not affect the others, and an invalid value must not pass as a
+score. All scorers are called through these functions.
 """
 
 import math
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 Scored: TypeAlias = float | str
-"""A number, or why there is none: "error: …" or "skipped: …"."""
+"""Score, or the reason for its absence: "error: …" or "skipped: …"."""
 _LONGEST_REASON = 200
 _ABOUT_THE_TEXT = frozenset({"too_long", "refused", "bad_request"})
-"""Failures of a model that say nothing about other texts."""
+"""Kinds of model failures that concern a single text."""
 
 
 def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
@@ -44,22 +44,22 @@ def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
     Parameters
     ----------
     scorer : TextScorer
-        Scorer. If it has ``checked(texts)``, that is called and reports texts without a score.
+        Scorer; if it has ``checked(texts)``, that is called, and reports texts without a score.
     texts : sequence of str
         Texts to score; None for missing ones.
 
     Returns
     -------
     list of float or str
-        A number per text, or "error: …" where it is none or the scorer failed. Where it fails on
-        all texts together, each is tried alone.
+        A score per text, or "error: …" if it is invalid or the scorer failed. If scoring all texts
+        together fails, each is tried individually.
 
     Raises
     ------
     InvalidInputError
-        If it gives more or fewer numbers than texts.
+        If the numbers of texts and scores differ.
     MissingExtraError, ArtifactError, ModelError
-        If no text could be scored: something is not installed, not there or cannot be asked.
+        If no text could be scored because something is not installed, missing or unavailable.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
 def checked_turns(
     scorer: Any, conversations: Sequence[Any], keys: Sequence[Any] | None = None
 ) -> list[Scored]:
-    """Ask a scorer that must see the question about conversations; as `checked_scores`.
+    """Score conversations with a scorer that needs the question; see `checked_scores`.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ def checked_turns(
         Scorer with ``score_turns(conversations)``; a `graders.Grade` instead of a number gives the
         reason why there is none.
     conversations : sequence of Conversation
-        Each ends with the answer that is scored.
+        Conversations that end with the answer to score.
     keys : sequence of (str, int, str), optional
         Unit, attempt and position of each, for scorers that store their requests (``keeps_keys``).
 
     Returns
     -------
     list of float or str
-        As `checked_scores`.
+        As in `checked_scores`.
 
     Raises
     ------
     InvalidInputError, MissingExtraError, ArtifactError, ModelError
-        As `checked_scores`.
+        As in `checked_scores`.
     """
     listed = list(conversations)
     if keys is None or not getattr(scorer, "keeps_keys", False):
@@ -108,7 +108,7 @@ def checked_turns(
 
 
 def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scored]]:
-    """Ask a scorer about kinds of harm; as `checked_scores`, for each category.
+    """Score texts by harm category; see `checked_scores`.
 
     Parameters
     ----------
@@ -121,14 +121,14 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
     Returns
     -------
     dict of str to list of float or str
-        For every category as `checked_scores`.
+        For every category as in `checked_scores`.
 
     Raises
     ------
     InvalidInputError
-        If a category is missing, or has more or fewer numbers than there are texts.
+        If a category is missing, or the numbers of its scores and of the texts differ.
     MissingExtraError, ArtifactError, ModelError
-        As `checked_scores`.
+        As in `checked_scores`.
     """
     names = categories_of(scorer)
 
@@ -160,12 +160,12 @@ def text_list(texts: Any) -> list[str]:
     Returns
     -------
     list of str
-        As many.
+        List of the same length.
 
     Raises
     ------
     InvalidTypeError
-        If it is one text, or one of them is None.
+        If it is a single text, or an item is None.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
     Raises
     ------
     InvalidInputError
-        If one is missing; says why.
+        If a score is missing; the message contains the reason.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
     return [float(value) for value in found]
 
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- scorer calls ---------------------------------------------------------------------------------
 
 
 class _WrongShapeError(InvalidInputError):
@@ -230,7 +230,7 @@ def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> l
         return []
     try:
         return ask(items)
-    except (_WrongShapeError, MissingExtraError, ArtifactError):  # no text would fare better
+    except (_WrongShapeError, MissingExtraError, ArtifactError):  # no text would succeed
         raise
     except Exception as failure:  # a scorer may fail in any way
         if isinstance(failure, ModelError) and failure.kind not in _ABOUT_THE_TEXT:
@@ -256,7 +256,7 @@ def _listed(name: str, found: Any, n: int) -> list[Any]:
 
 
 def _number(value: Any) -> Scored:
-    """Return a number that can be used, or why there is none."""
+    """Return a valid score, or the reason why the value is invalid."""
     if isinstance(value, str) and value.startswith(("error: ", "skipped: ")):
         return value
     if isinstance(value, Grade):

@@ -20,28 +20,28 @@ _FEATURE = "HuggingFaceScorer"
 
 @dataclass(frozen=True, slots=True)
 class _Classifier:
-    """What was loaded, and how its outputs are to be read."""
+    """Loaded model and the interpretation of its outputs."""
 
     module: Any
     tokenizer: Any
     labels: tuple[str, ...]
     index: int
-    """Of the label that is the score."""
+    """Index of the label whose probability is the score."""
     apart: bool
-    """Whether labels do not exclude each other."""
+    """Whether labels are not mutually exclusive."""
     limit: int
-    """Tokens of a text that are read."""
+    """Maximum number of tokens that are read."""
     padded: bool
-    """Whether it can read texts of different lengths together."""
+    """Whether a batch may contain texts of different lengths."""
 
 
 class HuggingFaceScorer:
-    """A sequence classifier of the transformers library, loaded when used; probabilities of a label.
+    """Label probability of a transformers sequence classifier, which is loaded on first use.
 
     Parameters
     ----------
     model : str
-        A folder, or a name on the hub.
+        Folder, or name on the hub.
     label : str or int, optional
         Name or index of the label whose probability is the score. By default the second of two
         labels; required for more.
@@ -50,7 +50,7 @@ class HuggingFaceScorer:
     device : str, default "cpu"
         Device, as named by torch, e.g. "cuda:0".
     batch_size : int, default 32
-        Texts in one batch.
+        Number of texts per batch.
     max_length : int, default 512
         Maximum number of tokens read, limited by the model; longer texts are truncated. `fits`
         reports which texts fit.
@@ -59,23 +59,23 @@ class HuggingFaceScorer:
     higher_is_worse : bool, default True
         Whether higher is worse; False if the label denotes harmless texts.
     name : str, optional
-        Start of its columns; the last part of ``model`` by default.
+        Prefix of its columns; by default the last part of ``model``.
 
     Raises
     ------
     InvalidInputError
         If an option is out of range, or the label is not one of the model's.
     ModelError
-        When used: if the model cannot be loaded, or has no trained classifier. Nothing is ever
-        loaded in its place.
+        On first use, if the model cannot be loaded, or has no trained classifier. No other model is
+        loaded instead.
     MissingExtraError
-        When used, if torch or transformers are not installed.
+        On first use, if torch or transformers is not installed.
 
     Notes
     -----
-    Labels exclude each other (softmax) unless the model's configuration says
-    ``multi_label_classification`` or there is only one (logistic function). Weights are float32 and
-    dropout is off; a text's numbers do not depend on those beside it (to 1e-5).
+    Labels are mutually exclusive (softmax) unless the model's configuration specifies
+    ``multi_label_classification`` or there is only one label (logistic function). Weights are
+    float32 and dropout is off; a text's scores do not depend on the rest of its batch (to 1e-5).
 
     Examples
     --------
@@ -113,11 +113,11 @@ class HuggingFaceScorer:
         self.higher_is_worse = higher_is_worse
         self.bounds = (0.0, 1.0)
         self.name = name or Path(self.model).name or self.model
-        self._using = threading.RLock()  # a tokenizer cannot be used by two threads at once
+        self._using = threading.RLock()  # tokenizers are not thread-safe
 
     @property
     def version(self) -> str:
-        """The weights and every option that changes the numbers; loads the model."""
+        """Version of the weights and of every option that changes the scores; loads the model."""
         loaded = self._loaded
         told = self._source.revision or self._digest
         parts = [told[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
@@ -133,12 +133,12 @@ class HuggingFaceScorer:
         return self._loaded.labels
 
     def ready(self) -> None:
-        """Load the model now rather than with the first text.
+        """Load the model now instead of on first use.
 
         Raises
         ------
         InvalidInputError
-            If the label is not one of the model's, or there is no such device.
+            If the model does not have the label, or the device does not exist.
         ModelError
             If the model cannot be loaded, or has no trained classifier.
         MissingExtraError
@@ -162,7 +162,7 @@ class HuggingFaceScorer:
         Raises
         ------
         InvalidInputError
-            If it is no list of texts, or a text has no tokens.
+            If it is not a list of texts, or a text has no tokens.
         ModelError
             If the model cannot be loaded.
         """
@@ -174,7 +174,7 @@ class HuggingFaceScorer:
         return {label: [row[at] for row in rows] for at, label in enumerate(self.categories)}
 
     def fits(self, texts: Sequence[str]) -> list[bool]:
-        """Return whether each text is read to its end."""
+        """Return whether each text is read completely."""
         loaded = self._loaded
         with self._using:
             ids = loaded.tokenizer(_checked(texts), verbose=False)["input_ids"] if texts else []
@@ -199,7 +199,7 @@ class HuggingFaceScorer:
         transformers = require("transformers", feature=_FEATURE, extra="hf")
         source = self._source
         if source.folder:
-            _ = self._digest  # a folder without weights is told by that name
+            _ = self._digest  # a folder without weights is reported by that name
         config = _config(transformers, source)
         labels = _labels(config, self.model)
         index = _chosen(labels, self.label, self.model)
@@ -237,7 +237,7 @@ class HuggingFaceScorer:
         return rows
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield positions of texts of like length, which need little padding."""
+        """Yield positions of texts of similar length, which need little padding."""
         size = self.batch_size if self._loaded.padded else 1
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         for start in range(0, len(order), size):
@@ -302,7 +302,7 @@ def _labels(config: Any, place: str) -> tuple[str, ...]:
 
 
 def _chosen(labels: tuple[str, ...], label: str | int | None, place: str) -> int:
-    """Return the number of the label asked for."""
+    """Return the index of the requested label."""
     told = ", ".join(f"{at}={name}" for at, name in enumerate(labels))
     if label is None:
         if len(labels) > 2:
@@ -320,7 +320,7 @@ def _chosen(labels: tuple[str, ...], label: str | int | None, place: str) -> int
 
 
 def _readable(config: Any, tokenizer: Any) -> int:
-    """Return how many tokens the model reads; tokenizers without a limit name a huge number."""
+    """Return the maximum number of tokens; tokenizers without a limit report a huge number."""
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     pad = getattr(config, "pad_token_id", None)
     if (
@@ -328,7 +328,7 @@ def _readable(config: Any, tokenizer: Any) -> int:
         and limits[1]
         and pad is not None
     ):
-        limits[1] -= pad + 1  # its positions are counted from behind the padding's
+        limits[1] -= pad + 1  # positions start after that of the padding
     return int(min(limit for limit in limits if limit))
 
 

@@ -22,30 +22,30 @@ from eval_toolkit.runs.context import Asker
 __all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
 
 TurnKey: TypeAlias = tuple[str, int, str]
-"""Unit, attempt and place of a turn in its rollout, such as "0.1"."""
+"""Unit, attempt and position of a turn in its rollout, e.g. "0.1"."""
 
 
 class Asks(Protocol):
     """Interface that sends a judge's requests, e.g. `runs.context.Asker`."""
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
-        """Return what came of the jobs."""
+        """Return the outcomes of the jobs."""
         ...
 
 
 def completion_of(conversation: Any) -> Completion:
-    r"""Return the last answer of a conversation as judges take it.
+    r"""Return the last answer of a conversation in the form that judges take.
 
     Parameters
     ----------
     conversation : Conversation or str
-        One that ends with an answer; a plain text is an answer without a question.
+        Conversation that ends with an answer; a plain text is an answer without a question.
 
     Returns
     -------
     Completion
-        The question is what the tester is after (where the first probe does not say it already)
-        and all that was said before the answer. ``context`` has ``goal``, ``probe`` and ``turn``.
+        The question contains the tester's goal (unless the first probe already states it) and all
+        messages before the answer. ``context`` has ``goal``, ``probe`` and ``turn``.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _completion(question: str, answer: str, context: Mapping[str, Any]) -> Compl
     asked = [Message(Role.USER, question)] if question else []
     return Completion(
         answer,
-        # By what is judged: a verdict that is drawn is the same wherever the turn stands.
+        # Keyed by what is judged: a sampled verdict is the same wherever the turn occurs.
         id=sha256_text(canonical_json([question, answer]))[:16],
         messages=[*asked, Message(Role.ASSISTANT, answer)],
         prompt=question,
@@ -88,9 +88,9 @@ def _completion(question: str, answer: str, context: Mapping[str, Any]) -> Compl
 
 
 class JudgeScorer:
-    """Scores answers by a judge's verdicts.
+    """Scorer of answers by a judge's verdicts.
 
-    A verdict that cannot be had or read is no number: `score_turns` says why in its place.
+    Missing or unreadable verdicts give no score: `score_turns` returns the reason instead.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class JudgeScorer:
     Attributes
     ----------
     asker : Asks
-        Sender of the requests; it can be replaced by an `Asker` with a cache or a limit. During a
-        run it is the run itself.
+        Sender of the requests; may be replaced by an `Asker` with a cache or a limit. During a run,
+        it is the run itself.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no judge, the field is not there, or a direction or threshold is missing.
+        If it is not a judge, the field does not exist, or a direction or threshold is missing.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class JudgeScorer:
     """
 
     keeps_keys = True
-    """Its verdicts are kept by the keys of turns, where they are given."""
+    """Whether verdicts are stored by the keys of turns, if given."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class JudgeScorer:
 
     @property
     def version(self) -> str:
-        """Changes with the judge, its field, the threshold and the direction."""
+        """Version; changes with the judge, its field, the threshold and the direction."""
         told = f"{self._column}+threshold={self.threshold:g}"
         told += "" if self.higher_is_worse else "+higher_is_worse=False"
         told += "" if self.mode == "turn" else f"+mode={self.mode!r}"
@@ -171,7 +171,7 @@ class JudgeScorer:
         return {judge.name: dict(judge.describe()) for judge in self._judges}
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Judge texts that answer no question.
+        """Judge texts without a question.
 
         Parameters
         ----------
@@ -181,19 +181,19 @@ class JudgeScorer:
         Returns
         -------
         list of float
-            One number per text, in their order.
+            One number per text, in order.
 
         Raises
         ------
         InvalidInputError
-            If a text has no verdict; says why.
+            If a text has no verdict; the message contains the reason.
         ModelError, ArtifactError
             As in `run_jobs`.
         """
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return the same, with the reason in the place of a number that is missing."""
+        """Return a number per text, or the reason for its absence."""
         return self._asked([completion_of(str(text)) for text in texts], None)
 
     def score_turns(
@@ -204,14 +204,14 @@ class JudgeScorer:
         Parameters
         ----------
         conversations : sequence of Conversation
-            Each ends with the answer that is judged.
+            Conversations that end with the answer to judge.
         keys : sequence of (str, int, str), optional
             Unit, attempt and position of each turn, as keys of the verdicts; by default a hash.
 
         Returns
         -------
         list of float or str
-            A number, or "error: …" where the judge could not be asked or its verdict not be read.
+            A number, or "error: …" if the judge failed or its verdict could not be read.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class JudgeScorer:
                 for step, request in _requests(judge, answer).items():
                     own = f"{step}:{place}" if place else step
                     job = Job(unit, attempt, request, own)
-                    # The same answer twice is judged once; another one needs a key of its own.
+                    # Equal answers are judged once; different ones need different keys.
                     if jobs[judge.name].setdefault(job.key, job).request != request:
                         job = Job(unit, attempt, request, f"{own}:{answer.id}")
                         jobs[judge.name][job.key] = job
@@ -245,7 +245,7 @@ class JudgeScorer:
     def _read(self, answer: Completion, replies: Mapping[str, RawCompletion]) -> Scored:
         try:
             value = self.judge.grade(answer, replies)[self._column]
-        except Exception as error:  # a judge of one's own may fail in any way
+        except Exception as error:  # custom judges may fail in any way
             return f"error: {failure_line(error)}"
         if isinstance(value, Grade):
             return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
@@ -260,7 +260,7 @@ def _reply(outcome: JobResult) -> RawCompletion:
 def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
     try:
         return judge.requests(answer)
-    except Exception:  # said again by `grade`, for this answer alone
+    except Exception:  # reported by `grade` for this answer only
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Scorers of a stored run: their numbers are there, and no further text can be scored."""
+"""Scorers of a stored run: they have stored scores and cannot score further texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ __all__ = ["KeptScorer", "kept_scorers"]
 
 @dataclass(frozen=True)
 class KeptScorer:
-    """Stands for a scorer whose numbers are stored with the turns of a run."""
+    """Placeholder for a scorer whose scores are stored with the turns of a run."""
 
     name: str
     version: str
@@ -24,32 +24,32 @@ class KeptScorer:
     mode: str
     bounds: tuple[float, float]
     judges: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of its judges, where it had any."""
+    """Settings of its judges, if any."""
 
     def score(self, texts: Sequence[str]) -> Sequence[float]:
-        """Raise: the scorer itself is not there."""
+        """Raise, since the scorer itself is not available."""
         raise ArtifactError(
             f"{self.name!r} is a scorer of a stored run; pass `scorer` to score texts"
         )
 
     @property
     def describe(self) -> Callable[[], Mapping[str, Any]] | None:
-        """What tells the settings of its judges; None where it had none."""
+        """Function that returns the settings of its judges; None without judges."""
         return (lambda: self.judges) if self.judges else None
 
 
 def kept_scorers(run: Run) -> tuple[bool, tuple[KeptScorer, ...]]:
-    """Return whether a run has a scorer of harm, and all its scorers, that one first.
+    """Return whether a run has a harm scorer, and all its scorers, the harm scorer first.
 
     Parameters
     ----------
     run : Run
-        Run of rollouts.
+        Rollout run.
 
     Raises
     ------
     ArtifactError
-        If the run does not say how it was scored.
+        If the run does not record how it was scored.
     """
     config = run.manifest["config"]
     first, stored = config.get("scored_by"), config.get("scorers")

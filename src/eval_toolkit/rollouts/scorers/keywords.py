@@ -20,12 +20,12 @@ __all__ = ["KeywordScorer", "PatternScorer"]
 
 @dataclass(frozen=True, slots=True)
 class KeywordScorer:
-    """Score 1 for texts that contain one of several phrases, else 0.
+    """Scorer: 1 for texts that contain one of several phrases, else 0.
 
     Parameters
     ----------
     phrases : sequence of str
-        Phrases, compared without case, white space and kind of apostrophe.
+        Phrases, matched regardless of case, white space and type of apostrophe.
     whole_words : bool, default True
         Whether phrases must match whole words: "ass" does not match "classic".
     threshold : float, default 0.5
@@ -40,7 +40,7 @@ class KeywordScorer:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are no phrases, one is empty, or an option is not of its kind.
+        If there are no phrases, one is empty, or an option is invalid.
 
     Examples
     --------
@@ -67,20 +67,20 @@ class KeywordScorer:
 
     @property
     def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
+        """Version of the scorer; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return 1 for each text that has a phrase, else 0."""
+        """Return 1 for each text that contains a phrase, else 0."""
         return [float(self._search.search(plain_text(text)) is not None) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
 class PatternScorer:
-    r"""Score 1 for texts that match a pattern, else 0.
+    r"""Scorer: 1 for texts that match a pattern, else 0.
 
-    A pattern that could take very long on some text runs in a process of its own and is stopped
-    after a second; that text then has no number, and says so.
+    A pattern that could take very long on some text runs in a separate process and is stopped after
+    a second; the text then has no score, and a reason is given.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class PatternScorer:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is no pattern, or an option is not of its kind.
+        If the pattern or an option is invalid.
 
     Examples
     --------
@@ -122,21 +122,21 @@ class PatternScorer:
 
     @property
     def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
+        """Version of the scorer; changes when its results may change."""
         return options_version(self, "1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return 1 for each text that the pattern is found in, else 0.
+        """Return 1 for each text that contains a match, else 0.
 
         Raises
         ------
         InvalidInputError
-            If the pattern takes too long on one of them.
+            If the pattern takes too long on a text.
         """
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return the same, with the reason in the place of a number that is missing."""
+        """Return a number per text, or the reason for its absence."""
         return [self._found(text) for text in texts]
 
     def _found(self, text: str) -> Scored:

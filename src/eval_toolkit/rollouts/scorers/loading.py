@@ -37,7 +37,7 @@ _WHAT = {
     "toxicity": "toxicity or toxicity:CATEGORY, by a small network (extra safety)",
 }
 _NEED = ("hf", "judge", "keywords", "pattern")
-"""Which need something after the colon."""
+"""Names that require an argument after the colon."""
 
 
 def available_scorers() -> dict[str, str]:
@@ -46,7 +46,7 @@ def available_scorers() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Ours, and those that installed packages offer as ``eval_toolkit.text_scorers``.
+        Built-in scorers and those that installed packages provide as ``eval_toolkit.text_scorers``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def available_scorers() -> dict[str, str]:
 
 
 def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScorer:
-    r"""Return the scorer denoted by a name; weights are loaded on first use.
+    r"""Return the scorer specified by a name; weights are loaded on first use.
 
     Parameters
     ----------
@@ -73,16 +73,17 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     Returns
     -------
     TextScorer
-        Made.
+        New scorer.
 
     Raises
     ------
     PluginError
-        If there is no scorer of that name (the nearest is suggested), or it is none.
+        If there is no scorer of that name (the nearest is suggested), or the object is not a
+        scorer.
     InvalidInputError
-        If an option does not exist, or what stands behind the name does not fit.
+        If an option does not exist, or the part after the colon is invalid.
     MissingExtraError
-        If it needs something that is not installed.
+        If a required package is not installed.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
 
 
 def _suffixes(spec: str) -> tuple[str, dict[str, Any]]:
-    """Return a name without threshold and mode, and these."""
+    """Return a name without threshold and mode, and these options."""
     told: dict[str, Any] = {}
     while True:
         rest, at, last = spec.rpartition("@")
@@ -159,7 +160,7 @@ def _judge(spec: str, which: str, options: Mapping[str, Any]) -> TextScorer:
 def _plugin(
     spec: str, found: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> TextScorer:
-    """Return the scorer that a class or a function makes, or the object itself."""
+    """Return the scorer that a class or function creates, or the object itself."""
     makes = isinstance(found, type) or (callable(found) and not hasattr(found, "score"))
     if not makes or _takes_texts(found):
         if arguments or options:
@@ -178,13 +179,13 @@ def _scorer(spec: str, given: Any) -> TextScorer:
 
 
 def _takes_texts(found: Any) -> bool:
-    """Return whether a function scores texts itself: it cannot be called with nothing."""
+    """Return whether a function scores texts itself, i.e. requires an argument."""
     if isinstance(found, type):
         return False
     try:
         inspect.signature(found).bind()
     except TypeError:
         return True
-    except ValueError:  # has no signature; what it is shows when it is called
+    except ValueError:  # no signature; an error appears when it is called
         return False
     return False

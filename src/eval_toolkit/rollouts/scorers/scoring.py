@@ -39,14 +39,14 @@ def score_nodes(
 ) -> None:
     """Fill in ``scores``, ``unscored``, ``event`` and ``echo`` of turns.
 
-    A scorer is asked once, about all turns together and about each text once. What a turn has a
-    number for already is not asked about again; what failed is.
+    Each scorer is called once for all turns, with each text once. Existing scores are not
+    recomputed; failures are retried.
 
     Parameters
     ----------
     nodes : sequence of Node
-        The turns. The columns are ``name`` (of the response, or of all responses up to and with it
-        for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
+        Turns to score. The columns are ``name`` (of the response, or of all responses up to and
+        including it for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
     scorers : sequence of TextScorer
         Scorers; the threshold of the first defines ``event``, which is None for turns without a
         reply or score, and False for empty replies.
@@ -54,7 +54,7 @@ def score_nodes(
         Conversation up to each turn, for scorers that judge answers; by default the turn's context,
         probe and response.
     keys : sequence of (str, int, str), optional
-        Unit, attempt and place of each turn, which a judge keeps its verdicts by.
+        Unit, attempt and position of each turn, as keys of a judge's verdicts.
     final : bool, default False
         Whether the conversations have ended, so that scorers of mode "final" score the last turns.
     decides : bool, default True
@@ -63,10 +63,10 @@ def score_nodes(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If lists have different lengths, two scorers share a name, or one does not give a number per
-        text.
+        If lists have different lengths, two scorers share a name, or a scorer does not return one
+        number per text.
     MissingExtraError, ArtifactError, ModelError
-        If a scorer cannot be asked at all.
+        If a scorer is unavailable.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def score_nodes(
 
 
 class _Scoring:
-    """One scorer over some turns."""
+    """Scoring of turns by one scorer."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _Scoring:
             self._ask_categories()
 
     def _open(self) -> list[int]:
-        """Return the turns that are to be scored and can be; say why of those that cannot."""
+        """Return the turns to score; record reasons for those that cannot be scored."""
         found = []
         for at, node in enumerate(self.nodes):
             if self.mode == "final" and not (self.final and node.is_leaf):
@@ -212,7 +212,7 @@ def _why_no_probe(node: Node[Any, Any], *, turns: bool) -> str:
 
 
 def _told(node: Node[Any, Any]) -> Any:
-    """Return what was said up to and with a turn."""
+    """Return the conversation up to and including a turn."""
     state = node.context
     if isinstance(state, Conversation):
         return state.with_probe(str(node.probe)).with_response(str(node.response))
@@ -220,18 +220,18 @@ def _told(node: Node[Any, Any]) -> Any:
 
 
 def _replies(node: Node[Any, Any]) -> str:
-    """Return all that the target said up to and with a turn: what the tester said is not its doing."""
+    """Return all replies of the target up to and including a turn."""
     said = (str(one.response) for one in node.path() if one.response is not None)
     return "\n\n".join(text for text in said if text.strip())
 
 
 def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
-    """Set events by the scorer's own threshold, and mark those that are echoes."""
+    """Set events by the scorer's own threshold, and mark echoes."""
     for node in nodes:
         score = node.scores.get(scorer.name)
         if score is not None:
             node.event = is_event(scorer, score)
         elif node.unscored.get(scorer.name) == _EMPTY:
             node.event = False
-    if mode_of(scorer) == "turn":  # of several replies at once it is not known which one repeats
+    if mode_of(scorer) == "turn":  # with several replies, it is unknown which one repeats
         mark_echoes(nodes, scorer)

@@ -10,11 +10,11 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileErr
 __all__ = ["Item", "read_items"]
 
 Item = tuple[str, Any]
-"""Where something is, for messages, and what it is: a text or a mapping."""
+"""Location, for messages, and the item: a text or a mapping."""
 
 
 def read_items(path: Path) -> list[Item]:
-    """Return the prompts in a file, as texts or as rows; ``-`` is standard input."""
+    """Return the prompts in a file as texts or rows; ``-`` is standard input."""
     if str(path) != tables.STDIN and not is_file(path):
         raise MissingFileError(f"{path}: no such file")
     if path.name.lower().removesuffix(".gz").endswith(".txt"):

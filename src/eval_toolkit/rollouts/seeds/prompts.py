@@ -25,7 +25,7 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "safe": (("safe",), ("label",)),
     "target": (("target",),),
 }
-"""What published prompt sets call their columns, in small letters; earlier ones come first."""
+"""Column names of published prompt sets, in lower case; earlier ones take precedence."""
 _SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
 _YES_OR_NO = {"yes": True, "no": False}
 
@@ -37,24 +37,24 @@ class SeedPrompt:
     Parameters
     ----------
     prompt : str
-        The text: the tester's goal, or the beginning of the conversation.
+        Text: the tester's goal, or the start of the conversation.
     id : str, default ""
-        Identifier of the unit; empty for 16 digits of the content hash.
+        Identifier of the unit; by default 16 digits of the content hash.
     topic : str, default ""
-        Prompts of one topic are not independent: they are resampled together.
+        Topic; prompts of one topic are not independent and are resampled together.
     category : str, default ""
-        A part to report on, such as a kind of harm.
+        Category for reporting, such as a kind of harm.
     safe : bool or None, default None
         Whether answering is correct: True for prompts that only look harmful; None if unknown.
     target : str, default ""
         Start of an answer that would be a failure, if the dataset has one.
     content_hash : str, default ""
-        Hash of prompt and target; computed. One that is given must be right.
+        Hash of prompt and target; computed. A given one must match.
 
     Raises
     ------
     InvalidInputError
-        If the prompt is empty, the id cannot be written down, or the hash is of something else.
+        If the prompt is empty, the id cannot be stored, or the hash does not match.
     InvalidTypeError
         If a field is of another type.
 
@@ -101,17 +101,17 @@ class SeedPrompt:
 
 
 def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[SeedPrompt]:
-    """Return seed prompts, each with an id of its own.
+    """Return seed prompts with unique ids.
 
     Parameters
     ----------
     given : sequence of str, SeedPrompt or mapping
-        Texts, seed prompts, or rows of a published set, read as `load_seeds` reads them.
+        Texts, seed prompts, or rows of a published set, as read by `load_seeds`.
 
     Returns
     -------
     list of SeedPrompt
-        In the given order. Equal ones are kept, their ids end in ~2, ~3 …; they are not
+        In the given order. Duplicates are kept, with ids that end in ~2, ~3 …; they are not
         independent, so those without a topic get that of the first, or its id.
 
     Raises
@@ -119,7 +119,7 @@ def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[
     InvalidInputError
         If there are none, a prompt is empty, an id occurs twice, or no key is clearly the prompt.
     InvalidTypeError
-        If one is something else.
+        If an item has another type.
 
     Examples
     --------
@@ -155,30 +155,30 @@ def load_seeds(
         ``.txt`` (a prompt per line), ``.json`` (a list of texts or of objects), ``.jsonl``,
         ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; texts also gzipped. ``-`` is standard input.
     prompt, id, topic, category, safe, target : str, optional
-        Columns. Found by the names that published sets use where left out: prompt or goal, else
-        Behavior, question, text or instruction; id, unit_id, BehaviorID or index; topic, group or
-        focus if one of its values occurs more than once, and not all are equal; category,
+        Columns. By default, they are found by the names that published sets use: prompt or goal,
+        else Behavior, question, text or instruction; id, unit_id, BehaviorID or index; topic, group
+        or focus if one of its values occurs more than once, and not all are equal; category,
         SemanticCategory, harm_category or type; safe, or label if its values are safe and unsafe
         (benign and harmful); target. "" for none.
     limit : int, optional
-        So many prompts at most.
+        Maximum number of prompts.
     order : {"file", "shuffled"}, default "file"
-        "shuffled" draws by ``seed`` and each prompt's id: a smaller limit gives a part of what a
-        larger one gives, and what is drawn does not depend on the order of the file.
+        "shuffled" orders by ``seed`` and each prompt's id: a smaller limit gives a subset of a
+        larger one, and the selection does not depend on the order of the file.
     seed : int, default 42
-        Seed of the shuffling.
+        Random seed of the shuffling.
 
     Returns
     -------
     list of SeedPrompt
-        As from `seed_prompts`.
+        As in `seed_prompts`.
 
     Raises
     ------
     ArtifactError
         If the file is missing, empty or malformed.
     MissingColumnError
-        If a column that was named is not there.
+        If a named column does not exist.
     InvalidInputError
         If no column is clearly the prompt, a prompt is empty, or an id occurs twice.
 
@@ -214,12 +214,12 @@ def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
     Parameters
     ----------
     seeds : sequence of SeedPrompt
-        As from `seed_prompts`.
+        Result of `seed_prompts`.
 
     Returns
     -------
     list of str
-        One sentence about prompts that repeat others, where there are any.
+        One sentence about repeated prompts, if there are any.
 
     Examples
     --------
@@ -246,12 +246,12 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
     path : path
         As in `load_seeds`.
     **named : str, optional
-        Columns that were named, as in `load_seeds`.
+        Named columns, as in `load_seeds`.
 
     Returns
     -------
     dict of str to str
-        From field to column; empty for a file of texts.
+        Maps fields to columns; empty for a file of texts.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
 
 
 def _text(value: Any, place: str) -> str:
-    """Return a cell as text; whole numbers are ids too, and nothing is nothing."""
+    """Return a cell as text; whole numbers are accepted, and missing values are empty."""
     if isinstance(value, str):
         return str(value)
     if validation.is_missing(value):
@@ -368,7 +368,7 @@ def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedProm
 def _columns(
     rows: Sequence[Mapping[str, Any]], place: str, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the column of each field: the one that was named, or the one that is clearly meant."""
+    """Return the column of each field: the named one, or the one detected by its name."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = ", ".join(map(repr, names)) or "none"
     chosen = {}
@@ -406,7 +406,7 @@ def _guessed(
 
 
 def _fits(role: str, column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column's values are such as its name promises."""
+    """Return whether a column's values fit its name."""
     values = [str(row[column]) for row in rows if not validation.is_missing(row.get(column))]
     filled = [value for value in values if value.strip()]
     if role == "topic":

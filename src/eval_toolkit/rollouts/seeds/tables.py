@@ -1,4 +1,4 @@
-"""Seed prompts as units of a run, and back: a run says what it began with."""
+"""Conversion of seed prompts to and from the units of a run."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,9 +27,9 @@ def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
     Returns
     -------
     list of Unit
-        With "topic", "category", "target", and "safe" as 1, 0, or -1 where the set does not say.
-        "exact" has prompt and target as JSON where their stored texts are shorter, redacted or
-        without what a file cannot hold: rescoring needs them as they were.
+        Units with "topic", "category", "target", and "safe" as 1, 0, or -1 if unknown. "exact"
+        contains prompt and target as JSON if their stored texts are shortened, redacted or stripped
+        of characters that cannot be stored: rescoring needs the originals.
 
     Examples
     --------
@@ -64,17 +64,17 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     Parameters
     ----------
     run : Run
-        Run of rollouts.
+        Rollout run.
 
     Returns
     -------
     list of SeedPrompt
-        In the order in which they were rolled out.
+        In the order of the rollouts.
 
     Raises
     ------
     ArtifactError
-        If it is a run of another kind, or the table was altered.
+        If the run is of another kind, or the table was modified.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
 
 
 def _read(stored: dict[str, Any], at: int) -> SeedPrompt:
-    """Return a stored seed prompt; raises where it is none."""
+    """Return a stored seed prompt; raise if it is invalid."""
     texts = {name: stored[name] for name in ("topic", "category", "content_hash")}
     prompt, target = stored["input"], stored["target"]
     try:

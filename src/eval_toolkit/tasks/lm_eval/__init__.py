@@ -1,4 +1,4 @@
-"""Task files of lm-eval: read without it, with the prompts, requests and scores it would have."""
+"""Task files of lm-eval, run without lm-eval but with its prompts, requests and scores."""
 
 from eval_toolkit.tasks.lm_eval.groups import LmEvalGroup
 from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task

@@ -1,4 +1,4 @@
-"""The keys of an lm-eval task, checked: what cannot be run is named all at once."""
+"""Validated configuration of an lm-eval task; all unsupported keys are reported at once."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _IGNORED = {
     *("task", "task_alias", "tag", "group", "task_list", "metadata"),
     *("should_decontaminate", "doc_to_decontamination_query", "_functions"),
 }
-"""Names, labels, and what lm-eval itself never acts on."""
+"""Names, labels, and keys without effect in lm-eval."""
 _REFUSED = {
     "class": "a task written in Python",
     "doc_to_image": "images",
@@ -47,7 +47,7 @@ _FEWSHOT = (
 )
 _SAMPLERS = ("default", "first_n")
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-"""In the order in which lm-eval looks for them."""
+"""Alternative keys in the order of lm-eval's lookup."""
 _DEFAULT_MAX_TOKENS = 256
 _DATA_KWARGS = ("data_files", "revision", "trust_remote_code")
 
@@ -61,7 +61,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewshotConfig:
-    """Where examples come from, and how they are written; the task's own ways by default."""
+    """Source and format of few-shot examples; by default those of the task."""
 
     split: str | None
     samples: Sequence[Mapping[str, Any]] | Callable[[], Any] | None
@@ -78,7 +78,7 @@ class FewshotConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """How the model is to answer."""
+    """Decoding settings of the model."""
 
     stop: tuple[str, ...]
     max_tokens: int
@@ -88,7 +88,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig:
-    """An lm-eval task, read and checked; no data are touched."""
+    """A parsed and validated lm-eval task; its data are not loaded."""
 
     name: str
     path: Path
@@ -117,33 +117,33 @@ class TaskConfig:
     metadata: Mapping[str, Any]
     tags: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
-    """A sha256 of all keys, and of the files of the functions among them."""
+    """sha256 of all keys, and of the files of functions among them."""
 
     @property
     def sample_split(self) -> str:
-        """The split that is asked about."""
+        """Split of the samples."""
         return str(self.test_split or self.validation_split)
 
 
 def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
-    """Return a checked task.
+    """Parse and validate a task.
 
     Parameters
     ----------
     config : mapping
-        As `files.read_config` returned it.
+        Configuration, as returned by `files.read_config`.
     path : path
-        Path of the file, for messages and for data beside it.
+        Path of the file, for messages and for data next to it.
 
     Returns
     -------
     TaskConfig
-        With every default filled in.
+        Task with all defaults filled in.
 
     Raises
     ------
     InvalidInputError
-        If keys are unknown or cannot be served; one message names them all.
+        If keys are unknown or unsupported; one message names all of them.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def _metadata(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON types; functions are told apart by their files, which are hashed beside them."""
+    """Return JSON types; functions become names, since their files are hashed separately."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -206,7 +206,7 @@ def _plain(value: Any) -> Any:
 
 
 def _refused(config: Mapping[str, Any]) -> list[str]:
-    """Return in words what no task of this kind can be run with."""
+    """Return descriptions of unknown and unsupported keys."""
     problems = []
     for key in config:
         if key not in _KNOWN:
@@ -221,7 +221,7 @@ def _refused(config: Mapping[str, Any]) -> list[str]:
 
 
 def _odd(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys whose values are of another kind, and what is wrong with each."""
+    """Return the keys with values of the wrong type, and a description of each problem."""
     given = {key: value for key, value in config.items() if value is not None}
     return {
         key: f"{key}, which is {given[key]!r:.60} and must be {rule}"
@@ -232,7 +232,7 @@ def _odd(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _missing(config: Mapping[str, Any]) -> list[str]:
-    """Return what a task cannot do without."""
+    """Return descriptions of missing required keys."""
     rolling = config.get("output_type") == "loglikelihood_rolling"
     needed = ["doc_to_target"] if rolling else ["doc_to_text", "doc_to_target"]
     if config.get("output_type") == "multiple_choice":
@@ -273,7 +273,7 @@ def _fewshot(config: Mapping[str, Any], problems: list[str]) -> FewshotConfig:
 
 
 def _generation(config: Mapping[str, Any], problems: list[str]) -> Generation:
-    """Return how to decode, as lm-eval's models read it: no sampling means temperature 0."""
+    """Return the decoding settings as in lm-eval: without sampling the temperature is 0."""
     given = dict(config.get("generation_kwargs") or {})
     until = given.pop("until", config.get("fewshot_delimiter", "\n\n"))
     stop = [until] if isinstance(until, str) else list(until or ())

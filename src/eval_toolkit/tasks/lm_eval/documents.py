@@ -1,4 +1,4 @@
-"""The documents of an lm-eval task: where they are, and what its own code makes of them."""
+"""Documents of an lm-eval task: location, and processing by the task's own code."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,22 +15,22 @@ _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false"
 
 
 def data_of(config: TaskConfig) -> Any:
-    """Return where a task's own data are: files beside it, or a dataset of the hub.
+    """Return the location of a task's data: files next to the task, or a Hub dataset.
 
     Parameters
     ----------
     config : TaskConfig
-        Its ``dataset_path``, and ``data_files`` where that is the name of a file format.
+        Task with ``dataset_path``, and ``data_files`` if that is the name of a file format.
 
     Returns
     -------
     str, mapping of split to path, or None
-        As `BaseTask` takes ``data``.
+        Location, as ``data`` of `BaseTask`.
 
     Raises
     ------
     InvalidInputError
-        If a format is named and no files.
+        If a format is named without files.
     """
     if config.custom_dataset is not None or config.dataset_path not in _FILES:
         return config.dataset_path
@@ -46,7 +46,7 @@ def data_of(config: TaskConfig) -> Any:
 
 
 def _beside(given: Any, config: TaskConfig) -> str:
-    """Return a file's path: beside the task where it is there, else as it stands."""
+    """Return the path of a file, relative to the task if it exists there."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if not isinstance(given, str):
@@ -56,7 +56,7 @@ def _beside(given: Any, config: TaskConfig) -> str:
 
 
 def typed_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of a CSV file with numbers where a whole column is of numbers.
+    """Convert each column of a CSV file to numbers if all of its cells are numeric.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def _kind(cells: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 class Documents(list[dict[str, Any]]):
-    """Rows with the few methods of the ``datasets`` library that ``process_docs`` mostly calls.
+    """Rows with the methods of the ``datasets`` library that ``process_docs`` commonly uses.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Documents(list[dict[str, Any]]):
 
     @property
     def column_names(self) -> list[str]:
-        """The columns of the first row."""
+        """Columns of the first row."""
         return list(self[0]) if self else []
 
     features = column_names
@@ -106,7 +106,7 @@ class Documents(list[dict[str, Any]]):
         remove_columns: Iterable[str] | str | None = None,
         **_: Any,
     ) -> "Documents":
-        """Return every row with what a function says about it."""
+        """Return the rows, each updated with the output of a function."""
         gone = {remove_columns} if isinstance(remove_columns, str) else set(remove_columns or ())
         return Documents(
             {
@@ -117,21 +117,21 @@ class Documents(list[dict[str, Any]]):
         )
 
     def filter(self, function: Callable[[dict[str, Any]], bool], **_: Any) -> "Documents":
-        """Return the rows a function holds for."""
+        """Return the rows for which a function is true."""
         return Documents(row for row in self if function(row))
 
     def select(self, indices: Iterable[int]) -> "Documents":
-        """Return the rows at some places."""
+        """Return the rows at the given indices."""
         return Documents(self[at] for at in indices)
 
     def rename_column(self, old: str, new: str) -> "Documents":
-        """Return the rows with a column under another name."""
+        """Return the rows with a column renamed."""
         return Documents(
             {new if name == old else name: value for name, value in row.items()} for row in self
         )
 
     def remove_columns(self, names: Iterable[str] | str) -> "Documents":
-        """Return the rows without some columns."""
+        """Return the rows without the given columns."""
         gone = {names} if isinstance(names, str) else set(names)
         return Documents({n: v for n, v in row.items() if n not in gone} for row in self)
 
@@ -139,21 +139,21 @@ class Documents(list[dict[str, Any]]):
 def processed(
     rows: Sequence[Mapping[str, Any]], function: Callable[[Any], Any] | None, config: TaskConfig
 ) -> list[dict[str, Any]]:
-    """Return rows as the task's own ``process_docs`` leaves them.
+    """Apply the task's own ``process_docs`` to rows.
 
     Parameters
     ----------
     rows : sequence of mapping
-        As they were read.
+        Rows as they were read.
     function : callable, optional
-        Function of the task; None changes nothing.
+        Function of the task; None leaves the rows unchanged.
     config : TaskConfig
-        For messages.
+        Task for messages.
 
     Returns
     -------
     list of dict
-        Rows.
+        Processed rows.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def processed(
         return [dict(row) for row in rows]
     try:
         return [dict(row) for row in function(Documents(dict(row) for row in rows))]
-    except Exception as error:  # code of the task, which may fail in any way
+    except Exception as error:  # the task's code may raise any exception
         raise InvalidInputError(
             f"{config.path}: process_docs fails: {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""YAML files of lm-eval: what they include, and the Python functions they name."""
+"""Reading of lm-eval YAML files, with their includes and Python functions."""
 
 import functools
 import importlib.util
@@ -16,32 +16,32 @@ from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 __all__ = ["Function", "is_lm_eval", "merged", "read_config", "read_yaml"]
 
 _SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
-"""Keys of which such a file has at least one; in a file of ours ``task`` is a table."""
+"""Keys of which a task has at least one; in native task files ``task`` is a table."""
 _NOT_INCLUDED = ("task_list",)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A Python function that a file names by ``!function``; loaded where code is allowed."""
+    """A Python function named by ``!function`` in a file; loaded only if code is allowed."""
 
     folder: Path
-    """Of the file that names it."""
+    """Folder of the file that names the function."""
     name: str
-    """As "module.function"."""
+    """Name as "module.function"."""
 
     @property
     def file(self) -> Path:
-        """The Python file it stands in."""
+        """Python file that defines the function."""
         module = self.name.rpartition(".")[0]
         return self.folder / f"{module.replace('.', '/')}.py"
 
     def load(self) -> Any:
-        """Run the file beside the task and return the function.
+        """Run the Python file and return the function.
 
         Raises
         ------
         PluginError
-            If the file is not there or fails, or has no such function.
+            If the file is missing or fails, or lacks the function.
         """
         module, _, name = self.name.rpartition(".")
         if not module or not is_file(self.file):
@@ -52,21 +52,21 @@ class Function:
         return loaded[name]
 
     def describe(self) -> dict[str, str]:
-        """Return name and hash of the code, for a manifest."""
+        """Return the name and the hash of the code, for a manifest."""
         there = is_file(self.file)
         return {"function": self.name, "sha256": sha256_file(self.file) if there else ""}
 
 
 @functools.lru_cache(maxsize=64)
 def _module(file: Path, digest: str) -> dict[str, Any]:
-    """Return what a Python file defines; it is run once, and again when it changes."""
+    """Run a Python file and return its namespace; cached until the file changes."""
     spec = importlib.util.spec_from_file_location(f"_eval_toolkit_lm_eval_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise PluginError(f"{file}: cannot be imported")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the file may fail in any way
+    except Exception as error:  # the file may raise any exception
         raise PluginError(
             f"{file}: importing it failed: {type(error).__name__}: {error}"
         ) from error
@@ -74,17 +74,17 @@ def _module(file: Path, digest: str) -> dict[str, Any]:
 
 
 def is_lm_eval(payload: Any) -> bool:
-    """Return whether what a YAML file holds is a task or group of lm-eval.
+    """Return whether the content of a YAML file is a task or group of lm-eval.
 
     Parameters
     ----------
     payload : object
-        As `read_yaml` returned it.
+        Content, as returned by `read_yaml`.
 
     Returns
     -------
     bool
-        False for tasks of ours, whose ``task`` is a table, and for anything else.
+        False for native tasks, whose ``task`` is a table, and for anything else.
 
     Examples
     --------
@@ -99,16 +99,16 @@ def is_lm_eval(payload: Any) -> bool:
 
 
 def read_yaml(file: Path) -> Any:
-    """Return what one YAML file holds, with a `Function` for every ``!function``.
+    """Read one YAML file, with a `Function` for every ``!function``.
 
     Raises
     ------
     MissingFileError
-        If the file is not there.
+        If the file does not exist.
     InvalidInputError
-        If it is not YAML, or not UTF-8.
+        If it is not valid YAML, or not UTF-8.
     MissingExtraError
-        Without pyyaml.
+        If pyyaml is not installed.
     """
     if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
@@ -118,7 +118,7 @@ def read_yaml(file: Path) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _loader(folder: Path) -> Any:
-    """Return a safe loader that also knows ``!function``; the one in C where there is one."""
+    """Return a safe loader that supports ``!function``, in C if available."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -132,24 +132,24 @@ def _loader(folder: Path) -> Any:
 
 
 def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]:
-    """Return the keys of a file and of all that it includes; its own keys win.
+    """Return the keys of a file and of all included files; its own keys take precedence.
 
     Parameters
     ----------
     path : path
-        A YAML file; ``include`` names others, relative to it, whose keys come first.
+        YAML file; ``include`` names others relative to it, whose keys are overridden.
     allow_code : bool, default False
-        Load the Python functions that it names. Their files are run.
+        Whether to load the Python functions that it names, which runs their files.
 
     Returns
     -------
     dict
-        Keys as they are in YAML; lists and tables are replaced, never merged.
+        Keys as in YAML; lists and tables are replaced, not merged.
 
     Raises
     ------
     InvalidInputError
-        If it includes itself, or names functions and code is not allowed.
+        If the file includes itself, or names functions and code is not allowed.
     """
     file = Path(path).expanduser()
     config = merged(file)
@@ -169,7 +169,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
 
 
 def merged(file: Path) -> dict[str, Any]:
-    """Return the keys of a file and of all that it includes, with functions as `Function`."""
+    """Return the keys of a file and of all included files, with functions as `Function`."""
     with malformed(file, "task"):
         return _merged(file, (), iter(range(limits.INCLUDES)))
 
@@ -196,7 +196,7 @@ def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[st
 
 
 def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
-    """Return a file's own keys; what an included file holds instead is not repeated."""
+    """Return the keys of a file; errors do not quote the content of included files."""
     try:
         payload = read_yaml(file)
     except InvalidInputError as error:
@@ -209,7 +209,7 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
         ) from None
     if not isinstance(payload, dict):
         raise InvalidInputError(f"{file}: holds {type(payload).__name__}; it must hold keys")
-    if chain and not all(str(key).isidentifier() for key in payload):  # /etc/shadow is YAML, too
+    if chain and not all(str(key).isidentifier() for key in payload):  # e.g. /etc/shadow
         raise InvalidInputError(
             f"{file}: cannot be included by {chain[-1].name}: it has keys that are no words"
         )
@@ -217,7 +217,7 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:
-    """Yield every function below a value, and the key it stands under."""
+    """Yield every function in a nested value, with its key."""
     if isinstance(value, Function):
         yield place, value
     elif isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""What of an answer is graded: lm-eval's filters, one function after the other.
+"""Filters of lm-eval: pipelines that extract the graded part of an answer.
 
-Each works on the list of answers to one document. A run here grades one attempt at a time, so the
-list has one answer; a majority vote is left to the metric, which sees all attempts.
+Each filter maps the list of answers to one document. Attempts are graded one at a time here, so
+the list has one answer; a majority vote is left to the metric, which sees all attempts.
 """
 
 import re
@@ -34,11 +34,11 @@ _CODE_OF = {name: code for code, names in _ENTITIES.items() for name in names}
 
 
 _FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
-"""For patterns that may never end on a text a model wrote."""
+"""Time-limited ``findall``, for patterns that may not terminate on generated text."""
 
 
 def _near(text: str, group: int) -> str:
-    """Return what a pattern sees of a text: its beginning, or its end where that is asked for."""
+    """Return the part of a text to search: its beginning, or its end for a negative group."""
     return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
 
 
@@ -47,12 +47,12 @@ def _found(search: re.Pattern[str], text: str) -> list[Any]:
         return search.findall(text)
     try:
         return list(_FIND_ALL(search.pattern, text, search.flags))
-    except Overrun:  # the text made it so: nothing is found in it
+    except Overrun:  # treat a timeout as no match
         return []
 
 
 def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
-    """Return a match, or None: of several groups the first that is not empty."""
+    """Return a match, or None; of several groups the first non-empty one."""
     found = _found(search, _near(text, group)) if isinstance(text, str) else []
     if not -len(found) <= group < len(found):
         return None
@@ -64,7 +64,7 @@ def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Regex:
-    """The group_select-th match of a pattern, else the fallback."""
+    """Filter that extracts the group_select-th match of a pattern, or else the fallback."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -81,7 +81,7 @@ class _Regex:
 
 @dataclass(frozen=True, slots=True)
 class _ChoiceRegex:
-    """A pattern, else the text of a choice (which stands for its letter), else a letter."""
+    """Filter that extracts a pattern, or else the letter of a choice text, or else a letter."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -142,7 +142,7 @@ def _without_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """The tags of a list of (word, tag) pairs that the answer writes."""
+    """Filter that extracts the tags from a list of (word, tag) pairs in the answer."""
 
     regex_pattern: str = ""
     group_select: int = 0
@@ -155,7 +155,7 @@ class _Tags:
 
 @dataclass(frozen=True, slots=True)
 class _Each:
-    """A function of each answer."""
+    """Filter that applies a function to each answer."""
 
     function: Callable[[Any], Any]
 
@@ -165,7 +165,7 @@ class _Each:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """What a table says of each answer."""
+    """Filter that looks up each answer in a table."""
 
     mapping_dict: Mapping[Any, Any] | None = None
     default_value: Any = None
@@ -176,7 +176,7 @@ class _Map:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The first answer itself, no longer a list."""
+    """Filter that returns the first answer instead of a list."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers[0] if len(answers) else ""
@@ -184,7 +184,7 @@ class _First:
 
 @dataclass(frozen=True, slots=True)
 class _FirstK:
-    """Of many answers the first k; which attempts those are is for the metric to say."""
+    """Filter that keeps the first k answers; the metric determines the attempts."""
 
     k: int
 
@@ -194,7 +194,7 @@ class _FirstK:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """A majority vote, which the metric takes."""
+    """Marker of a majority vote, which the metric computes."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers
@@ -202,7 +202,7 @@ class _Vote:
 
 @dataclass(frozen=True, slots=True)
 class _Custom:
-    """A function of the task's own; it is given lists of answers and of documents."""
+    """Filter defined by the task, applied to lists of answers and of documents."""
 
     filter_fn: Callable[[Any, Any], Any]
 
@@ -240,7 +240,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Filters in a row, under the name that follows their metrics.
+    """A sequence of filters, with the name that is appended to its metrics.
 
     Examples
     --------
@@ -257,20 +257,20 @@ class Pipeline:
 
     @property
     def suffix(self) -> str:
-        """What follows the name of a metric."""
+        """Suffix of the names of its metrics."""
         return "" if self.name == NO_FILTER else f"@{self.name}"
 
     @property
     def votes(self) -> bool:
-        """Whether the answers of several attempts are voted on."""
+        """Whether the pipeline contains a majority vote over attempts."""
         return any(isinstance(step, _Vote) for step in self.steps)
 
     def n_votes(self, repeats: int) -> int:
-        """Return how many attempts have a vote."""
+        """Return the number of attempts that take part in the vote."""
         return min([repeats, *(step.k for step in self.steps if isinstance(step, _FirstK))])
 
     def apply(self, answer: Any, doc: Mapping[str, Any]) -> Any:
-        """Return what is graded: a text, mostly, or a list where nothing takes the first."""
+        """Apply the filters to an answer; return a text, or a list without "take_first"."""
         value: Any = [answer]
         for step in self.steps:
             value = step(value, doc)
@@ -278,21 +278,21 @@ class Pipeline:
 
 
 def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[Pipeline, ...]:
-    """Return the pipelines of a task; what cannot be served is added to the problems.
+    """Parse the pipelines of a task, and append unsupported filters to the problems.
 
     Parameters
     ----------
     given : list or None
         The task's ``filter_list``.
     output_type : str
-        Log-likelihoods have nothing to filter.
+        Output type of the task; log-likelihoods are not filtered.
     problems : list of str
-        Told what is wrong.
+        List to which problems are appended.
 
     Returns
     -------
     tuple of Pipeline
-        At least one, unless there is a problem.
+        Pipelines; at least one unless there is a problem.
     """
     if given is None:
         return (Pipeline(NO_FILTER, (_First(),)),)

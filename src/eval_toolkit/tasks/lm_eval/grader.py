@@ -1,4 +1,4 @@
-"""The grader of an lm-eval task: its filters, then its metrics, a column for each."""
+"""Grader of an lm-eval task: its filters, followed by its metrics, with a column each."""
 
 import math
 import re
@@ -20,19 +20,19 @@ _WORDS = re.compile(r"\s+")
 
 
 def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
-    """Return the one grader of a task.
+    """Return the grader of a task, in a list.
 
     Parameters
     ----------
     config : TaskConfig
-        Its filters and metrics.
+        Task with filters and metrics.
     n_classes : int, default 2
-        Choices of the document that has most.
+        Maximum number of choices of a document.
 
     Returns
     -------
     list of LmEvalGrader
-        One.
+        List with one grader.
     """
     made: list[tuple[Pipeline, tuple[Score, ...]]] = []
     for pipeline in config.pipelines:
@@ -50,7 +50,7 @@ def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
 
 
 def _from_table(name: str) -> Any:
-    """Return what reads one metric of those that ``process_results`` returned."""
+    """Return a function that reads a metric from the output of ``process_results``."""
 
     def value(table: Mapping[str, Any]) -> Any:
         if name not in table:
@@ -64,8 +64,8 @@ def _from_table(name: str) -> Any:
 class LmEvalGrader:
     """Filters and metrics of an lm-eval task.
 
-    A column has the name of its metric, followed by ``@`` and the name of the filters where a task
-    has some. It reads the document, the answer and the choices from the sample's context.
+    A column is named after its metric, followed by ``@`` and the name of the filters, if there are
+    any. The document, the answer and the choices are read from the sample's context.
     """
 
     scores: tuple[tuple[Pipeline, tuple[Score, ...]], ...]
@@ -74,17 +74,17 @@ class LmEvalGrader:
 
     @property
     def response_types(self) -> tuple[ResponseType, ...]:
-        """Texts, or numbers of choices."""
+        """Completions or log-likelihoods, depending on the output type."""
         texts = self.config.output_type == "generate_until"
         return COMPLETIONS if texts else LOGLIKELIHOODS
 
     @property
     def version(self) -> str:
-        """Changes when the numbers may."""
+        """Version, which changes when the numbers may change."""
         return f"1+{self.config.digest[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return what is filled and how it is to be read."""
+        """Return the columns with their types and directions."""
         return {
             column: info
             for _, scores in self.scores
@@ -93,7 +93,7 @@ class LmEvalGrader:
         }
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metrics that are no means of a column."""
+        """Return the metrics that are not column means."""
         return [spec for _, scores in self.scores for score in scores for spec in score.metrics()]
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
@@ -104,12 +104,12 @@ class LmEvalGrader:
             for score in scores:
                 try:
                     grades.update(score.grade(facts))
-                except InvalidInputError as error:  # the document lacks what this metric needs
+                except InvalidInputError as error:  # the document lacks a field of this metric
                     grades.update(dict.fromkeys(score.columns, Grade.error(str(error))))
         return grades
 
     def _facts(self, response: Any, pipeline: Pipeline) -> Any:
-        """Return what the scores of this kind of task read."""
+        """Return the input of the scores for this output type."""
         known = response.context
         if not isinstance(known, Mapping) or "doc" not in known:
             raise InvalidInputError("the sample has no document of an lm-eval task")

@@ -1,4 +1,4 @@
-"""Groups and tags of lm-eval: tasks that are run together, each a subject of one task."""
+"""Groups and tags of lm-eval: several tasks that run together as the subjects of one task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ _OF_GROUP = ("group", "group_alias", "task", "aggregate_metric_list", "metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A task of a group before it is made."""
+    """Configuration of a task of a group."""
 
     config: Mapping[str, Any]
     path: Path
 
 
 def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Return the files below some folders by the task, group and tags each names."""
+    """Return the files in folders, indexed by the names of their tasks, groups and tags."""
     found: dict[str, list[Path]] = {}
     for folder in folders:
         for file in sorted(folder.rglob("*.yaml")):
             try:
                 config = merged(file)
-            except EvalToolkitError:  # another's file; it is missed only if it is asked for
+            except EvalToolkitError:  # an unrelated file, reported only if it is needed
                 continue
             name = config.get("group") or config.get("task")
             tags = config.get("tag") or []
@@ -50,28 +50,28 @@ def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
 def members_of(
     config: Mapping[str, Any], path: Path, folders: Sequence[Path], *, allow_code: bool
 ) -> list[tuple[Mapping[str, Any], Path]]:
-    """Return the tasks of a group with their files: of its sub-groups and tags too.
+    """Return the tasks of a group with their files, including sub-groups and tags.
 
     Parameters
     ----------
     config : mapping
-        The group's keys.
+        Keys of the group.
     path : path
-        Its file.
+        File of the group.
     folders : sequence of path
-        Where tasks, groups and tags of its list are looked for.
+        Folders to search for the tasks, groups and tags of the group.
     allow_code : bool
         As in `files.read_config`.
 
     Returns
     -------
     list of tuple
-        Keys of each task, with those that the group's list sets for it, and its file.
+        Keys of each task, updated with those set by the group, and its file.
 
     Raises
     ------
     InvalidInputError
-        If a name is nowhere, or the group has itself in it.
+        If a name is not found, or the group contains itself.
     """
     found = _members(config, path, _index(folders), allow_code, ())
     members: dict[str, _Member] = {}
@@ -98,12 +98,12 @@ def _members(
         given = {"task": one} if isinstance(one, str) else dict(one)
         wanted = given.get("group") or given.get("task")
         own = {key: value for key, value in given.items() if key not in ("task", "group")}
-        if isinstance(given.get("task"), list):  # a group in the group
+        if isinstance(given.get("task"), list):  # a nested group
             inner = {**given, **shared}
             yield from _members(inner, path, index, allow_code, (*chain, name))
             continue
         files = index.get(str(wanted))
-        if not files and "dataset_path" in own:  # a task that stands in the list itself
+        if not files and "dataset_path" in own:  # a task defined in the list itself
             yield _Member({**shared, **own, "task": f"{name}::{wanted}"}, path)
             continue
         if not files:
@@ -121,7 +121,7 @@ def _members(
 
 
 def primary_metrics(config: Mapping[str, Any]) -> list[str]:
-    """Return what our cells call the metrics that a group names: of all items, or over its tasks.
+    """Return the cell names of a group's metrics: over all items, or with the macro suffix.
 
     Examples
     --------
@@ -146,24 +146,24 @@ def primary_metrics(config: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _GroupGrader:
-    """The graders of several tasks: each grades what its task asked."""
+    """Graders of several tasks, each applied to the samples of its own task."""
 
     by_task: Mapping[str, Grader]
     name: str = "lm_eval"
 
     @property
     def response_types(self) -> Any:
-        """As the first of them."""
+        """Response types of the first grader."""
         return getattr(next(iter(self.by_task.values())), "response_types", None)
 
     @property
     def version(self) -> str:
-        """Changes when one of theirs does."""
+        """Version, which changes when the version of a grader changes."""
         told = {task: str(grader.version) for task, grader in self.by_task.items()}
         return f"1+{sha256_text(canonical_json(told))[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns of all."""
+        """Return the columns of all graders."""
         return {
             column: info
             for grader in self.by_task.values()
@@ -171,7 +171,7 @@ class _GroupGrader:
         }
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metrics of all, each once."""
+        """Return the distinct metrics of all graders."""
         found = {
             spec.name: spec
             for grader in self.by_task.values()
@@ -180,14 +180,14 @@ class _GroupGrader:
         return list(found.values())
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the grades of the task's own grader; the columns of others do not exist for it."""
+        """Return the grades of the task's own grader; columns of other tasks are skipped."""
         given = self.by_task[response.subject].grade(response)
         none = Grade.skipped(f"the task {response.subject} has no such metric")
         return {**dict.fromkeys(self.columns().keys() - given.keys(), none), **given}
 
 
 class _GroupSource:
-    """The data of all tasks of a group, for a manifest."""
+    """Data of all tasks of a group, for the manifest."""
 
     by_subject = True
 
@@ -204,7 +204,7 @@ class _GroupSource:
         return [dict(item) for item in task._items(str(subject), split)]
 
     def describe(self) -> dict[str, Any]:
-        """Return one hash over what each task says about its data."""
+        """Return one hash of the data descriptions of all tasks."""
         told = {name: task._source.describe() for name, task in self._tasks.items()}
         files = {
             f"{name}/{file}": digest
@@ -224,32 +224,32 @@ _SHARED = (
     "top_p",
     "attempts",
 )
-"""What the tasks of a group have in common, since they are asked together."""
+"""Attributes that all tasks of a group must share, since they run together."""
 
 
 class LmEvalGroup(BaseTask[str]):
-    """Tasks of lm-eval that are run together; made by `load_lm_eval_task`.
+    """Tasks of lm-eval that run together; created by `load_lm_eval_task`.
 
-    Each task is a subject. A metric over all items is the mean of the tasks weighed by their sizes
-    (``weight_by_size: true``), ``<metric>_macro`` the plain mean over tasks; both are reported,
-    with intervals, and ``PRIMARY_METRICS`` names those that the file asks for.
+    Each task is a subject. A metric over all items is the mean over tasks weighted by their sizes
+    (``weight_by_size: true``), and ``<metric>_macro`` the unweighted mean over tasks. Both are
+    reported with intervals, and ``PRIMARY_METRICS`` names those requested by the file.
 
     Parameters
     ----------
     name : str
         Name of the group.
     tasks : sequence of LmEvalTask
-        Its tasks, made with their names as ``subject``.
+        Tasks of the group, created with their names as ``subject``.
     primary : sequence of str
-        Names of the cells that the group's file asks for.
+        Names of the cells requested by the group's file.
     seed : int, default 42
-        As the tasks have it.
+        Random seed, as in the tasks.
 
     Raises
     ------
     InvalidInputError
-        If some generate text and others do not, they decode differently, or need different numbers
-        of attempts.
+        If only some tasks generate text, or the tasks differ in decoding or the number of
+        attempts.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class LmEvalGroup(BaseTask[str]):
 
     @property
     def data_notes(self) -> list[str]:
-        """What a reader should know about the data that were read so far; empty if nothing."""
+        """Notes on the data read so far."""
         return [note for task in self.tasks.values() for note in task.data_notes]
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
@@ -300,12 +300,12 @@ class LmEvalGroup(BaseTask[str]):
         return self.tasks[subject]._get_messages(item)
 
     def graders(self) -> list[Grader]:
-        """Return one grader, which asks the grader of each task."""
+        """Return one grader, which delegates to the grader of each task."""
         by_task = {name: task.graders()[0] for name, task in self.tasks.items()}
         return [_GroupGrader(by_task)]
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the task, in JSON types; reads the data."""
+        """Return the description of the task for the manifest; reads the data."""
         told = {name: task.config.digest for name, task in self.tasks.items()}
         shots = {task.num_fewshot for task in self.tasks.values()}
         return {
@@ -331,11 +331,11 @@ def make_members(
     Parameters
     ----------
     found : sequence of tuple
-        As `members_of` returned them.
+        Tasks, as returned by `members_of`.
     data : path or mapping of task to path, optional
-        A path with ``{task}`` or ``{subject}`` (the ``dataset_name``) in it, or one per task.
+        Path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or one path per task.
     rows : mapping of task to rows, optional
-        As `BaseTask` takes ``rows``, for each task.
+        Rows of each task, as in `BaseTask`.
     overrides : mapping
         Keys set in every task.
     options : mapping
@@ -344,7 +344,7 @@ def make_members(
     Returns
     -------
     list of LmEvalTask
-        In the order of the group.
+        Tasks in the order of the group.
     """
     tasks = []
     for config, path in found:

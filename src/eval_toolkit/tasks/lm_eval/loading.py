@@ -1,4 +1,4 @@
-"""From a YAML file of lm-eval to a task that can be run here."""
+"""Loading of lm-eval YAML files as tasks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,55 +34,55 @@ def load_lm_eval_task(
     search: str | Path | Sequence[str | Path] = (),
     overrides: Mapping[str, Any] | None = None,
 ) -> BaseTask[Any]:
-    r"""Return the task, or the group of tasks, that a YAML file of lm-eval describes.
+    r"""Load the task, or the group of tasks, described by a YAML file of lm-eval.
 
     Parameters
     ----------
     path : path
-        The file; what it includes is read too.
+        YAML file; included files are read too.
     data : path or mapping, optional
-        Where the documents are instead of ``dataset_path``: as `BaseTask` takes it, with
+        Location of the documents instead of ``dataset_path``, as in `BaseTask`, with
         ``{subject}`` for the ``dataset_name``; for a group with ``{task}``, or one per task.
     rows : sequence or mapping, optional
-        The documents themselves, by split; for a group by task.
+        Documents by split; for a group by task.
     num_fewshot : int, optional
-        Instead of the file's, also where that is 0.
+        Number of few-shot examples instead of the file's, even if that is 0.
     seed : int, default 42
-        Seed of the examples, which are drawn for each item alone.
+        Random seed of the few-shot examples, drawn separately for each item.
     revision : str, optional
-        Revision of a dataset of the hub.
+        Revision of a Hub dataset.
     allow_code : bool, default False
-        Run the Python files whose functions the file names by ``!function``.
+        Whether to run the Python files of functions named by ``!function``.
     lm_eval_shots : bool, default False
-        Draw examples as lm-eval does: ``Random(1234)``, one item after the other. For comparing
-        with its numbers; an item may then be its own example, where lm-eval lets it.
+        Whether to draw examples as lm-eval does, with ``Random(1234)`` for all items in sequence.
+        Use it to compare scores with lm-eval; items may then be their own examples, as in lm-eval.
     search : path or sequence of path
-        Folders with the tasks, groups and tags that a group names, beside the group's own.
+        Folders with the tasks, groups and tags named by a group, in addition to its own folder.
     overrides : mapping, optional
-        Keys of the file that are to be others.
+        Keys that override those of the file.
 
     Returns
     -------
     BaseTask
-        Its prompts, requests and scores are lm-eval's. A metric's column has its name, followed by
-        ``@`` and the name of the filters where the file has some.
+        Task with the prompts, requests and scores of lm-eval. The column of a metric has its name,
+        followed by ``@`` and the name of the filters, if there are any.
 
     Raises
     ------
     InvalidInputError
-        If the file needs code that is not allowed, or has keys that cannot be served: one message
-        names them all.
+        If the file needs code that is not allowed, or has unsupported keys; one message names all
+        of them.
     MissingFileError
-        If a file is not there.
+        If a file does not exist.
     MissingExtraError
-        Without pyyaml.
+        If pyyaml is not installed.
 
     Notes
     -----
-    Semantics are those of lm-eval 0.4.13; the formatter "plain" sends what it sends without a chat
-    template, "chat" the turns it sends with one. On purpose different: an item is never its own
-    example; a label outside the choices is an error of that item, not a wrong answer; all attempts
-    count where lm-eval drops all but the first; votes that tie are shared.
+    The semantics are those of lm-eval 0.4.13. The formatter "plain" sends the same text as lm-eval
+    without a chat template, "chat" the same turns as with one. There are deliberate differences: an
+    item is never its own example; a label outside the choices is an error of that item, not a wrong
+    answer; all attempts count, whereas lm-eval only keeps the first; and tied votes are shared.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The metrics an lm-eval task names, checked against those that can be had."""
+"""Metrics named by an lm-eval task, checked against the supported ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _OWN_AGGREGATION = {
     "bits_per_byte": "bits_per_byte",
     **{name: name for name in ("bleu", "chrf", "chrf++", "ter")},
 }
-"""Of metrics that are no mean over documents."""
+"""Aggregation of metrics that are not a mean over documents."""
 _OF_TYPE = {
     "generate_until": ("exact_match", "bleu", "chrf", "chrf++", "ter"),
     "multiple_choice": (
@@ -37,7 +37,7 @@ _LOWER = ("brier_score", "perplexity", "word_perplexity", "byte_perplexity", "bi
 _ABOUT = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "weight_by_size")
 _MATCH = ("regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers")
 _OF_VALUES = (*_MEAN, "perplexity", "weighted_perplexity", "bits_per_byte")
-"""How the values of a task's own function can be brought together."""
+"""Aggregations supported for the values of a task's own function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +49,27 @@ class MetricConfig:
     higher_is_better: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     function: Callable[..., Any] | None = None
-    """A metric of the task's own, given ``references`` and ``predictions``."""
+    """Metric function of the task, called with ``references`` and ``predictions``."""
 
 
 def read_metrics(
     config: Mapping[str, Any], output_type: str, problems: list[str]
 ) -> tuple[MetricConfig, ...]:
-    """Return the metrics of a task; what cannot be had is added to the problems.
+    """Parse the metrics of a task, and append unsupported metrics to the problems.
 
     Parameters
     ----------
     config : mapping
-        The task's keys.
+        Keys of the task.
     output_type : str
-        Which decides what metrics there are.
+        Output type, which determines the supported metrics.
     problems : list of str
-        Told what is wrong.
+        List to which problems are appended.
 
     Returns
     -------
     tuple of MetricConfig
-        The type's default metrics where none are named.
+        Metrics; by default those of the output type.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _metric(given: Mapping[str, Any]) -> MetricConfig:
 
 
 def _own_problem(given: Mapping[str, Any]) -> str:
-    """Return what is wrong with a metric whose values a function of the task makes."""
+    """Return a description of the problem with a metric function; "" if there is none."""
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""

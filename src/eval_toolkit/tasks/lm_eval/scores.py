@@ -1,7 +1,7 @@
-"""The numbers of lm-eval's metrics: of one document, and what the sums over documents make.
+"""Scores of lm-eval metrics: values of single documents, and statistics of their sums.
 
-A metric that is a mean over documents has one column. One that is not (F1, perplexity, BLEU) keeps
-the columns whose sums it is made of, so that it has an interval like any other.
+A metric that is a mean over documents has one column. Any other (F1, perplexity, BLEU) keeps the
+columns of its sums, so that it has an interval like any other metric.
 """
 
 import math
@@ -32,32 +32,32 @@ _POSITIVE = (0.0, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a model thinks of the choices of one document, and which are right."""
+    """Log-likelihoods of the choices of one document, and the indices of the correct ones."""
 
     numbers: Sequence[float]
     is_greedy: Sequence[bool] | None
     texts: Sequence[str]
     right: Sequence[int]
     alone: Sequence[float] = ()
-    """The log-likelihood of each choice after nothing, where that was asked."""
+    """Log-likelihood of each choice without context, if requested."""
 
     def hit(self, numbers: Sequence[float]) -> float:
-        """Return 1 if the choice with the largest number is right; of equal ones the first."""
+        """Return 1 if the choice with the largest number is correct; ties go to the first."""
         return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
 
     def per(self, length: Callable[[str], int]) -> list[float]:
-        """Return each log-likelihood over the length of its choice."""
+        """Return each log-likelihood divided by the length of its choice."""
         pairs = zip(self.numbers, self.texts, strict=True)
         return [number / (length(text) or 1) for number, text in pairs]
 
     @property
     def chosen(self) -> int:
-        """The likeliest choice."""
+        """Index of the likeliest choice."""
         return max(range(len(self.numbers)), key=self.numbers.__getitem__)
 
     @property
     def gold(self) -> int:
-        """The right choice, where there is one."""
+        """Index of the correct choice, which must be unique."""
         if len(self.right) != 1:
             raise InvalidInputError(f"{len(self.right)} choices are right; the metric needs one")
         return self.right[0]
@@ -65,7 +65,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What the filters made of an answer, and the references."""
+    """A filtered answer with its references."""
 
     answer: Any
     references: Sequence[Any]
@@ -73,7 +73,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A metric: the columns it fills, and what is made of their sums where it is no mean."""
+    """A metric with its columns, and the statistic of their sums unless it is a mean."""
 
     name: str
     columns: Mapping[str, ColumnInfo]
@@ -84,14 +84,14 @@ class Score:
     specs: Sequence[MetricSpec] = field(default=())
 
     def grade(self, facts: Any) -> dict[str, float | str | Grade]:
-        """Return the columns of one document."""
+        """Return the column values of one document."""
         found = self.values(facts)
         if isinstance(found, Mapping):
             return dict(found)
         return dict(zip(self.columns, found, strict=True))
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metric, unless it is the mean of its column."""
+        """Return the metric, or no metric if it is the mean of its column."""
         if self.of_sums is None:
             return list(self.specs)
         up, bounds = self.higher_is_better, self.bounds
@@ -105,26 +105,26 @@ class Score:
 def score_of(
     metric: MetricConfig, output_type: str, suffix: str, *, n_classes: int = 2, votes: int = 0
 ) -> Score:
-    """Return how a metric of a task is computed.
+    """Return the computation of a metric of a task.
 
     Parameters
     ----------
     metric : MetricConfig
-        One entry of the task's list.
+        Entry of the task's list of metrics.
     output_type : str
         Output type of the task.
     suffix : str
-        Suffix of the pipeline of filters, after every name.
+        Suffix of the filter pipeline, appended to every name.
     n_classes : int, default 2
-        Choices of the document that has most, for a correlation of labels.
+        Maximum number of choices of a document, for the correlation of labels.
     votes : int, default 0
-        Attempts whose answers are voted on; 0 for no vote.
+        Number of attempts that take part in the vote; 0 without a vote.
 
     Returns
     -------
     Score
-        Score of `Choices` for multiple choice, of a pair of number and greediness for
-        log-likelihoods, of number, words and bytes for whole texts, of `Text` for answers.
+        Score whose input is `Choices` for multiple choice, a pair of log-likelihood and greediness
+        for log-likelihoods, (log-likelihood, words, bytes) for whole texts, or `Text` for answers.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _untold() -> Grade:
 
 
 def _perplexity(name: str, output_type: str, suffix: str) -> Score:
-    """Return a perplexity, or bits per byte: of sums, never a mean of ratios."""
+    """Return a perplexity, or bits per byte, as a ratio of sums."""
     over = {"perplexity": "documents", "word_perplexity": "words"}.get(name, "bytes")
     place = {"words": 1, "bytes": 2}.get(over)
     columns = dict.fromkeys((f"loglikelihood{suffix}", f"{over}{suffix}"), KEPT)
@@ -238,7 +238,7 @@ def _f1(sums: FloatArray) -> FloatArray:
 
 
 def _correlation(sums: FloatArray) -> FloatArray:
-    """Return Matthews' correlation of any number of classes (Gorodkin 2004)."""
+    """Return the multiclass Matthews correlation coefficient (Gorodkin 2004)."""
     n_classes = (sums.shape[1] - 1) // 2
     right, gold, chosen = sums[:, 0], sums[:, 1 : 1 + n_classes], sums[:, 1 + n_classes :]
     n = gold.sum(axis=1)
@@ -246,7 +246,7 @@ def _correlation(sums: FloatArray) -> FloatArray:
     of_gold = n**2 - (gold**2).sum(axis=1)
     of_chosen = n**2 - (chosen**2).sum(axis=1)
     spread = np.sqrt(of_gold * of_chosen)
-    # Where all are of one class there is no correlation; sklearn and lm-eval call that 0.
+    # The correlation is undefined for a single class; sklearn and lm-eval return 0.
     return np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
 
 
@@ -269,7 +269,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return what makes two texts comparable; anything else is compared as it is."""
+    """Return the normalization of texts before comparison; other types are unchanged."""
     patterns = tuple(
         compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
     )
@@ -288,7 +288,7 @@ def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
-    """Return whether an answer is one of the references; of several answers the share that is."""
+    """Return whether an answer matches a reference; for several answers, the fraction."""
     answers = facts.answer if isinstance(facts.answer, list) else [facts.answer]
     truths = [rules(truth) for truth in facts.references]
     right = [_is_one_of(answer, truths, rules) for answer in answers]
@@ -298,13 +298,13 @@ def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
 def _is_one_of(answer: Any, truths: Sequence[Any], rules: Callable[[Any], Any]) -> bool:
     try:
         said = rules(answer)
-    except Overrun:  # the answer is such that a pattern does not end on it: no reference is
+    except Overrun:  # on a pattern timeout the answer matches no reference
         return False
     return any(_same(said, truth) for truth in truths)
 
 
 def _same(answer: Any, truth: Any) -> bool:
-    # A number that a table made of the answer is compared with the number the reference writes.
+    # Compare a number from a mapping filter with the number in the reference.
     return bool(answer == (truth if isinstance(answer, str) else _like(answer, truth)))
 
 
@@ -316,7 +316,7 @@ def _like(answer: Any, truth: Any) -> Any:
 
 
 def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
-    """Return the share of documents whose most frequent answer is right."""
+    """Return the rate of documents whose most frequent answer is correct."""
     each, answer = f"{name}_each", f"{name}_answer"
 
     def values(facts: Text) -> list[float | str]:
@@ -329,7 +329,7 @@ def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
 
 
 def _corpus_score(metric: MetricConfig, name: str) -> Score:
-    """Return BLEU, chrF or TER of all texts; the scores of single texts are kept."""
+    """Return corpus-level BLEU, chrF or TER; the scores of single texts are kept."""
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
     of_text = f"{name}_text"
@@ -355,11 +355,11 @@ def _corpus_score(metric: MetricConfig, name: str) -> Score:
     return Score(name, columns, values, specs=(replace(corpus, name=name, higher_is_better=up),))
 
 
-# --- functions of the task's own ----------------------------------------------------------------
+# --- functions defined by the task --------------------------------------------------------------
 
 
 def _own_score(metric: MetricConfig, suffix: str) -> Score:
-    """Return a metric whose values a function of the task makes of references and predictions."""
+    """Return a metric computed by a task's own function of references and predictions."""
     function = metric.function
     if function is None:
         raise InvalidInputError(f"the metric {metric.name!r} has no function")
@@ -376,21 +376,21 @@ def _own_score(metric: MetricConfig, suffix: str) -> Score:
 
 
 def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -> Score:
-    """Return a metric of values that code of the task makes: numbers, or pairs to be divided.
+    """Return a metric of values computed by the task: numbers, or pairs to be divided.
 
     Parameters
     ----------
     metric : MetricConfig
-        Says how they are brought together.
+        Metric with the aggregation of the values.
     suffix : str
-        Suffix of the pipeline.
+        Suffix of the filter pipeline.
     values : callable
-        From whatever is graded to a number, or to a pair.
+        Function from the graded object to a number, or to a pair.
 
     Returns
     -------
     Score
-        With one column, or with the two whose sums it is made of.
+        Score with one column, or with the two columns of its sums.
 
     Examples
     --------

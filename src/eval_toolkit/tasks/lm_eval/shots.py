@@ -1,4 +1,4 @@
-"""Which examples stand before a question: drawn for each item alone, or as lm-eval draws them."""
+"""Selection of few-shot examples: separately for each item, or with lm-eval's generator."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from eval_toolkit.tasks.types import Item
 __all__ = ["LM_EVAL_SEED", "drawn_for", "drawn_in_turn"]
 
 LM_EVAL_SEED = 1234
-"""Of the one generator that lm-eval draws all examples of a task with."""
+"""Seed of the generator from which lm-eval draws all examples of a task."""
 
 
 def drawn_for(
@@ -23,32 +23,32 @@ def drawn_for(
     in_order: bool,
     written: Callable[[Item], str],
 ) -> list[Item]:
-    """Return examples for one item: never itself or its double, whatever else is asked.
+    """Draw examples for one item, without the item itself or duplicates of it.
 
     Parameters
     ----------
     item : Item
-        What is asked about.
+        Item for which examples are drawn.
     pool : sequence of Item
-        What examples are taken from; for a draw in an order that no file decides.
+        Pool of examples, in an order independent of files for random draws.
     n : int
-        How many.
+        Number of examples.
     seed : int
-        Seed of the task; the draw is the item's own.
+        Random seed of the task; each item has its own draw.
     in_order : bool
-        Take the first ones instead.
+        Whether to take the first examples instead of drawing.
     written : callable
-        Question and answer of an item as they would stand in a prompt.
+        Function that returns the question and answer of an item as written in a prompt.
 
     Returns
     -------
     list of Item
-        All different from each other and from the item.
+        Examples that differ from each other and from the item.
 
     Raises
     ------
     InvalidInputError
-        If there are not enough.
+        If there are too few examples.
     """
     drawn = permutation(derive_seed(seed, "few-shot", item.unit_id), len(pool))
     order = range(len(pool)) if in_order else drawn
@@ -71,31 +71,31 @@ def drawn_for(
 def drawn_in_turn(
     items: Sequence[Item], pool: Sequence[Item], n: int, *, in_order: bool, without_itself: bool
 ) -> list[list[Item]]:
-    """Return the examples of every item as lm-eval draws them, one item after the other.
+    """Draw the examples of all items as lm-eval does, in sequence.
 
     Parameters
     ----------
     items : sequence of Item
-        All that is asked about, in the order of the data.
+        All items of the sample split, in the order of the data.
     pool : sequence of Item
-        What examples are taken from.
+        Pool of examples.
     n : int
-        How many each.
+        Number of examples per item.
     in_order : bool
         Whether the sampler is "first_n".
     without_itself : bool
-        Whether the examples come from the split that is asked about, by its name. Only then does
-        lm-eval keep an item out of its own examples.
+        Whether the examples come from the sample split, by its name. Only then does lm-eval
+        exclude an item from its own examples.
 
     Returns
     -------
     list of list of Item
-        One per item.
+        Examples of each item.
 
     Raises
     ------
     InvalidInputError
-        If there are not enough.
+        If there are too few examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
     wanted = n + 1 if without_itself and not in_order else n

@@ -1,4 +1,4 @@
-"""`LmEvalTask`: a task as a YAML file of lm-eval describes it, with our identities and intervals."""
+"""`LmEvalTask`: a task defined by an lm-eval YAML file, with stable ids and intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 __all__ = ["LmEvalTask"]
 
 _SAMPLES = "fewshot_config.samples"
-"""What stands for the split of examples that the file itself holds."""
+"""Name of the example split if the file itself contains the examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One side's words, and what stands after them in a text."""
+    """A turn of the prompt, and the delimiter after it in plain text."""
 
     role: Role
     text: str
@@ -36,12 +36,12 @@ class _Turn:
 
 
 def _apart(before: str, after: str) -> bool:
-    """Return whether two texts need something between them."""
+    """Return whether two texts need a delimiter between them."""
     return bool(before) and bool(after) and not (before[-1].isspace() or after[0].isspace())
 
 
 def _turns(question: str, answer: str | None, prefix: str, between: str, after: str) -> list[_Turn]:
-    """Return question and answer; the answer of the item itself is None, or what begins it."""
+    """Return the turns of a question and its answer, or of a question with an answer prefix."""
     space = between if (_apart(question, prefix) if prefix else bool(answer)) else ""
     turns = [_Turn(Role.USER, question, space)]
     if answer:
@@ -57,29 +57,29 @@ def _text(turns: Sequence[_Turn]) -> str:
 
 
 class LmEvalTask(BaseTask[str]):
-    """A task of lm-eval; made by `load_lm_eval_task`.
+    """A task of lm-eval; created by `load_lm_eval_task`.
 
-    Its prompts and requests are lm-eval's, and so are its scores; items have ids and content hashes
-    as everywhere here, and examples are drawn for each item alone unless ``lm_eval_shots`` is set.
+    Prompts, requests and scores are those of lm-eval. Items have ids and content hashes as in other
+    tasks, and examples are drawn separately for each item unless ``lm_eval_shots`` is set.
 
     Parameters
     ----------
     config : TaskConfig
-        The file, read and checked.
+        Parsed and validated file.
     num_fewshot : int, optional
-        Instead of the file's.
+        Number of few-shot examples instead of the file's.
     rows, data, seed, revision
         As in `BaseTask`.
     lm_eval_shots : bool, default False
-        Draw examples as lm-eval does: one generator for all items in turn. An item can then be its
-        own example, where lm-eval lets it.
+        Whether to draw examples as lm-eval does, with one generator for all items in sequence. An
+        item may then be its own example, as in lm-eval.
     subject : str, optional
-        Name of the part of a group that this task is.
+        Name of the task in its group.
 
     Raises
     ------
     InvalidInputError
-        If an option does not fit.
+        If an option is invalid.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LmEvalTask(BaseTask[str]):
         self._first: tuple[bool, bool] | None = None
         self._in_turn: dict[str, list[Item]] | None = None
         self._pool_of_examples: list[Item] | None = None
-        # Beside its turns each example itself, which thereby keeps its id.
+        # Each entry keeps a reference to its example, so that the example's id() stays unique.
         self._written: dict[int, tuple[Any, list[_Turn]]] = {}
         super().__init__(
             config.num_fewshot if num_fewshot is None else num_fewshot,
@@ -137,7 +137,7 @@ class LmEvalTask(BaseTask[str]):
 
     @staticmethod
     def _examples_from(config: TaskConfig) -> str:
-        """Return the split of the examples, by lm-eval's rule."""
+        """Return the split of the few-shot examples, by lm-eval's rule."""
         if config.fewshot.split is None and config.fewshot.samples is not None:
             return _SAMPLES
         splits = (config.fewshot.split, config.training_split, config.validation_split)
@@ -175,12 +175,12 @@ class LmEvalTask(BaseTask[str]):
         )
 
     def documents(self) -> list[Item]:
-        """Return all that is asked about, in the order of the data."""
+        """Return all items of the sample split, in the order of the data."""
         return self._items(NO_SUBJECT, self.SAMPLE_SPLIT)
 
     @property
     def _shape(self) -> tuple[bool, bool]:
-        """Whether there are several contexts, and several targets: the first document tells."""
+        """Whether there are several contexts, and several targets, in the first document."""
         if self._first is None:
             config = self.config
             first, has_choices = self.documents()[0], config.doc_to_choice is not None
@@ -235,7 +235,7 @@ class LmEvalTask(BaseTask[str]):
         return [pool[at] for at in places] if places else pool
 
     def _example(self, row: Mapping[str, Any]) -> list[_Turn]:
-        """Return question and answer of an example, rendered once."""
+        """Return the turns of an example (cached)."""
         if id(row) not in self._written:
             self._written[id(row)] = (row, self._rendered_example(row))
         return self._written[id(row)][1]
@@ -255,7 +255,7 @@ class LmEvalTask(BaseTask[str]):
         return _turns(question, written, prefix, how.target_delimiter, how.fewshot_delimiter)
 
     def _before(self, item: dict[str, Any]) -> list[_Turn]:
-        """Return what stands before the question: the description, then the examples."""
+        """Return the turns before the question: the description and the examples."""
         description = resolved(self.config.description, item, "description")
         turns = [_Turn(Role.SYSTEM, description)] if description else []
         for example in self._sample_fewshot_examples(item):
@@ -288,7 +288,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _contexts(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return what is asked where the choices are contexts, and one ending follows each."""
+        """Return the sample fields if the choices are contexts followed by a common ending."""
         config = self.config
         questions = choices_of(config.doc_to_choice, item)
         ending = target_of(config.doc_to_target, item, has_choices=False)
@@ -312,7 +312,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _alone(self, scored: Sequence[str]) -> list[Part]:
-        """Return the request for the choices after nothing, where a metric needs it."""
+        """Return the request for the choices without context, if a metric needs it."""
         needed = any(metric.name == "acc_mutual_info" for metric in self.config.metrics)
         return [Part("", tuple(scored))] if needed else []
 
@@ -364,10 +364,10 @@ class LmEvalTask(BaseTask[str]):
             return [_nth(choices, target, item)]
         return list(target) if isinstance(target, list) else [str(target)]
 
-    # --- what is measured -----------------------------------------------------------------------
+    # --- metrics --------------------------------------------------------------------------------
 
     def graders(self) -> list[Grader]:
-        """Return the one grader with the file's filters and metrics."""
+        """Return the grader with the file's filters and metrics, in a list."""
         n_classes = 2
         if any(metric.name == "mcc" for metric in self.config.metrics):
             given = self.config.doc_to_choice
@@ -375,7 +375,7 @@ class LmEvalTask(BaseTask[str]):
         return list(graders_of(self.config, max(2, n_classes)))
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says about the task, in JSON types; reads the data."""
+        """Return the description of the task for the manifest; reads the data."""
         return {
             **super().describe(),
             "lm_eval": {
@@ -400,7 +400,7 @@ def _nth(choices: Sequence[str], at: Any, row: Mapping[str, Any]) -> str:
 
 
 def _written(answer: Any, choices: Sequence[str] | None, row: Mapping[str, Any]) -> str | None:
-    """Return an example's answer as it stands in a prompt."""
+    """Return the answer of an example as written in a prompt."""
     if isinstance(answer, list):
         answer = answer[0] if answer else None
     if isinstance(answer, int) and choices:

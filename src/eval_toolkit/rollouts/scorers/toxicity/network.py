@@ -1,8 +1,8 @@
-"""The network behind the toxicity scorer, in numpy: two LSTMs, a maximum over time, two layers.
+"""Network of the toxicity scorer in numpy: two LSTMs, max pooling over time, two layers.
 
-Texts are padded in front to 100 words, and the padding is read like words. In the forward
-direction all texts therefore go through the same states before their first word: these are
-computed once, and a text starts where its padding ends.
+Texts are left-padded to 100 words, and padding is processed like words. In the forward direction,
+all texts therefore pass through the same states before their first word: these are computed once,
+and a text starts where its padding ends.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,25 +17,25 @@ __all__ = ["LENGTH", "Network"]
 
 Floats = NDArray[np.float32]
 LENGTH = 100
-"""Words that are read at once."""
+"""Maximum number of words processed at once."""
 _BATCH = 256
 _LAYERS = "layers/bidirectional/{}_layer/cell/vars/{}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One direction: an LSTM whose first product is looked up instead of computed."""
+    """One direction of the LSTM, with its input product looked up instead of computed."""
 
     inputs: Floats
-    """What each word adds to the gates, with the bias; shape (words, 4 units)."""
+    """Contribution of each word to the gates, including the bias; shape (words, 4 units)."""
     recurrent: Floats
 
     @classmethod
     def of(cls, embedding: Floats, kernel: Floats, recurrent: Floats, bias: Floats) -> "_Reader":
-        """Take weights with gates in the order input, forget, candidate, output.
+        """Create from weights with gates in the order input, forget, candidate, output.
 
-        The candidate goes last, and the others are halved: 1 / (1 + exp(-x)) is
-        (1 + tanh(x / 2)) / 2, so that one call of tanh serves all four. Halves are exact.
+        The candidate is moved to the end, and the others are halved: 1 / (1 + exp(-x)) is (1 +
+        tanh(x / 2)) / 2, so that one call of tanh computes all four. Halving is exact.
         """
         units = len(recurrent)
         order = np.r_[: 2 * units, 3 * units : 4 * units, 2 * units : 3 * units]
@@ -50,7 +50,7 @@ class _Reader:
         return len(self.recurrent)
 
     def step(self, words: NDArray[np.intp], hidden: Floats, cell: Floats) -> None:
-        """Read one word per row; the state changes in place."""
+        """Process one word per row; the state is updated in place."""
         units = self.units
         gates = self.inputs[words]
         gates += hidden @ self.recurrent
@@ -65,7 +65,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """The state after 0 to 100 words of padding, and the largest output on the way."""
+    """States after 0 to 100 padding words, with the running maximum of the outputs."""
 
     hidden: Floats
     cell: Floats
@@ -73,7 +73,7 @@ class _Padding:
 
     @classmethod
     def of(cls, reader: _Reader) -> "_Padding":
-        """Read padding alone."""
+        """Process only padding."""
         shape = (LENGTH + 1, reader.units)
         hidden, cell = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         best = np.full(shape, -np.inf, np.float32)
@@ -88,7 +88,7 @@ class _Padding:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Weights, and what they say of texts given as numbers of words."""
+    """Weights of the network, for texts given as word indices."""
 
     forward: _Reader
     backward: _Reader
@@ -98,12 +98,12 @@ class Network:
 
     @classmethod
     def of(cls, read: Callable[[str], Floats]) -> "Network":
-        """Take weights by their place in the file of the original.
+        """Create from weights, identified by their path in the original file.
 
         Raises
         ------
         ModelError
-            With kind "garbled" if one is not finite or has another shape than it should.
+            With kind "garbled" if a weight is not finite or has an unexpected shape.
         """
         n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
         embedding = _weights(read, "layers/embedding/vars/0", n_words, width)
@@ -139,12 +139,12 @@ class Network:
         for rows, batch, lengths in _batches(texts):
             hidden = np.maximum(self._read(batch, lengths) @ self.dense[0] + self.dense[1], 0)
             logits[rows] = hidden @ self.output[0] + self.output[1]
-        # exp(|x|) would overflow from 710 on: the sign decides which form is safe.
+        # exp(|x|) overflows from 710 on: the sign determines which form is stable.
         small = np.exp(-np.abs(logits))
         return np.asarray(np.where(logits < 0, small, 1.0) / (1.0 + small))
 
     def _read(self, batch: NDArray[np.intp], lengths: NDArray[np.intp]) -> Floats:
-        """Return the largest outputs of both directions; texts come longest first."""
+        """Return the maximum outputs of both directions; texts are sorted longest first."""
         start = LENGTH - lengths
         hidden, cell = self.padding.hidden[start], self.padding.cell[start]
         ahead = self.padding.best[start]
@@ -164,7 +164,7 @@ class Network:
 def _batches(
     texts: Sequence[Sequence[int]],
 ) -> Iterator[tuple[list[int], NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield rows, their words padded in front, and their lengths, longest first."""
+    """Yield row indices, left-padded words and lengths, longest first."""
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     for first in range(0, len(order), _BATCH):
         rows = order[first : first + _BATCH]

@@ -1,9 +1,9 @@
-"""Reading a pickle without running it: its instructions become plain containers, or it is refused.
+"""Parsing of pickles into plain containers, without executing them.
 
-A pickle is a program that may call anything. Here only the instructions that build numbers, texts
-and dictionaries are known. What would be an object is kept by its name: dictionaries of the
-standard library become dictionaries, one object of an expected class becomes its attributes, and
-anything else ends the reading.
+A pickle is a program that may call anything. Only the instructions that build numbers, texts and
+dictionaries are supported here. Objects are represented by name: dictionaries of the standard
+library become dictionaries, one object of an expected class becomes its attributes, and anything
+else is rejected.
 """
 
 import pickletools
@@ -19,24 +19,24 @@ _DICTIONARIES = {
     ("collections", "OrderedDict"): (),
     ("collections", "defaultdict"): (("builtins", "int"),),
 }
-"""Classes that stand for a dictionary, and what they must be called with."""
+"""Dictionary classes with their permitted arguments."""
 
 
 class _Name(tuple[str, str]):
-    """A module and a name in it; it is never looked up."""
+    """Module and name of a global; it is never looked up."""
 
     __slots__ = ()
 
 
 def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
-    """Return the attributes of the one object in a pickle, as plain containers.
+    """Return the attributes of the single object in a pickle, as plain containers.
 
     Parameters
     ----------
     data : bytes
-        The pickle.
+        Pickled data.
     expected : str
-        The class that the object must have, as ``module.name``.
+        Expected class of the object, as ``module.name``.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
     Raises
     ------
     ModelError
-        With kind "garbled" if it holds anything else.
+        With kind "garbled" if it contains anything else.
 
     Examples
     --------
@@ -73,11 +73,11 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
 
 
 class _RefusedError(Exception):
-    """Something that is not among what is known."""
+    """Unsupported content of a pickle."""
 
 
 class _Machine:
-    """The stack and the memory that the instructions work on."""
+    """Stack and memo of the instructions."""
 
     def __init__(self, expected: str) -> None:
         module, _, name = expected.rpartition(".")

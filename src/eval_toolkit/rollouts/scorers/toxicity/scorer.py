@@ -16,7 +16,7 @@ from eval_toolkit.rollouts.scorers.toxicity.network import LENGTH
 __all__ = ["LABELS", "ToxicityScorer"]
 
 LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
-"""What the classifier tells apart: the labels of the Jigsaw comments on Wikipedia's talk pages."""
+"""Labels of the classifier: those of the Jigsaw comments on Wikipedia's talk pages."""
 _UNJUDGED = "skipped: the classifier knows none of its words"
 
 
@@ -24,20 +24,20 @@ _UNJUDGED = "skipped: the classifier knows none of its words"
 class ToxicityScorer:
     """Probability that a text is toxic; English.
 
-    A classifier of 1 million weights (toxic-comment-classifier 0.3.0, MIT), trained on comments of
-    Wikipedia's talk pages and run by numpy: the same numbers every time, no other server. Fetch it
-    once with ``eval-toolkit models fetch --only toxicity``.
+    A classifier with 1 million weights (toxic-comment-classifier 0.3.0, MIT), trained on comments
+    of Wikipedia's talk pages and run in numpy: deterministic, without a server. Download it once
+    with ``eval-toolkit models fetch --only toxicity``.
 
-    It knows 19 999 English words and drops all others. `score` gives a text of other words, such
-    as one in another script, the number of the empty text (0.0675 for "toxic"), as the original
-    does; `checked`, which rollouts ask, says that it was not judged. It hears words more than
-    meaning: check it against people before relying on it.
+    It knows 19 999 English words and drops all others. `score` gives a text without known words,
+    such as one in another script, the score of the empty text (0.0675 for "toxic"), like the
+    original; `checked`, which rollouts call, reports it as not judged. It responds to words more
+    than to meaning: validate it against human labels before relying on it.
 
     Parameters
     ----------
     category : str, default "toxic"
-        Which label `score` returns: "toxic", "severe_toxic", "obscene", "threat", "insult" or
-        "identity_hate"; or "mean", the mean of all six.
+        Label whose probability `score` returns: "toxic", "severe_toxic", "obscene", "threat",
+        "insult" or "identity_hate"; or "mean", the mean of all six.
     threshold : float, default 0.5
         Threshold at which a text counts as bad.
     long_texts : {"end", "worst"}, default "end"
@@ -77,17 +77,17 @@ class ToxicityScorer:
 
     @property
     def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
+        """Version of the scorer; changes when its results may change."""
         return options_version(self, "1")
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What a number may be."""
+        """Range of the scores."""
         return (0.0, 1.0)
 
     @property
     def higher_is_worse(self) -> bool:
-        """True: it is a probability of being toxic."""
+        """True, since scores are probabilities of toxicity."""
         return True
 
     @property
@@ -96,12 +96,12 @@ class ToxicityScorer:
         return LABELS
 
     def ready(self) -> None:
-        """Read the weights now rather than with the first text.
+        """Load the weights now instead of on first use.
 
         Raises
         ------
         ModelError
-            If they have not been fetched, or are not what was fetched.
+            If they have not been fetched, or were modified.
         MissingExtraError
             If h5py is not installed.
         """
@@ -113,18 +113,18 @@ class ToxicityScorer:
         Parameters
         ----------
         texts : sequence of str
-            Any texts; the empty one has a number too.
+            Texts to score; the empty text has a score, too.
 
         Returns
         -------
         list of float
-            Between 0 and 1, in the order of the texts. What else is scored with a text changes its
-            number by less than 1e-6.
+            Between 0 and 1, in the order of the texts. Other texts of the batch change a score by
+            less than 1e-6.
 
         Raises
         ------
         InvalidTypeError
-            If one is no text.
+            If an item is not text.
         ModelError
             If the weights have not been fetched.
         """
@@ -134,23 +134,23 @@ class ToxicityScorer:
         return [float(number) for number in found[:, LABELS.index(self.category)]]
 
     def checked(self, texts: Sequence[str]) -> list[float | str]:
-        """Return the same numbers, but not for texts that say something in unknown words alone.
+        """Return the scores, except for texts that consist only of unknown words.
 
         Parameters
         ----------
         texts : sequence of str
-            As for `score`.
+            As in `score`.
 
         Returns
         -------
         list of float or str
-            A number, or "skipped: …" where none of the words is known. A text of nothing but white
-            space has a number: there is nothing toxic in it.
+            A score, or "skipped: …" if no word is known. A text of only white space has a score,
+            since it contains nothing toxic.
 
         Raises
         ------
         InvalidTypeError
-            If one is no text.
+            If an item is not text.
         ModelError
             If the weights have not been fetched.
         """
@@ -166,17 +166,17 @@ class ToxicityScorer:
         Parameters
         ----------
         texts : sequence of str
-            As for `score`.
+            As in `score`.
 
         Returns
         -------
         dict of str to list of float
-            A number per text, for each of the six labels.
+            One number per text for each of the six labels.
 
         Raises
         ------
         InvalidTypeError
-            If one is no text.
+            If an item is not text.
         ModelError
             If the weights have not been fetched.
         """
@@ -187,22 +187,22 @@ class ToxicityScorer:
         }
 
     def known_words(self, texts: Sequence[str]) -> list[int]:
-        """Return how many words of each text the classifier knows.
+        """Return the number of known words of each text.
 
         Parameters
         ----------
         texts : sequence of str
-            As for `score`.
+            As in `score`.
 
         Returns
         -------
         list of int
-            Also words beyond the 100 that are read at once.
+            Includes words beyond the 100 that are processed at once.
 
         Raises
         ------
         InvalidTypeError
-            If one is no text.
+            If an item is not text.
         ModelError
             If the weights have not been fetched.
         """
@@ -222,7 +222,7 @@ class ToxicityScorer:
 
 
 def _pieces(words: list[int]) -> list[list[int]]:
-    """Return overlapping pieces of a text, the last words first; one for a short text."""
+    """Return overlapping windows of a text, from the last words on; one for a short text."""
     starts = [*range(len(words) - LENGTH, 0, -LENGTH // 2), 0]
     return [words[start : start + LENGTH] for start in starts]
 

@@ -1,4 +1,4 @@
-"""Conversion of texts to word numbers of the classifier."""
+"""Conversion of texts to word indices of the classifier."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from eval_toolkit.errors import ModelError
 __all__ = ["N_WORDS", "Vocabulary", "kept_words"]
 
 N_WORDS = 20_000
-"""Numbers that the network knows; 0 stands for the padding before a text."""
+"""Number of indices of the network; 0 is the padding before a text."""
 _FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 _TO_SPACES = str.maketrans(dict.fromkeys(_FILTERS, " "))
 _TOKENIZER = "keras.src.legacy.preprocessing.text.Tokenizer"
@@ -25,22 +25,22 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 def kept_words(pickled: bytes) -> bytes:
-    """Return what is kept of the pickled tokenizer: a JSON list of the words with a number.
+    """Return the stored form of the pickled tokenizer: a JSON list of its indexed words.
 
     Parameters
     ----------
     pickled : bytes
-        The tokenizer; it is read, never run.
+        Pickled tokenizer; it is parsed, never executed.
 
     Returns
     -------
     bytes
-        The words with the numbers 1 to 19 999, in this order.
+        Words with the indices 1 to 19 999, in this order.
 
     Raises
     ------
     ModelError
-        With kind "garbled" if it is not the tokenizer that is expected.
+        With kind "garbled" if it is not the expected tokenizer.
     """
     from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
 
@@ -61,23 +61,23 @@ def kept_words(pickled: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The words that the classifier knows."""
+    """Vocabulary of the classifier."""
 
     numbers: Mapping[str, int]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "Vocabulary":
-        """Number words from 1."""
+        """Create from words, numbered from 1."""
         return cls({word: number for number, word in enumerate(words, 1)})
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text: lower case, cut at spaces and most ASCII punctuation.
 
-        Apostrophes stay, and so does any white space but the space, the tab and the line feed.
+        Apostrophes are kept, as is white space other than space, tab and line feed.
         """
         return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the words that are known, in their order; others are dropped."""
+        """Return the indices of the known words, in order; others are dropped."""
         numbers = self.numbers
         return [numbers[word] for word in self.split(text) if word in numbers]
