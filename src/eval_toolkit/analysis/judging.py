@@ -100,7 +100,7 @@ def judge_study(
     judge, human : str
         Names of the columns, with 0/1 values or grades.
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
-        Method of the reported estimate; see `corrected_rate`. The others are shown next to it.
+        Method used for the reported estimate; see `corrected_rate`. The others are shown next to it.
     by_verdict : bool, default False
         Whether labels were sampled by verdict: fixed numbers of positive and negative verdicts. See
         Notes.

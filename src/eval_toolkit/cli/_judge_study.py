@@ -45,7 +45,7 @@ _MOST_CLASSES = 8
     type=click.Choice(METHODS),
     default="ppi++",
     show_default=True,
-    help="Method of the reported estimate; choose it before you see the results.",
+    help="Method used for the reported estimate; choose it before seeing the results.",
 )
 @click.option(
     "--by-verdict",

@@ -78,7 +78,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 @click.option(
     "--items",
     type=click.IntRange(2),
-    help="Number of available items; report the smallest detectable difference.",
+    help="Number of available items; if given, the smallest detectable difference is reported.",
 )
 @click.option(
     "--attempts",

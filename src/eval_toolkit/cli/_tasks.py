@@ -81,7 +81,8 @@ def sandbox_option(command: _Command) -> _Command:
         is_flag=True,
         expose_value=False,
         callback=_allow_weaker_sandbox,
-        help="Run a model's programs with weaker isolation if no sandbox is available (`doctor`).",
+        help="Allow programs written by a model to run with weaker isolation if there is no sandbox "
+        "(see `doctor`).",
     )
     return option(command)
 

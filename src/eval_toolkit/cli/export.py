@@ -42,7 +42,9 @@ _PRINTED = "-"
 )
 @click.option("--slice", "slice_name", metavar="NAME", help="predictions: slice to export.")
 @click.option("--scorer", metavar="NAME", help="predictions: scorer to export.")
-@click.option("--json", "as_json", is_flag=True, help="Print the written files as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the paths of the written files as JSON."
+)
 def export(
     runs: Sequence[str],
     format_name: str,

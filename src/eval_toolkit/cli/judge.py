@@ -65,7 +65,7 @@ _perturb = click.option(
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Additional grader; with the judges it replaces those of the run. Repeatable.",
+    help="Grader to apply with the judges, instead of the run's own graders. Repeatable.",
 )
 @whole_task_options
 @_perturb

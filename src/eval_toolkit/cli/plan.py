@@ -117,7 +117,7 @@ def auc(
 @click.option(
     "--rows",
     type=click.IntRange(2),
-    help="Number of available rows; report the smallest detectable difference.",
+    help="Number of available rows; if given, the smallest detectable difference is reported.",
 )
 @_disagree
 @click.option("--expected", type=Share, help="Expected rate of the first system (0/1 values).")

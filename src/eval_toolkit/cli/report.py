@@ -44,7 +44,7 @@ _OWN = "report.html"
     help="Include charts; without them no extra is needed.  [default: charts]",
 )
 @direction_options
-@click.option("--json", "as_json", is_flag=True, help="Print the written file as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the path of the report as JSON.")
 def report(
     runs: Sequence[str],
     out: str | None,

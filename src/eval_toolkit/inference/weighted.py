@@ -396,7 +396,7 @@ def _drawn(
 
 
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of an average precision, with the rate-based bounds for heavy negatives.
+    """Return the interval of an average precision, bounded by its rates where negatives weigh much.
 
     A negative that was not seen among the positives may then weigh more than many of them.
     """

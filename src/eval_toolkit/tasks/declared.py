@@ -260,7 +260,7 @@ def read_declaration(path: str | Path) -> Declaration:
     if wanted != declared.response_type.value:
         raise InvalidInputError(
             f"{file}: [task] response is {wanted!r}, but the prompt asks for "
-            f"{declared.response_type.value!r}: choices make log-likelihoods, unless the style is "
+            f"{declared.response_type.value!r}: choices are scored by log-likelihood unless the style is "
             "'mc_completion'"
         )
     return declared

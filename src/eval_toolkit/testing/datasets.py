@@ -260,7 +260,7 @@ class _Parent:
 
 
 def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
-    """Return the rows of some parts with their counts, by id or by content."""
+    """Return how often each row occurs in the given parts, by id or by content."""
     rows: Counter[str] = Counter()
     for part in parts:
         rows.update(part.content_hashes if part.ids is None else part.ids.tolist())

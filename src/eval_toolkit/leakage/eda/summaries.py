@@ -308,7 +308,7 @@ def summarize_split(
     tokenizer : callable, optional
         See `length_quantiles`; called once per text.
     context_window : int, optional
-        Maximum number of tokens; with a tokenizer, longer texts are counted.
+        Maximum number of tokens. With a tokenizer, the number of longer texts is reported.
     obfuscation : bool, default True
         Whether to run the detectors of `analyze_obfuscation`.
 
