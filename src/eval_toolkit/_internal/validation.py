@@ -333,7 +333,8 @@ def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> in
     """Return a number of bins, at most `MAX_BINS`, since even empty bins take memory."""
     result = integer(value, name, low=low)
     if result > MAX_BINS:
-        raise InvalidInputError(f"`{name}` is {result:.3g}; it must be at most {MAX_BINS:,}")
+        shown = f"{result:.3g}" if result.bit_length() < 1_000 else "beyond any float"
+        raise InvalidInputError(f"`{name}` is {shown}; it must be at most {MAX_BINS:,}")
     return result
 
 

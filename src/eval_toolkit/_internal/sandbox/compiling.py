@@ -7,6 +7,7 @@ wide ranges are expanded character by character. A pattern is limited to `LONGES
 
 import re
 import time
+import warnings
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
@@ -79,7 +80,9 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
         )
     started = time.thread_time()
     try:
-        return re.compile(pattern, flags)
+        with warnings.catch_warnings():  # what Python may read otherwise one day is valid today
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern, flags)
     finally:
         _TIME.spent += time.thread_time() - started
 
