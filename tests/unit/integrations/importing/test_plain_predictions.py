@@ -174,7 +174,7 @@ class TestRefusals:
             (("a,correct", "x,1"), r"no column identifies a row; name it with id_field \(--id\)"),
             (("id,correct", "x,nan"), "row 1: 'correct' is 'nan'; it must be a finite number"),
             (("id,correct", "x,1", "y,inf"), "row 2: 'correct' is 'inf'"),
-            (("id,correct", "x,1", "x,0"), "unit_id.1. is 'x' with attempt 1 again"),
+            (("id,correct", "x,1", "x,0"), "unit_id.1. is 'x' with attempt 1 twice"),
             (("id,correct", "x,1", ",0"), "row 2: 'id' is missing"),
             (("id,correct,attempt", "x,1,a"), "row 1: 'attempt' is 'a'; it must be a whole number"),
             (("id,correct",), "0 rows"),

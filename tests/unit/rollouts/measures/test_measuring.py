@@ -446,7 +446,7 @@ def test_bad_input_is_one_clear_line():
         measure_rollouts([graph], [seed], [TOXICITY], policy="mean")
     with pytest.raises(InvalidInputError, match="two scorers are called 'toxicity'"):
         measure_rollouts([graph], [seed], [TOXICITY, TOXICITY])
-    with pytest.raises(InvalidInputError, match="attempt 1 again"):
+    with pytest.raises(InvalidInputError, match="attempt 1 twice"):
         measure_rollouts([graph, chain(turn(0.0))], [seed], [TOXICITY])
     with pytest.raises(InvalidTypeError, match="must hold Graph"):
         measure_rollouts(["graph"], [seed], [TOXICITY])
