@@ -10,21 +10,24 @@ import click
 import numpy as np
 
 from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Alert
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
+from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
-from eval_toolkit.harness.predictions import PredictionsKind
-from eval_toolkit.loaders.predictions import (
-    HASHES,
-    IDS,
-    Predictions,
-    Wanted,
-    read_predictions,
+from eval_toolkit.harness.predictions import (
+    PredictionsKind,
+    not_probabilities,
+    scale_note,
+    used_rows,
 )
+from eval_toolkit.loaders.columns import HASHES, IDS, Wanted
+from eval_toolkit.loaders.predictions import Predictions, read_predictions
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
@@ -135,7 +138,7 @@ class _Asked:
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
                 f"{paths[0]}: a run is scored by itself and stores its own columns: --label, "
-                "--score, --group, --id and similar options apply to files"
+                "--score, --group, --id, --where and similar options apply to files"
             )
 
 
@@ -164,6 +167,7 @@ def _score_files(
         "by": list(found.parts),
         "group": wanted.group,
         "id": found.id,
+        **used_rows(wanted),
         "metrics": list(names),
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
@@ -183,14 +187,34 @@ def _score_files(
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     done = drive(kind, name=name)
     lead = _lead(found, config, sampling.made(resamples_of(done)))
+    page = blocks_page(done, config, lead, sampling)
+    notes = _doubts(found)
+    payload = {**page.payload, **({"notes": notes} if notes else {})}
     output.emit(
-        blocks_page(done, config, lead, sampling),
+        replace(page, payload=payload, notes=[*map(Alert, notes), *page.notes]),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
         else partial(store, kind, done, save, found, overwrite=asked.overwrite),
         summary=True,
     )
+    if save is not None:
+        say(f"wrote {save}", err=True)
+        say(next_line("report", save), err=True)
+
+
+def _doubts(found: Predictions) -> list[str]:
+    """Return what looks wrong about labels and scores, in words of the command line."""
+    from eval_toolkit.scorecards import sanity_notes
+
+    notes: dict[str, None] = {}
+    for name, scores in found.scores.items():
+        whose = f"{name}: " if len(found.scores) > 1 else ""
+        odd = sanity_notes(found.y_true, scores)
+        if not odd and not_probabilities(scores):
+            odd = [f"{scale_note(scores)}"]
+        notes.update(dict.fromkeys(in_options(f"{whose}{one}") for one in odd))
+    return list(notes)
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
@@ -211,7 +235,7 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
     key = "" if found.id is None else f", keyed by {found.id}"
     rows = f"{len(found)} rows{found.told_groups()}, {found.n_positive} positive{key}"
-    lead = [f"{short_names(config['files'])}: {rows}; {made}"]
+    lead = [f"{short_names(config['files'])}: {rows}; {made}", *found.notes]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""
         lead.append(f"threshold of {name}: {point['threshold']:.6g} ({point['criterion']}{chosen})")
