@@ -25,6 +25,7 @@ from eval_toolkit.loaders.predictions import (
     Wanted,
     read_predictions,
 )
+from eval_toolkit.metric_specs.names import chosen_metrics, quantity_of
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
@@ -44,8 +45,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compute: roc_auc, recall_at_fpr=0.01, ece=10, f1 (needs a threshold), … "
-    "Repeatable.",
+    help="Metric to compute: roc_auc, f1@0.5, recall@fpr=0.01, ece=15, … Repeatable.",
 )
 @click.option(
     "--threshold", type=float, help="Threshold of F1, precision, recall and similar metrics."
@@ -151,11 +151,7 @@ def _score_files(
         _check_saving(found, save, asked.overwrite)
     chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
     points = dict.fromkeys(found.scores, asked.threshold) if chosen is None else chosen.points
-    held = any(point is not None for point in points.values())
-    names = asked.metrics or (
-        *_names.DEFAULT_METRICS,
-        *(_names.DEFAULT_THRESHOLD_METRICS if held else ()),
-    )
+    specs = {name: chosen_metrics(asked.metrics or None, at=at) for name, at in points.items()}
     config = {
         "command": "score",
         "files": [files.name(file) for file in found.rows.files],
@@ -164,7 +160,8 @@ def _score_files(
         "by": list(found.parts),
         "group": wanted.group,
         "id": found.id,
-        "metrics": list(names),
+        "metrics": list(asked.metrics)
+        or [quantity_of(spec.name) or spec.name for spec in next(iter(specs.values()))],
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
         },
@@ -174,7 +171,7 @@ def _score_files(
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
     kind = PredictionsKind(
         found=found,
-        specs={name: _names.metric_specs(names, points[name]) for name in found.scores},
+        specs=specs,
         settings=config,
         summary=sampling.summary(),
         files={files.name(file): file for file in inputs},

@@ -52,7 +52,7 @@ def evaluate(
     on_leakage: str = "raise",
     on_scorer_error: str = "raise",
     operating_point_specs: Sequence[OperatingPointSpec] = (),
-    metrics: Sequence[MetricSpec] | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
     paired_metric: MetricSpec | None = None,
     confidence: float = 0.95,
     seed: SeedLike = None,
@@ -98,8 +98,9 @@ def evaluate(
     operating_point_specs : sequence of OperatingPointSpec
         Thresholds selected on one slice and applied to others, without intervals. They are skipped
         on the slice on which they were selected.
-    metrics : sequence of MetricSpec, optional
-        Metrics to compute; by default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
+    metrics : sequence of MetricSpec or str, optional
+        Metrics to compute, or names such as ``f1@0.5``; by default PR-AUC, ROC-AUC, Brier score and
+        log-loss.
     paired_metric : MetricSpec, optional
         Metric of the paired differences; by default PR-AUC.
     eval_split_names : sequence of str, optional
@@ -285,7 +286,7 @@ def evaluate_scorer_on_slice(
     compute_mce: bool = False,
     compute_brier: bool = False,
     calibrator: Calibrator | None = None,
-    metrics: Sequence[MetricSpec] | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
     confidence: float = 0.95,
     seed: SeedLike = None,
     batch_size: int | None = None,
