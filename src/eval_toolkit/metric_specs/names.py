@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from eval_toolkit._internal.words import nearest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
@@ -31,10 +31,7 @@ from eval_toolkit.metric_specs.scores import (
     recall_at_fpr,
     roc_auc,
 )
-
-if TYPE_CHECKING:
-    from eval_toolkit.protocols import MetricSpec, ThresholdSelector
-    from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
+from eval_toolkit.protocols import MetricSpec
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -46,8 +43,8 @@ __all__ = [
     "stored_name",
 ]
 
-At: TypeAlias = "float | FittedOperatingPoint | ThresholdSelector | None"
-"""Threshold of metrics of decisions, if one is known."""
+At: TypeAlias = Any
+"""Threshold, `FittedOperatingPoint` or `ThresholdSelector` of metrics of decisions, or None."""
 
 DEFAULT_METRICS: tuple[ScoreSpec, ...] = (pr_auc, roc_auc, brier, log_loss)
 """Metrics of `scorecard`, `evaluate`, `score` and `compare` if none are named."""
