@@ -266,8 +266,8 @@ class TestNames:
         [
             ("roc_acu", "did you mean roc_auc"),
             ("zzz", "there are pr_auc, roc_auc"),
-            ("f1", "f1 needs a threshold: use --metric f1=0.5"),
-            ("roc_auc=0.1", "roc_auc takes no number"),
+            ("f1@fpr=0.1", "'fpr=0.1' is not a number; write f1@0.5"),
+            ("roc_auc=0.1", "write roc_auc or roc_auc@fpr=0.01"),
             ("recall_at_fpr=low", "'low' is not a number"),
             ("recall_at_fpr=7", "it must lie in [0, 1]"),
             ("ece=2.5", "the number of bins must be an integer"),

@@ -9,15 +9,12 @@ import click
 from eval_toolkit.analysis import MatchSpec, RunComparison
 from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.artifacts.remote import is_remote, local_path
-from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._remote import is_run
 from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.loaders.columns import Wanted
-from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.addresses import Address
 
 __all__ = ["compare_folders", "distinct_names", "match_of", "opened_runs", "pairs_of", "run_names"]
 
@@ -69,15 +66,11 @@ def compare_folders(
     **options: Any,
 ) -> RunComparison:
     """Compare two runs by the metrics of ``--metric``; other options as in the library."""
-    from eval_toolkit.graders.stored import stored_metrics
-
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(
             f"--metric {_EVERY} selects every stored metric; do not combine it with others"
         )
-    known = {spec.name for spec in stored_metrics(runs)}
-    known |= {name for run in runs for name in run.cells.metrics}
-    named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
+    named = [name for name in metrics if name != _EVERY]
     return compared_runs(
         runs,
         metrics=named if metrics else None,
@@ -115,15 +108,3 @@ def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> M
         slices=pairs_of(slices, "--pair-slice", "slice") or {},
         metrics=pairs_of(metrics, "--pair-metric", "metric") or {},
     )
-
-
-def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by its catalogue name, or by the name or cell address stored in the run."""
-    address = Address.parse(name)
-    try:
-        spec = _names.metric_specs([address.metric])[0]
-    except InvalidInputError:
-        return name
-    if address.part is None and address.system is None:
-        return spec
-    return str(replace(address, metric=spec.name))

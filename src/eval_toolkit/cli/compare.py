@@ -12,7 +12,6 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Page
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.analysis.matching import UnitKey
-from eval_toolkit.cli import _names
 from eval_toolkit.cli._compared_files import Joined, joined_columns, joined_files
 from eval_toolkit.cli._compared_runs import (
     compare_folders,
@@ -34,13 +33,12 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness.predictions import needs_probability, not_probabilities
 from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page, several_page
 from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["compare", "refuse_nothing"]
-
-DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Pairing:
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compare: roc_auc, recall_at_fpr=0.01, f1=0.5, …; for runs also all (every "
+    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, …; for runs also all (every "
     "stored metric), or one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(
@@ -150,7 +148,7 @@ def compare(
             "--lower-is-better and --higher-is-better apply to runs; the direction of file "
             "metrics is known"
         )
-    specs = _names.metric_specs(metrics or DEFAULT_METRICS)
+    specs = chosen_metrics(metrics or None)
     with fetched(sides) as files:
         joined = (
             joined_columns(files.paths[0], wanted)

@@ -50,7 +50,7 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False), metavar="RUN")
 @click.option("--metric", "metrics", metavar="NAME", multiple=True,
-              help="Records: metric, e.g. roc_auc, f1=0.5, or a column. Repeatable.")  # fmt: skip
+              help="Records: metric, e.g. roc_auc, f1@0.5, or a column. Repeatable.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", multiple=True,
               help="Records: slice by this column. Repeatable.")  # fmt: skip
 @click.option(

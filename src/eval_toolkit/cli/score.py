@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from eval_toolkit._internal import tables
-from eval_toolkit._internal.display import Alert
+from eval_toolkit._internal.display import Alert, Page
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
@@ -28,6 +28,7 @@ from eval_toolkit.harness.predictions import (
 )
 from eval_toolkit.loaders.columns import HASHES, IDS, Wanted
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
+from eval_toolkit.metric_specs.names import chosen_metrics, quantity_of
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
@@ -47,8 +48,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compute: roc_auc, recall_at_fpr=0.01, ece=10, f1 (needs a threshold), … "
-    "Repeatable.",
+    help="Metric to compute: roc_auc, f1@0.5, recall@fpr=0.01, ece=15, … Repeatable.",
 )
 @click.option(
     "--threshold", type=float, help="Threshold of F1, precision, recall and similar metrics."
@@ -154,11 +154,7 @@ def _score_files(
         _check_saving(found, save, asked.overwrite)
     chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
     points = dict.fromkeys(found.scores, asked.threshold) if chosen is None else chosen.points
-    held = any(point is not None for point in points.values())
-    names = asked.metrics or (
-        *_names.DEFAULT_METRICS,
-        *(_names.DEFAULT_THRESHOLD_METRICS if held else ()),
-    )
+    specs = {name: chosen_metrics(asked.metrics or None, at=at) for name, at in points.items()}
     config = {
         "command": "score",
         "files": [files.name(file) for file in found.rows.files],
@@ -168,7 +164,8 @@ def _score_files(
         "group": wanted.group,
         "id": found.id,
         **used_rows(wanted),
-        "metrics": list(names),
+        "metrics": list(asked.metrics)
+        or [quantity_of(spec.name) or spec.name for spec in next(iter(specs.values()))],
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
         },
@@ -178,7 +175,7 @@ def _score_files(
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
     kind = PredictionsKind(
         found=found,
-        specs={name: _names.metric_specs(names, points[name]) for name in found.scores},
+        specs=specs,
         settings=config,
         summary=sampling.summary(),
         files={files.name(file): file for file in inputs},
@@ -187,11 +184,8 @@ def _score_files(
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     done = drive(kind, name=name)
     lead = _lead(found, config, sampling.made(resamples_of(done)))
-    page = blocks_page(done, config, lead, sampling)
-    notes = _doubts(found)
-    payload = {**page.payload, **({"notes": notes} if notes else {})}
     output.emit(
-        replace(page, payload=payload, notes=[*map(Alert, notes), *page.notes]),
+        _with_doubts(blocks_page(done, config, lead, sampling), found),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
@@ -203,8 +197,8 @@ def _score_files(
         say(next_line("report", save), err=True)
 
 
-def _doubts(found: Predictions) -> list[str]:
-    """Return what looks wrong about labels and scores, in words of the command line."""
+def _with_doubts(page: Page, found: Predictions) -> Page:
+    """Add what looks wrong about labels and scores, in words of the command line."""
     from eval_toolkit.scorecards import sanity_notes
 
     notes: dict[str, None] = {}
@@ -212,9 +206,12 @@ def _doubts(found: Predictions) -> list[str]:
         whose = f"{name}: " if len(found.scores) > 1 else ""
         odd = sanity_notes(found.y_true, scores)
         if not odd and not_probabilities(scores):
-            odd = [f"{scale_note(scores)}"]
+            odd = [scale_note(scores)]
         notes.update(dict.fromkeys(in_options(f"{whose}{one}") for one in odd))
-    return list(notes)
+    if not notes:
+        return page
+    payload = {**page.payload, "notes": list(notes)}
+    return replace(page, payload=payload, notes=[*map(Alert, notes), *page.notes])
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:

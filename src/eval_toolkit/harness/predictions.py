@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
-from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.columns import IDS, Scale, Wanted
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
+from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PredictionsKind",
-    "named_specs",
     "needs_probability",
     "not_probabilities",
     "scale_note",
@@ -40,7 +39,6 @@ __all__ = [
     "used_rows",
 ]
 
-_DEFAULT: tuple[MetricSpec, ...] = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
 _PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 
@@ -85,8 +83,9 @@ def score_predictions(
     source : path, sequence of paths, DataFrame, mapping of columns or sequence of mappings
         Predictions, one per row, as accepted by `loaders.predictions.read_predictions`.
     metrics : sequence of MetricSpec or str, optional
-        Metrics; by default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1,
-        precision, recall and false-positive rate.
+        Metrics, or names such as ``f1@0.5``, as accepted by `metric_specs.named`; by default
+        PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision, recall and
+        false-positive rate.
     label_col : str, optional
         Column of the labels; by default label, y_true, y, target, class, truth and the like.
     score_cols : str or sequence of str, optional
@@ -151,7 +150,7 @@ def score_predictions(
             f"`out` needs rows with ids; none of the columns {', '.join(IDS)} exists, and row "
             "numbers are not ids: specify the column with `id_col`"
         )
-    specs = named_specs(metrics, threshold)
+    specs = chosen_metrics(metrics, at=threshold)
     how = SummarySpec() if summary is None else summary
     kind = PredictionsKind(
         found=found,
@@ -181,26 +180,6 @@ def used_rows(wanted: Wanted) -> dict[str, Any]:
     """Return the options that select or convert rows, if given, for the run's configuration."""
     used = {"where": list(wanted.where), "drop_missing": wanted.drop_missing, "scale": wanted.scale}
     return {name: value for name, value in used.items() if value}
-
-
-def named_specs(
-    metrics: Sequence[MetricSpec | str] | None,
-    threshold: float | None,
-    named: Callable[[str], MetricSpec] | None = None,
-) -> list[MetricSpec]:
-    """Return the requested metrics, or the default ones."""
-    if metrics is not None:
-        from eval_toolkit.analysis import metric_named
-
-        make = named or metric_named
-        made = [make(one) if isinstance(one, str) else one for one in dict.fromkeys(metrics)]
-        return list({spec.name: spec for spec in made}.values())
-    if threshold is None:
-        return [*_DEFAULT]
-    from eval_toolkit.metric_specs import at_threshold as op
-
-    at = (op.op_f1, op.op_precision, op.op_recall, op.op_fpr)
-    return [*_DEFAULT, *(of(threshold) for of in at)]
 
 
 @dataclass(frozen=True)
