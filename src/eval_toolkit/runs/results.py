@@ -14,6 +14,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
 from eval_toolkit.runs.first_edition import in_one_shape
@@ -367,6 +368,8 @@ class Results(Tabled):
         block = self.block_or_none(slice_name, system, part)
         if block is None:
             return None
+        if metric not in block:
+            metric = stored_name(metric)  # f1@0.5 and other spellings
         cell = read_cell(metric, block.get(metric))
         return None if cell is None else ResultCell(slice_name, part, system, metric, cell)
 

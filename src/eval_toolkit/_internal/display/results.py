@@ -82,6 +82,11 @@ class Tabled(Displayed):
         """Return a LaTeX ``tabular`` followed by its notes; needs booktabs."""
         return latex_table(self._as_table())
 
+    def __str__(self) -> str:
+        from eval_toolkit._internal.display.to_text import text_table
+
+        return text_table(_cut(self._as_table()).footnoted(_MOST_CHARACTERS))
+
     def _repr_html_(self) -> str:
         return bare_html_table(_cut(self._as_table()))
 
