@@ -7,6 +7,7 @@ from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Status,
 from eval_toolkit._internal.words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.analysis.comparison import Comparing
+from eval_toolkit.analysis.configs import differences_table
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import common_kind
@@ -99,12 +100,13 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
         if cell.reason:
             about.setdefault(cell.reason, []).append(f"{cell.metric}, {result.place(cell)}")
     notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
+    differ = [differences_table(found)] if (found := result.config_differences) else []
     counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
         "B - A",
         result.to_dict(),
         [answer(result.cells), *lead, f"B - A, {drawn}"],
-        [_table(result)],
+        [*differ, _table(result)],
         [*counted, *alone, *changes, *notes],
     )
 
