@@ -50,15 +50,16 @@ def available_models() -> dict[str, str]:
     }
 
 
-def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
+def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
     """Return the model denoted by a name; weights are loaded on first use.
 
     Parameters
     ----------
-    name : str
+    name : str or object
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
-        ``my_model{size=3}``.
+        ``my_model{size=3}``. Anything else that answers, such as a function from prompt to text,
+        is made a model by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -79,6 +80,12 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     >>> load_model("scripted:Paris").name
     'scripted'
     """
+    if not isinstance(name, str):
+        from eval_toolkit.models.callables import as_model
+
+        if options:
+            raise InvalidInputError(f"`options`: {name!r:.60} is ready made; it takes no options")
+        return as_model(name)
     return named_model(name, options or {}, origin=TYPED)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.artifacts import read_json
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.prompts import Formatter, formatter_name
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.driver import drive
@@ -74,7 +74,7 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
 )
 def run_task(
     task: BaseTask[Any],
-    model: Model | None = None,
+    model: Any = None,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
@@ -91,8 +91,9 @@ def run_task(
     ----------
     task : BaseTask
         Task to run.
-    model : Model, optional
-        Model to query; not needed with ``replay``.
+    model : Model, str, callable or object with ``invoke``, optional
+        Anything that answers, as in `models.as_model`: a model, a function from prompt to text,
+        "openai:gpt-4o" …; not needed with ``replay``.
     out : path, optional
         Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
         requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
@@ -184,6 +185,7 @@ def run_task(
         max_tokens=options["max_tokens"],
         stop=options["stop"],
     )
+    model = _made(model)
     asked = _asked(model, options["replay"])
     given = _recorded_form(options["replay"]) if formatter is None else formatter
     form = default_formatter(task, asked) if given is None else given
@@ -271,6 +273,15 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     }
 
 
+def _made(model: Any) -> Model | None:
+    """Return anything that answers as a model."""
+    if model is None or (isinstance(model, Model) and not isinstance(model, type)):
+        return model
+    from eval_toolkit.models.callables import as_model
+
+    return as_model(model)
+
+
 def _asked(model: Model | None, replay: str | Path | None) -> Model:
     """Return the model to query, or a model that replays stored answers."""
     if replay is not None:
@@ -279,8 +290,4 @@ def _asked(model: Model | None, replay: str | Path | None) -> Model:
         return ReplayModel(replay, name=None if model is None else model.name)
     if model is None:
         raise InvalidInputError("`model` is missing; pass one, or `replay` with stored answers")
-    if isinstance(model, type) or not isinstance(model, Model):
-        raise InvalidTypeError(
-            f"`model` is {model!r:.80}; it must have name, describe, generate and loglikelihood"
-        )
     return model
