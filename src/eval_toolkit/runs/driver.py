@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +182,7 @@ class Driver:
             too_many_errors=rate > self.max_error_rate,
             stopping=graded.stopping,
             elapsed_s=time.monotonic() - started,
+            answered=partial(self.kind.answers_table, attempts, graded),
             notes=tuple(dict.fromkeys((*self.notes, *self.kind.notes, *graded.notes, *notes))),
         )
 
