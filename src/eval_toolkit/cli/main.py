@@ -22,6 +22,10 @@ __all__ = ["main"]
 # Name: (import path, first line of the help). The line is repeated here so that `--help` imports
 # no command.
 _COMMANDS = {
+    "answers": (
+        "eval_toolkit.cli.answers:answers",
+        "Print or export the answers of a run: question, answer, reference and grades.",
+    ),
     "check": (
         "eval_toolkit.cli.check:check",
         "Check for leakage: duplicates, conflicting labels and shared groups.",
