@@ -81,6 +81,7 @@ _PRESET: dict[str, dict[str, Any]] = {
     "accuracy_norm_tokens": {"normalise": "tokens"},
     "character_count": {"unit": "characters"},
     "f1_plain": {"normalise": "plain"},
+    "judge": {"rubric": "correctness"},
     "paragraph_count": {"unit": "paragraphs"},
     "probability_mass_norm_bytes": {"normalise": "bytes"},
     "probability_mass_norm_chars": {"normalise": "characters"},
