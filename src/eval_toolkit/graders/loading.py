@@ -41,6 +41,7 @@ PLAIN_GRADERS = {
     "f1": f"{_HERE}.texts:TokenF1",
     "f1_plain": f"{_HERE}.texts:TokenF1",
     "ifeval": f"{_HERE}.ifeval:IFEval",
+    "includes": f"{_HERE}.texts:Includes",
     "json_format": f"{_HERE}.json_format:JsonFormat",
     "keywords": f"{_JUDGES}.keywords:KeywordJudge",
     "language_consistency": f"{_HERE}.languages:LanguageConsistency",
