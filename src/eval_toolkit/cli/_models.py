@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from eval_toolkit.models.loading import full_name, load_model, model_spec
 from eval_toolkit.models.servers import user_server
 from eval_toolkit.protocols import Model
 
-__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments"]
+__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments", "server_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AT = ("base_url", "api_key_env")
@@ -89,9 +90,7 @@ def model_options(command: _Command) -> _Command:
             shared = {n: v for n, v in options.items() if n not in left_out}
             return ModelChoice(name, {**told, **({} if apart else shared), **arguments, **own})
 
-        mentioned = _ADDRESS.findall(" ".join(map(str, _texts((args, kwargs)))))
-        tell = _nobody if kwargs.get("dry_run") else _teller()
-        with user_server(options, mentioned=mentioned, tell=tell):
+        with _server(options, args, kwargs):
             return command(*args, choose=choose, **kwargs)
 
     decorated: Any = click.option(
@@ -104,6 +103,31 @@ def model_options(command: _Command) -> _Command:
     for option in reversed(_HTTP):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def server_options(command: _Command) -> _Command:
+    """Add ``--base-url`` and ``--api-key-env``, for commands that only query judges."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        options = {name: kwargs.pop(name) for name in _AT}
+        given = {name: value for name, value in options.items() if value is not None}
+        with _server(given, args, kwargs):
+            return command(*args, **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_HTTP[: len(_AT)]):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _server(
+    options: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    """Return the context in which models without an address are asked at the user's server."""
+    mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
+    tell = _nobody if kwargs.get("dry_run") else _teller()
+    return user_server(options, mentioned=mentioned, tell=tell)
 
 
 def is_http(name: str) -> bool:

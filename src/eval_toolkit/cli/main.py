@@ -55,6 +55,10 @@ _COMMANDS = {
         "eval_toolkit.cli.gate:gate",
         "Check a run against claims; exit with 1 if one of severity error fails.",
     ),
+    "grade": (
+        "eval_toolkit.cli.grade:grade",
+        "Grade stored answers of any origin: questions, answers and references in a file.",
+    ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
         "List graders; show their options, inputs and columns.",
