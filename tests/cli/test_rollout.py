@@ -50,7 +50,8 @@ def rollout(command: Command, seeds: Path) -> Callable[..., tuple[int, str, str]
 
 def odd_ones_break() -> Any:
     """A target that refuses, and cannot be reached about odd numbers."""
-        from eval_toolkit.models.scripted import ScriptedModel
+    from eval_toolkit.errors import ModelError
+    from eval_toolkit.models.scripted import ScriptedModel
 
     def answer(request: Any) -> str:
         if any(int(n) % 2 for n in re.findall(r"number (\d+)", str(request.prompt))):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from eval_toolkit.graders.percentages import ExponentialSimilarity
     from eval_toolkit.graders.repetition import RepeatedText
     from eval_toolkit.graders.rouge import Rouge
-    from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
+    from eval_toolkit.graders.texts import ExactMatch, Includes, TextRules, TokenF1
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "ExponentialSimilarity",
     "Grade",
     "IFEval",
+    "Includes",
     "JsonFormat",
     "LanguageConsistency",
     "LanguageMatch",
@@ -132,7 +133,7 @@ __getattr__ = names_on_use(
         "percentages": "ExponentialSimilarity",
         "repetition": "RepeatedText",
         "rouge": "Rouge",
-        "texts": "ExactMatch TextRules TokenF1",
+        "texts": "ExactMatch Includes TextRules TokenF1",
         "translation": "Bleu ChrF Ter",
     },
 )
