@@ -150,7 +150,9 @@ class Driver:
         attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it sends no requests
         name = self.run_id or (self.name if folder is None else folder.resolve().name)
         found = self.outcome(attempts, config_of(self.kind), name, started)
-        return found if folder is None else self.store(found, folder, attempts)
+        if folder is not None:
+            return self.store(found, folder, attempts)
+        return replace(found, saved=lambda place: _run_of(self.store(found, place, attempts)))
 
     def outcome(
         self,
@@ -263,6 +265,11 @@ class Driver:
     def full(self, found: Outcome) -> dict[str, Any] | None:
         """Return the content of ``results_full.json``, if there is any."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
+
+
+def _run_of(found: Outcome) -> Run:
+    assert found.run is not None  # noqa: S101 - it was just written
+    return found.run
 
 
 def store(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from eval_toolkit._internal.display import Displayed
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.display import Page
@@ -97,6 +98,8 @@ class Outcome(Displayed):
     notes: tuple[str, ...] = ()
     answered: Callable[[], AnswersTable] | None = field(default=None, repr=False, compare=False)
     """Returns the table of `answers`; set by the driver."""
+    saved: Callable[[Path], Run] | None = field(default=None, repr=False, compare=False)
+    """Writes an outcome in memory to a folder; set by the driver."""
 
     def __str__(self) -> str:
         from eval_toolkit._internal.display.to_text import text_page
@@ -151,6 +154,31 @@ class Outcome(Displayed):
     def wrong(self) -> Any:
         """Return the answers that are not right as a DataFrame, including those that failed."""
         return self.answers().wrong().to_pandas()
+
+    def save(self, folder: str | Path) -> Run:
+        """Write an outcome in memory to a new run folder, and return the run.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder contains a run, or the outcome is stored already.
+        """
+        from eval_toolkit.runs.folder import run_state
+
+        if self.saved is None:
+            where = "" if self.run is None else f" in {self.run.path}"
+            raise ArtifactError(f"the outcome is stored already{where}; copy that folder")
+        if run_state(folder) != "not a run":
+            raise ArtifactError(f"{folder}: already contains a run; choose another folder")
+        return self.saved(Path(folder))
+
+    def as_run(self) -> Run:
+        """Return the stored run; an outcome in memory is written to a temporary folder."""
+        if self.run is not None:
+            return self.run
+        from eval_toolkit.runs.remote import temporary_folder
+
+        return self.save(temporary_folder()[0] / "run")
 
     @property
     def records(self) -> Records:

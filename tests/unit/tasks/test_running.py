@@ -891,7 +891,9 @@ def test_what_is_no_folder_is_refused(tmp_path):
 
 
 def test_what_is_no_task_or_model_is_refused():
-    with pytest.raises(InvalidTypeError, match="`task` is 'Sums'; it must be a task"):
+    with pytest.raises(InvalidTypeError, match="`task` is None; it must be a task"):
+        run_task(None, model())
+    with pytest.raises(PluginError, match="there is no task 'Sums'"):
         run_task("Sums", model())
     with pytest.raises(PluginError, match="there is no model 'gpt'"):
         run_task(sums(), "gpt")
