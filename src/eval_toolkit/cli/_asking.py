@@ -20,6 +20,7 @@ from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.models.runner import Progress
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [
@@ -124,12 +125,17 @@ def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
-    """Yield a progress display on standard error, or None with ``--quiet``."""
+def progress_bar(
+    quiet: bool, begins: Callable[[Progress], str] | None = None
+) -> Iterator[ProgressBar | None]:
+    """Yield a progress display on standard error, or None with ``--quiet``.
+
+    ``begins`` returns a line about the first progress, which is printed before anything is asked.
+    """
     if quiet or sys.stderr is None:
         yield None
         return
-    with ProgressBar() as bar:
+    with ProgressBar(begins) as bar:
         yield bar
 
 

@@ -2,10 +2,13 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from eval_toolkit.cli._text import say
+from eval_toolkit.models.prices import money
 from eval_toolkit.models.runner import Progress
+from eval_toolkit.models.servers import the_currency
 
 __all__ = ["ProgressBar"]
 
@@ -15,7 +18,8 @@ _EVERY_S = 15.0
 class ProgressBar:
     """Display of the throughput, remaining time, errors, tokens and cost of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins: Callable[[Progress], str] | None = None) -> None:
+        self._begins = begins
         self._bar: Any = None
         self._task: Any = None
         self._told = time.monotonic()
@@ -29,6 +33,9 @@ class ProgressBar:
 
     def __call__(self, progress: Progress) -> None:
         """Update the display."""
+        if self._begins is not None:
+            begins, self._begins = self._begins, None
+            say(begins(progress), err=True)
         if sys.stderr.isatty():
             self._draw(progress)
         elif time.monotonic() - self._told >= _EVERY_S:
@@ -71,7 +78,7 @@ def _said(progress: Progress) -> str:
     if tokens:
         parts.append(f"{tokens:,} tokens")
     if progress.cost:
-        parts.append(f"cost {progress.cost:.4g}")
+        parts.append(f"cost {money(progress.cost, the_currency())}")
     return ", ".join(parts)
 
 
