@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         count_words,
     )
     from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
+    from eval_toolkit.graders.match import Match
     from eval_toolkit.graders.mathematics import MathMatch, find_math_answers, normal_form
     from eval_toolkit.graders.percentages import ExponentialSimilarity
     from eval_toolkit.graders.repetition import RepeatedText
@@ -79,6 +80,7 @@ __all__ = [
     "LengthControl",
     "LengthRatio",
     "LetterMatch",
+    "Match",
     "MathMatch",
     "NumberMatch",
     "Placeholders",
@@ -129,6 +131,7 @@ __getattr__ = names_on_use(
             "LengthControl LengthRatio UnitCount count_paragraphs count_sentences count_words"
         ),
         "loading": "available_graders default_graders load_grader",
+        "match": "Match",
         "mathematics": "MathMatch find_math_answers normal_form",
         "percentages": "ExponentialSimilarity",
         "repetition": "RepeatedText",

@@ -57,16 +57,17 @@ def available_models() -> dict[str, str]:
     }
 
 
-def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
+def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
     """Return the model denoted by a name; weights are loaded on first use.
 
     Parameters
     ----------
-    name : str
+    name : str or object
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
         ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
-        braces, so it takes no options.
+        braces, so it takes no options. Anything else that answers, such as a function from prompt to
+        text, is made a model by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -87,6 +88,12 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     >>> load_model("scripted:Paris").name
     'scripted'
     """
+    if not isinstance(name, str):
+        from eval_toolkit.models.callables import as_model
+
+        if options:
+            raise InvalidInputError(f"`options`: {name!r:.60} is ready made; it takes no options")
+        return as_model(name)
     return named_model(name, options or {}, origin=TYPED)
 
 

@@ -70,6 +70,12 @@ class AnswersTable(Tabled):
     def __len__(self) -> int:
         return len(self.columns["id"])
 
+    @property
+    def texts(self) -> list[str | None]:
+        """Answers as texts, in order; None for failed ones."""
+        found: list[str | None] = self.columns["answer"].tolist()
+        return found
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per answer."""
         cells = (values.tolist() for values in self.columns.values())
