@@ -96,7 +96,6 @@ class Tabled(Displayed):
 
 
 def _text(table: Table) -> str:
-    from eval_toolkit._internal.display.to_text import text_table
 
     return text_table(table.footnoted(_MOST_CHARACTERS))
 
