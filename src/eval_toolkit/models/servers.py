@@ -1,0 +1,151 @@
+"""The server of models whose names hold no address, as the user named it.
+
+A name such as ``openai:judge`` says which model, not where. Once the user has named a server, such
+models are asked there, never silently at OpenAI.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.plugins import user_hosts
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.prices import Prices, Spending
+
+__all__ = [
+    "BASE_URL_VARIABLE",
+    "UserServer",
+    "server_of_model",
+    "the_currency",
+    "the_server",
+    "user_server",
+]
+
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+_OPENAI = "https://api.openai.com/v1"
+
+
+def _nothing(told: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserServer:
+    """Server that the user named, for models without an address of their own.
+
+    Examples
+    --------
+    >>> UserServer("http://localhost:8000/v1").address("judge", None)
+    ('http://localhost:8000/v1', None)
+    """
+
+    base_url: str | None = None
+    api_key_env: str | None = None
+    """Variable with the key for ``base_url``; not sent to the addresses of single models."""
+    mentioned: tuple[str, ...] = ()
+    """Addresses that the user gave to single models."""
+    tell: Callable[[str], None] = _nothing
+    """Receives where prompts go and with which key, for each model before its first request."""
+    prices: "Prices | None" = None
+    spending: "Spending | None" = None
+    """Limit on the cost of all models together."""
+
+    def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
+        """Return the address for a model without one, and the variable with its key.
+
+        Raises
+        ------
+        InvalidInputError
+            If the user named several addresses, and none for this model.
+        """
+        named = self.base_url or os.environ.get(BASE_URL_VARIABLE, "").strip()
+        if named or not self.mentioned:
+            return named or _OPENAI, api_key_env or self.api_key_env
+        several = tuple(dict.fromkeys(self.mentioned))
+        if len(several) > 1:
+            raise InvalidInputError(
+                f"openai:{model} has no address, and there are {len(several)}; write "
+                f"openai:{model}{{base_url='{several[0]}'}}, or name one for all with --base-url"
+            )
+        return several[0], api_key_env
+
+
+_SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # noqa: B039 - frozen
+
+
+def the_currency() -> str:
+    """Return the currency of the user's prices; empty if it is not known."""
+    prices = _SERVER.get().prices
+    return "" if prices is None else prices.currency
+
+
+def the_server() -> UserServer:
+    """Return the server in force."""
+    return _SERVER.get()
+
+
+@contextmanager
+def user_server(
+    options: Mapping[str, Any],
+    *,
+    mentioned: Iterable[str] = (),
+    tell: Callable[[str], None] = _nothing,
+    prices: "Prices | None" = None,
+    spending: "Spending | None" = None,
+) -> Iterator[None]:
+    """Ask models without an address at the user's server, which files may name, too.
+
+    Parameters
+    ----------
+    options : mapping
+        ``base_url`` and ``api_key_env``, if the user gave them.
+    mentioned : iterable of str
+        Addresses that the user gave to single models.
+    tell, prices, spending
+        As in `UserServer`.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models import load_model
+    >>> with user_server({"base_url": "http://localhost:8000/v1"}):
+    ...     load_model("openai:judge").describe()["base_url"]
+    'localhost:8000/v1'
+    """
+    base_url = options.get("base_url")
+    key = options.get("api_key_env")
+    with _in_force(UserServer(base_url, key, tuple(mentioned), tell, prices, spending)):
+        yield
+
+
+@contextmanager
+def server_of_model(model: Any) -> Iterator[None]:
+    """Ask models without an address where another model is asked, unless the user named a server.
+
+    Parameters
+    ----------
+    model : Model or None
+        Model of a run, whose judges are made inside.
+    """
+    base_url = getattr(model, "base_url", None)
+    server = _SERVER.get()
+    if not isinstance(base_url, str) or server.base_url is not None:
+        yield
+        return
+    key = getattr(model, "api_key_env", None)
+    with _in_force(replace(server, base_url=base_url, api_key_env=key)):
+        yield
+
+
+@contextmanager
+def _in_force(server: UserServer) -> Iterator[None]:
+    token = _SERVER.set(server)
+    try:
+        with user_hosts([] if server.base_url is None else [server.base_url]):
+            yield
+    finally:
+        _SERVER.reset(token)
