@@ -12,28 +12,50 @@ from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._remote import is_run
 from eval_toolkit.errors import InvalidInputError, MissingFileError
-from eval_toolkit.loaders.predictions import Wanted
+from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 
-__all__ = ["compare_folders", "match_of", "opened_runs", "pairs_of"]
+__all__ = ["compare_folders", "distinct_names", "match_of", "opened_runs", "pairs_of", "run_names"]
 
 _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Open two runs; raise if there are not exactly two, or if options for files are given."""
+    """Open two or more runs; raise if a path is none, or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
-    if len(paths) != 2 or not all(map(is_run, paths)):
-        raise InvalidInputError("compare two files, or two run folders")
+    odd = next((path for path in paths if not is_run(path)), None)
+    if odd is not None:
+        raise InvalidInputError(f"{odd}: is a file; compare files with files, and runs with runs")
+    if len(paths) < 2:
+        raise InvalidInputError(f"{paths[0]}: compare two or more runs; name another run folder")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
             f"{paths[0]}: --label, --score, --group and --id are for files; a run stores "
             "its own columns"
         )
     return [Run.open(path) for path in paths]
+
+
+def distinct_names(*choices: Sequence[str]) -> list[str]:
+    """Return the first choice of names that differ; the last is numbered if none does.
+
+    Examples
+    --------
+    >>> distinct_names(["a", "a"], ["old/a", "new/a"]), distinct_names(["a", "a"])
+    (['old/a', 'new/a'], ['a (1)', 'a (2)'])
+    """
+    for names in choices:
+        if len(set(names)) == len(names):
+            return list(names)
+    return [f"{name} ({number})" for number, name in enumerate(choices[-1], 1)]
+
+
+def run_names(paths: Sequence[str]) -> list[str]:
+    """Return the names of runs: those of their folders if they differ, else their paths."""
+    return distinct_names([path.rstrip("/").rpartition("/")[2] for path in paths], paths)
 
 
 def compare_folders(

@@ -137,7 +137,7 @@ def evaluate(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Evaluate scorers on rows: leakage checks, scores, metrics with intervals.
+    """Evaluate scorers on rows: leakage checks and metrics.
 
     Each of FILES is one split, named after the file or as in NAME=PATH; a loader names its own.
     `eval-toolkit plugins` lists the names provided by installed packages.

@@ -27,7 +27,8 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.loaders.predictions import Wanted, read_predictions
+from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.loaders.predictions import read_predictions
 from eval_toolkit.metric_specs.names import named
 
 __all__ = ["plan"]

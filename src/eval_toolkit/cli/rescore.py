@@ -117,7 +117,7 @@ def rescore(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Recompute the results of RUN from its stored data, without querying the model.
+    """Recompute the results of RUN without asking the model.
 
     Task runs accept graders and judges, rollout runs scorers, and the records of every run
     metrics, slices and intervals. By default a task is graded by its own graders, and records

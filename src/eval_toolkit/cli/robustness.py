@@ -50,7 +50,7 @@ def robustness(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Measure the effect of perturbed prompts: perturbed runs against the plain run.
+    """Measure the effect of perturbed prompts on a model.
 
     RUN is the run of the unchanged task, each PERTURBED a run of the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst

@@ -57,15 +57,14 @@ def suite(
     quiet: bool,
     output: Output,
 ) -> None:
-    """Evaluate a model on every task of a suite, with means over tasks.
+    """Evaluate a model on every task of a suite.
 
     FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. Run the same command
     again to resume. A task that fails does not stop the others; exit with 3 if one failed, or
     if a mean over tasks could not be computed.
     """
     read = load_suite(file, allow_code=allow_code)
-    told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
-    asked = choose(model, **told).load()
+    asked = choose(model, concurrency=concurrency).load()
     folder = Path(out) if out else Path("runs") / f"{read.name}-{asked.name}".replace("/", "-")
     if limit is not None:
         read = _told(read, {"limit": limit})
