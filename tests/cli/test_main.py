@@ -120,7 +120,7 @@ class TestExitCodes:
     def test_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "dmeo")
         assert (code, out) == (2, "")
-        assert "No such command 'dmeo'" in err
+        assert "there is no command 'dmeo'; did you mean demo?" in err
 
     def test_unknown_option(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "demo", "--jsn")
@@ -223,7 +223,7 @@ class TestProcess:
             check=False,
         )
         assert done.returncode == 2
-        assert "No such command 'nonsense'" in done.stderr
+        assert "there is no command 'nonsense'" in done.stderr
         assert done.stdout == ""
 
 
