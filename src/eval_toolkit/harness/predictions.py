@@ -230,8 +230,13 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed and the files."""
-        return {"seeds": {"bootstrap": self.summary.seed}, "data_files": dict(self.files)}
+        """Return the seed, the files, and the labels as they are written there."""
+        names = self.found.label_names
+        return {
+            "seeds": {"bootstrap": self.summary.seed},
+            "data_files": dict(self.files),
+            **({"label_names": names} if names else {}),
+        }
 
 
 class _LazyRecords(Mapping[Subject, Records]):

@@ -121,6 +121,20 @@ class Predictions:
         return int(np.count_nonzero(self.y_true))
 
     @property
+    def label_names(self) -> dict[str, str]:
+        """Name of the negative label, "0", and of the positive one, "1"; empty for numbers."""
+        written = self.rows.columns[self.label]
+        if written.dtype.kind in "biuf":
+            return {}
+        found: dict[str, set[str]] = {"1": set(), "0": set()}
+        for name, side in zip(found, (self.y_true, ~self.y_true), strict=True):
+            found[name] = set(written[self.origin[side]].tolist())
+        one = {name: str(next(iter(some))) for name, some in found.items() if len(some) == 1}
+        if "1" in one and len(found["0"]) > 1:
+            one["0"] = f"not {one['1']}"
+        return {} if any(name.strip() in ("0", "1") for name in one.values()) else one
+
+    @property
     def n_groups(self) -> int:
         """Number of independent groups; number of rows if there are no groups."""
         return len(self) if self.groups is None else len(np.unique(self.groups.codes))

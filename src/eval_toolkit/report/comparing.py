@@ -8,6 +8,7 @@ from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Status,
 from eval_toolkit._internal.words import p_value
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.analysis.comparison import Comparing
+from eval_toolkit.analysis.configs import differences_table
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import common_kind
@@ -106,12 +107,13 @@ def comparison_page(
         if cell.reason:
             about.setdefault(cell.reason, []).append(f"{cell.metric}, {result.place(cell)}")
     notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
+    differ = [differences_table(found)] if (found := result.config_differences) else []
     counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
         f"{b} - {a}",
         result.to_dict(),
         [answer(result.cells, a, b), *lead, f"{b} - {a}, {drawn}"],
-        [_table(result, a, b)],
+        [*differ, _table(result, a, b)],
         [*counted, *alone, *changes, *notes],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,9 @@ from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.units import UNITS, units_table
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.runner.journal import Entry
     from eval_toolkit.runs.outcome import Outcome
+    from eval_toolkit.runs.so_far import SoFar
 
 __all__ = ["AskingDriver", "outcomes_of", "stored_digest"]
 
@@ -51,7 +53,10 @@ class AskingDriver(Driver):
         config = config_of(self.kind)
         if folder is None:
             attempts, context = self._attempts(None, None)
-            return self._found(attempts, context, config, self.run_id or self.name, started)
+            found = self._found(attempts, context, config, self.run_id or self.name, started)
+            return replace(
+                found, saved=lambda place: self._saved(place, found, attempts, context, config)
+            )
         head = self.head(config, folder)
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
@@ -68,14 +73,43 @@ class AskingDriver(Driver):
             found = self._found(attempts, context, config, name, started)
             return self._stored(opened, head, found, attempts, context, config)
 
+    def _saved(
+        self,
+        folder: Path,
+        found: Outcome,
+        attempts: Any,
+        context: Context,
+        config: Mapping[str, Any],
+    ) -> Run:
+        """Write an outcome in memory to a new folder."""
+        head = self.head(config, folder)
+        with open_run(folder, manifest=head) as opened:
+            stored = self._stored(opened, head, found, attempts, context, config)
+        assert stored.run is not None  # noqa: S101 - it was just written
+        return stored.run
+
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
         """Return the attempts, either new or restored from the source run, and their context."""
         if self.source is None:
-            with Context(self.ask, journal=journal, finished=finished) as context:
+            watch = None if journal is None else self._so_far(journal.path.parent)
+            with Context(self.ask, journal=journal, finished=finished, watch=watch) as context:
                 return self.kind.produce(context), context
         known = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
         with Context(self.ask, journal=journal, finished=known) as context:
             return self.kind.restore(self.source, context), context
+
+    def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
+        """Return a function that keeps the value of finished answers up to date."""
+        made: list[SoFar] = []
+
+        def add(entries: Sequence[Entry]) -> None:
+            from eval_toolkit.runs.so_far import SoFar
+
+            if not made:  # only for runs that take a while
+                made.append(SoFar(folder, self.kind.grading_so_far()))
+            made[0].add(entries)
+
+        return add
 
     def _found(
         self,

@@ -19,7 +19,7 @@ from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_bytes
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.lock import LOCK, lock_holder
@@ -29,6 +29,7 @@ from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
 
 if TYPE_CHECKING:
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.inputs import Inputs
     from eval_toolkit.runs.results import Results
     from eval_toolkit.runs.stored_units import StoredUnits
@@ -114,7 +115,11 @@ class Run(Tabled):
         return cls(folder, _checked_manifest(folder, verify=verify), verify)
 
     def __repr__(self) -> str:
-        return f"Run({self.run_id!r}, {str(self.path)!r})"
+        head = f"Run({self.run_id!r}, {str(self.path)!r})"
+        try:
+            return f"{head}\n{self}"
+        except EvalToolkitError:  # results that cannot be read
+            return head
 
     @property
     def run_id(self) -> str:
@@ -252,6 +257,12 @@ class Run(Tabled):
             found = from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
         whole = replace(found, slices=parts_of_records(found.slices))
         return whole if part == WHOLE else whole.take(units_of(whole, part))
+
+    def answers(self) -> AnswersTable:
+        """Return the answers with questions, references and grades; see `runs.answers_table`."""
+        from eval_toolkit.runs.answers import answers_table  # imports this module
+
+        return answers_table(self)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per cell: slice, part, system, metric, value, interval, counts."""

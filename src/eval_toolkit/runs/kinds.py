@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from eval_toolkit.models.responses.reasoning import Tags
     from eval_toolkit.models.runner.jobs import Key
     from eval_toolkit.protocols import MetricSpec
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.outcome import Subject
+    from eval_toolkit.runs.so_far import Grading
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard
@@ -169,6 +171,12 @@ class Kind(Shown, Protocol[AttemptsT]):
         """Return records and cells without any request."""
         return _graded(self, attempts)  # type: ignore[arg-type]
 
+    def answers_table(self, attempts: AttemptsT, graded: Graded) -> AnswersTable:
+        """Return the answers with questions, references and grades, for `Outcome.answers`."""
+        from eval_toolkit.runs.answers import answers_of
+
+        return answers_of(graded.subjects, self.units())
+
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return further entries of the manifest, without secrets.
 
@@ -187,6 +195,10 @@ class Kind(Shown, Protocol[AttemptsT]):
     def n_planned(self) -> int | None:
         """Return the maximum number of requests, without judges."""
         return len(self.units())
+
+    def grading_so_far(self) -> Grading | None:
+        """Return how finished answers are graded while others are under way; None by default."""
+        return None
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
         """Return the keys of answers and verdicts that this run does not request."""

@@ -262,7 +262,8 @@ class Results(Tabled):
         return [f"part {WHOLE} of {names}: the mean over {len(self.folds)} folds"]
 
     def __repr__(self) -> str:
-        return f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
+        head = f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
+        return f"{head}\n{self}" if len(self) else head
 
     def to_dict(self) -> dict[str, Any]:
         """Return the slices in the format of ``results.json``, as plain JSON types."""

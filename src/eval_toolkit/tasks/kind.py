@@ -30,8 +30,10 @@ from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.so_far import Grading
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 
@@ -151,6 +153,12 @@ class TaskKind(Kind[Answers]):
         """Return the number of requests about samples."""
         return len(self.jobs)
 
+    def grading_so_far(self) -> Grading | None:
+        """Return how finished answers are graded while others are under way."""
+        from eval_toolkit.tasks.so_far import task_grading
+
+        return task_grading(self)
+
     def lost(self, answered: Iterable[Key]) -> list[Key]:
         """Return the answered keys that belong to neither these jobs nor these judges."""
         jobs, judges = {job.key for job in self.jobs}, self.judges()
@@ -209,6 +217,19 @@ class TaskKind(Kind[Answers]):
         return self.measuring.graded(
             self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
         )
+
+    def answers_table(self, attempts: Answers, graded: Graded) -> AnswersTable:
+        """Return the answers with questions, references and grades."""
+        from eval_toolkit.runs.answers import answers_of
+
+        metrics = [name for card in graded.cards.values() for name in card]
+        units = self.units()
+        found = answers_of(
+            graded.subjects, units, attempts.outcomes, metrics=metrics, tags=self.reasoning_tags
+        )
+        place = {unit.id: unit.row or 0 for unit in units}
+        ids = found.columns["id"].tolist()
+        return found.take(sorted(range(len(ids)), key=lambda at: place[ids[at]]))
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the settings of each judge."""
