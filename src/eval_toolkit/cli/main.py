@@ -24,7 +24,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "answers": (
         "eval_toolkit.cli.answers:answers",
-        "Print or export the answers of a run: question, answer, reference and grades.",
+        "Print questions, answers, references and grades of a run.",
     ),
     "check": (
         "eval_toolkit.cli.check:check",
@@ -57,7 +57,7 @@ _COMMANDS = {
     ),
     "grade": (
         "eval_toolkit.cli.grade:grade",
-        "Grade stored answers of any origin: questions, answers and references in a file.",
+        "Grade stored answers of any origin, without a model.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
@@ -141,9 +141,9 @@ _COMMANDS = {
 _GROUPS = {
     "Measure": "score evaluate plan split check demo",
     "Compare and decide": "compare gate leaderboard robustness",
-    "Ask language models": "run suite tasks models graders judge positions rescore answers grade",
+    "Ask language models": "run suite tasks models graders grade judge positions rescore",
     "Red-team": "rollout transcripts",
-    "Look": "report view",
+    "Look": "report view answers",
     "Exchange": "import export",
     "Look after": "doctor validate schemas plugins completion",
 }
