@@ -372,7 +372,7 @@ class TestRefusals:
         assert "cut.csv.gz" in refused(a, cut)
 
     def test_a_file_and_a_run(self, refused: Callable[..., str], a: Path, tmp_path: Path) -> None:
-        assert f"{a}: is a file; compare files with files" in refused(a, tmp_path)
+        assert f"{a}: is a file; compare files with files, or store it" in refused(a, tmp_path)
 
     def test_no_run(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert f"{tmp_path}: not a run" in refused(tmp_path, tmp_path)

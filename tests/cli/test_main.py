@@ -64,6 +64,13 @@ class TestHelp:
         assert out.startswith("Usage: eval-toolkit [OPTIONS] ")
         assert "demo" in out
         assert "Train two classifiers" in out
+        assert "\nMeasure:\n  score  " in out
+        assert "\nOther:" not in out  # every command has its group
+        titles = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
+        n_lines = len([line for line in out.splitlines() if line.startswith("  ")])
+        # One line each, also in 80 columns: about, two options, commands.
+        assert n_lines == 3 + len(cli_module._COMMANDS)
+        assert titles[0] == "Options:"
 
     def test_help_of_a_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, _ = run(capsys, "demo", "--help")
@@ -120,7 +127,7 @@ class TestExitCodes:
     def test_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "dmeo")
         assert (code, out) == (2, "")
-        assert "No such command 'dmeo'" in err
+        assert "there is no command 'dmeo'; did you mean demo?" in err
 
     def test_unknown_option(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "demo", "--jsn")
@@ -223,7 +230,7 @@ class TestProcess:
             check=False,
         )
         assert done.returncode == 2
-        assert "No such command 'nonsense'" in done.stderr
+        assert "there is no command 'nonsense'" in done.stderr
         assert done.stdout == ""
 
 

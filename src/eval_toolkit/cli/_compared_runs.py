@@ -28,7 +28,10 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
             raise MissingFileError(f"{path}: no such folder")
     odd = next((path for path in paths if not is_run(path)), None)
     if odd is not None:
-        raise InvalidInputError(f"{odd}: is a file; compare files with files, and runs with runs")
+        raise InvalidInputError(
+            f"{odd}: is a file; compare files with files, or store it as a run first: score FILE "
+            "--save FOLDER"
+        )
     if len(paths) < 2:
         raise InvalidInputError(f"{paths[0]}: compare two or more runs; name another run folder")
     if replace(wanted, by=()) != Wanted():

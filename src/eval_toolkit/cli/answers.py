@@ -36,7 +36,7 @@ _ROWS = 50
 def answers(
     run: str, wrong: bool, grade: str | None, limit: int | None, out: str | None, output: Output
 ) -> None:
-    """Print the question, answer, reference and grades of every sample of a run.
+    """Print questions, answers, references and grades of a run.
 
     Texts are truncated on screen; --json and --out have them in full.
 

@@ -50,7 +50,7 @@ def grade(
     asked: Asked,
     **given: str | None,
 ) -> None:
-    """Grade the answers in FILE: questions, answers and references, of any origin.
+    """Grade stored answers of any origin, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
     No model is queried, except for judges. The result is a run like any other: compare it, report

@@ -24,7 +24,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "answers": (
         "eval_toolkit.cli.answers:answers",
-        "Print or export the answers of a run: question, answer, reference and grades.",
+        "Print questions, answers, references and grades of a run.",
     ),
     "check": (
         "eval_toolkit.cli.check:check",
@@ -57,7 +57,7 @@ _COMMANDS = {
     ),
     "grade": (
         "eval_toolkit.cli.grade:grade",
-        "Grade stored answers of any origin: questions, answers and references in a file.",
+        "Grade stored answers of any origin, without a model.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
@@ -141,9 +141,9 @@ _COMMANDS = {
 _GROUPS = {
     "Measure": "score evaluate plan split check demo",
     "Compare and decide": "compare gate leaderboard robustness",
-    "Ask language models": "run suite tasks models graders judge positions rescore answers grade",
+    "Ask language models": "run suite tasks models graders grade judge positions rescore",
     "Red-team": "rollout transcripts",
-    "Look": "report view",
+    "Look": "report view answers",
     "Exchange": "import export",
     "Look after": "doctor validate schemas plugins completion",
 }
@@ -157,6 +157,18 @@ class _LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not ctx.resilient_parsing:
+            import difflib
+
+            near = difflib.get_close_matches(name, _COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else "--help lists all"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:

@@ -91,7 +91,9 @@ def read_as_written(
     if missing.any():
         if missing.all() or not drop_missing:
             raise InvalidInputError(_refusal(rows, missing, gaps))
-        notes.append(f"dropped {int(missing.sum())} rows with missing values: {_counts(gaps)}")
+        n = int(missing.sum())
+        told = "1 row" if n == 1 else f"{n} rows"
+        notes.append(f"dropped {told} with missing values: {_counts(gaps)}")
         rows = rows.take(np.flatnonzero(~missing))
     columns, percent = dict(rows.columns), []
     for name in numbers:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import tables
-from eval_toolkit._internal.tables import FileFormat, LabelMap
+from eval_toolkit._internal.tables import FileFormat, LabelMap, number_in
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 
 __all__ = [
@@ -265,6 +265,8 @@ def _refuse(
     """Raise if no name fits; say what to pass if the content tells."""
     either = " or ".join(f"{option}={name!r}" for name in may_be[:3])
     remedy = f"pass {either}" if may_be else f"specify yours with `{option}`"
+    if all(number_in(name) is not None for name in have):
+        remedy = "the first line looks like data: name the columns with `header`"
     raise NoUsualColumnError(
         f"{file}: none of the columns {', '.join(usual)} exists, or one like them; {remedy}; "
         f"{_listed(have)}"

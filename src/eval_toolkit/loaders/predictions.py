@@ -405,6 +405,7 @@ def _by_id(found: Predictions, column: str) -> Predictions:
         first, again = (int(order[same[0] + step]) for step in (0, 1))
         raise InvalidInputError(
             f"{found.where(again)}: {column!r} is {str(ids[again])!r} like {found.where(first)}; "
-            "ids must be unique: drop one, specify another column with `id`, or pass keyed=False"
+            "ids must be unique: drop one, specify another column with `id`, or pass keyed=False "
+            f"(with group={column!r} if rows that share it belong together)"
         )
     return replace(found, ids=ids).take(order)

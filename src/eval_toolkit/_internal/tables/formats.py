@@ -119,7 +119,7 @@ def media_type_of(path: str | Path) -> str:
         return _SUFFIXES[suffixes[-1]]
     raise InvalidInputError(
         f"{path}: cannot tell the format from the name; it must end in "
-        f"{', '.join(_SUFFIXES)} (or one of them with .gz)"
+        f"{', '.join(_SUFFIXES)} (or one of them with .gz); standard input, -, is recognised by its content"
     )
 
 
