@@ -284,13 +284,15 @@ class TestMadeDifferently:
         found = compare_runs(a, b, metrics=["attack_success"], n_resamples=50)
         assert found.version_changes == {}
         assert found["seeds", "m", "attack_success"].delta == -1.0
-        assert found.notes == (
-            "target: m in both, with different settings",
-            "system prompt: none in A, Be kind. in B",
-            "rollouts per seed: 1 in A, 2 in B",
-            "scored only in A: refusal",
-            "scored only in B: other",
-        )
+        assert found.notes == ()
+        differ = {one.what: (one.a, one.b) for one in found.config_differences}
+        assert list(differ) == [
+            *("target answers", "system prompt", "rollouts per seed"),
+            *("scorer refusal", "scorer other"),
+        ]
+        assert differ["system prompt"] == ("none", "Be kind.")
+        assert differ["rollouts per seed"] == ("1", "2")
+        assert (differ["scorer refusal"][1], differ["scorer other"][0]) == ("none", "none")
 
     @pytest.mark.parametrize(
         ("change", "said"),

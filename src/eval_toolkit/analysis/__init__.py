@@ -11,6 +11,7 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.analysis.comparison import compare_records, compare_runs
+    from eval_toolkit.analysis.configs import ConfigDifference, config_differences
     from eval_toolkit.analysis.differences import RunDifference
     from eval_toolkit.analysis.directions import with_directions
     from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from eval_toolkit.artifacts import CsvPredictionReader, JsonlPredictionReader, PredictionArrays
 
 __all__ = [
+    "ConfigDifference",
     "CsvPredictionReader",
     "Drift",
     "JsonlPredictionReader",
@@ -43,6 +45,7 @@ __all__ = [
     "bootstrap_metric_from_predictions",
     "compare_records",
     "compare_runs",
+    "config_differences",
     "drift",
     "higher_is_better",
     "judge_study",
@@ -59,6 +62,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "comparison": "compare_records compare_runs",
+        "configs": "ConfigDifference config_differences",
         "differences": "RunDifference",
         "directions": "with_directions",
         "drifting": "Drift MovedRow drift",

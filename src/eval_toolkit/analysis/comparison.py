@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
+from eval_toolkit.analysis.configs import config_differences
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
@@ -24,7 +25,7 @@ from eval_toolkit.analysis.parts import (
     requested_cells,
     scored_by,
 )
-from eval_toolkit.analysis.rolled import curves_of, rollout_notes, withheld
+from eval_toolkit.analysis.rolled import curves_of, withheld
 from eval_toolkit.analysis.run_comparison import RunComparison, in_words
 from eval_toolkit.analysis.subjects import (
     Matched,
@@ -222,11 +223,11 @@ def compare_runs(
         only_in_a=matched.only_in_a,
         only_in_b=matched.only_in_b,
         version_changes=changes,
+        config_differences=config_differences(first, second),
         notes=(
             *filter(None, [tools_note(first, second)]),
             *matched.notes,
             *filter(None, [stated_note(matched.subjects) if requested is None else ""]),
-            *rollout_notes(first.manifest, second.manifest),
             *filter(None, (stopped_note(first, "A"), stopped_note(second, "B"))),
         ),
     )
@@ -262,7 +263,7 @@ def compare_records(
     a, b : mapping of slice name to Records
         Baseline and candidate. Slices with the same name are compared.
     metrics : sequence of MetricSpec or str
-        Specs, names as accepted by `metric_named`, or columns of the records.
+        Specs, names as accepted by `metric_specs.named`, or columns of the records.
     scorers, names : tuple of two str
         Names of the scorers and of the two sides in the result.
     on_mismatch, adjust, confidence, n_resamples, seed, rng, executor

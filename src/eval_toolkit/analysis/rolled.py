@@ -1,4 +1,4 @@
-"""Comparability of two rollout runs: settings, participants and censored conversations."""
+"""Comparability of two rollout runs: settings and censored conversations."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +12,6 @@ __all__ = [
     "curves_of",
     "cut_short_note",
     "have_turns",
-    "rollout_notes",
     "withheld",
 ]
 
@@ -73,43 +72,6 @@ def changed_settings(
                 if one.get(key) != other.get(key)
             }
     return {name: (_told(one), _told(other)) for name, (one, other) in changed.items()}
-
-
-def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> list[str]:
-    """Return notes on participants and scorers that only one of two rollout runs has.
-
-    Examples
-    --------
-    >>> a, b = (
-    ...     {"config": {"kind": "rollout", "system": {"target": {"kind": "model", "name": name}}}}
-    ...     for name in ("small", "large")
-    ... )
-    >>> rollout_notes(a, b)
-    ['target: small in A, large in B']
-    """
-    configs = _configs(manifest_a, manifest_b)
-    if configs is None:
-        return []
-    a, b = configs
-    one, other = a.get("system") or {}, b.get("system") or {}
-    notes = [
-        _differ(role, _named(speaker), _named(other_speaker))
-        for role in ("tester", "target")
-        for speaker, other_speaker in [(one.get(role), other.get(role))]
-        if speaker != other_speaker
-    ]
-    said = {**(one.get("decoding") or {}), "rollouts_per_seed": a.get("rollouts_per_seed")}
-    others = {**(other.get("decoding") or {}), "rollouts_per_seed": b.get("rollouts_per_seed")}
-    notes += [
-        _differ(name.replace("_", " "), _told(said.get(name)), _told(others.get(name)))
-        for name in dict.fromkeys([*said, *others])
-        if said.get(name) != others.get(name)
-    ]
-    scorers = [list(config.get("scorers") or {}) for config in configs]
-    for side, mine, theirs in (("A", *scorers), ("B", *scorers[::-1])):
-        alone = [name for name in mine if name not in theirs]
-        notes += [f"scored only in {side}: {', '.join(alone)}"] if alone else []
-    return notes
 
 
 def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> dict[str, CurveOf]:
@@ -199,19 +161,6 @@ def _in_both(a: Any, b: Any) -> Iterator[tuple[str, Mapping[str, Any], Mapping[s
     for name in a or {}:
         if name in (b or {}):
             yield name, a[name], b[name]
-
-
-def _named(speaker: Any) -> str:
-    """Return the name of a participant, without the hash of a function."""
-    told = speaker or {}
-    name = str(told.get("name") or "unnamed")
-    return name.partition(":")[0] if told.get("kind") == "function" else name
-
-
-def _differ(what: str, a: str, b: str) -> str:
-    return (
-        f"{what}: {a} in A, {b} in B" if a != b else f"{what}: {a} in both, with different settings"
-    )
 
 
 def _told(value: Any) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table, Tabled
+from eval_toolkit.analysis.configs import ConfigDifference
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.errors import MissingColumnError
@@ -40,6 +41,8 @@ class RunComparison(Tabled):
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
     """Objects and rollout settings that differ in version, if that was allowed."""
+    config_differences: tuple[ConfigDifference, ...] = ()
+    """Settings in which the runs differ: model, prompts, decoding, data."""
     notes: tuple[str, ...] = ()
     """Notes to read before the cells."""
 
@@ -109,6 +112,7 @@ class RunComparison(Tabled):
             "version_changes": {
                 name: list(pair) for name, pair in (self.version_changes or {}).items()
             },
+            "config_differences": [one.to_dict() for one in self.config_differences],
             "notes": list(self.notes),
         }
 
@@ -151,7 +155,12 @@ class RunComparison(Tabled):
         )
         sides = f"A is {self.run_a}, B is {self.run_b}{how}"
         counted = (*self.left_out, *self.without_value, *self.undirected)
-        return Table(header, map(_line, self.cells), notes=[sides, *self.notes, *counted])
+        differ = [
+            f"{one.what}: {a} in A, {b} in B"
+            for one in self.config_differences
+            for a, b in [one.shown()]
+        ]
+        return Table(header, map(_line, self.cells), notes=[sides, *differ, *self.notes, *counted])
 
 
 def _line(cell: RunDifference) -> list[CellLike]:

@@ -12,15 +12,17 @@ from typing import Any, TypeVar
 
 import click
 
+from eval_toolkit._internal.display.progress import ProgressBar
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.models.prices import money
 from eval_toolkit.models.runner import Progress
+from eval_toolkit.models.servers import the_currency
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [
@@ -135,7 +137,8 @@ def progress_bar(
     if quiet or sys.stderr is None:
         yield None
         return
-    with ProgressBar(begins) as bar:
+    told = functools.partial(say, err=True)
+    with ProgressBar(told, begins, lambda amount: money(amount, the_currency())) as bar:
         yield bar
 
 

@@ -66,8 +66,8 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
         ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
-        braces, so it takes no options. Anything else that answers, such as a function from prompt to
-        text, is made a model by `as_model`.
+        braces, so it takes no options. Anything else that answers, such as a function from prompt
+        to text, is made a model by `as_model`.
     options : mapping, optional
         Options of the constructor.
 

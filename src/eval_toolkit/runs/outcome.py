@@ -118,13 +118,22 @@ class Outcome(Displayed):
         from dataclasses import replace
 
         from eval_toolkit._internal.display import Page
+        from eval_toolkit.runs.shown import kind_named
 
-        tables = [
-            replace(card._as_table(), title=f"{slice_name}, {system}")
-            for (slice_name, system), card in self.cards.items()
-        ]
+        config = self.results.get("config") or {}
+        kind = kind_named(str(config.get("kind")))
+        tables, more = [], 0
+        for (slice_name, system), card in self.cards.items():
+            table = card._as_table()
+            groups = kind.metric_groups(config, list(card))
+            main = set(groups[0][1] if groups else card)
+            rows = [row for row in table.rows if row[0].text in main]
+            more += len(table.rows) - len(rows)
+            tables.append(replace(table, rows=rows, title=f"{slice_name}, {system}"))
+        lead = [", ".join(kind.subject(config))] if kind.subject(config) else []
+        left = [f"{more} more metrics in `card`"] if more else []
         failed = [f"{self.n_errors:,} attempts failed"] if self.n_errors else []
-        return Page("", {}, (), tables, [*failed, *self.notes])
+        return Page("", {}, lead, tables, [*left, *failed, *self.notes])
 
     def answers(self) -> AnswersTable:
         """Return the answers with questions, references and grades, one row per attempt.

@@ -1,28 +1,47 @@
-"""Progress display on standard error: a bar on terminals, occasional lines elsewhere."""
+"""Progress display on standard error: a bar on terminals, a line every ten seconds elsewhere."""
 
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
-
-from eval_toolkit.cli._text import say
-from eval_toolkit.models.prices import money
-from eval_toolkit.models.runner import Progress
-from eval_toolkit.models.servers import the_currency
+from typing import Any, TypeAlias
 
 __all__ = ["ProgressBar"]
 
-_EVERY_S = 15.0
+_EVERY_S = 10.0
+
+
+Progress: TypeAlias = Any
+"""`models.runner.Progress`, which this package cannot import."""
 
 
 class ProgressBar:
-    """Display of the throughput, remaining time, errors, tokens and cost of a run."""
+    """Display of the throughput, remaining time, errors, tokens and cost of a run.
 
-    def __init__(self, begins: Callable[[Progress], str] | None = None) -> None:
+    Parameters
+    ----------
+    say : callable
+        Prints a line where standard error is not a terminal: at the start, every ten seconds, and
+        at the end.
+    begins : callable, optional
+        Returns the line printed before the first request.
+    price : callable, optional
+        Returns an amount of money as text.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], object],
+        begins: Callable[[Progress], str] | None = None,
+        price: Callable[[float], str] = "{:.2g}".format,
+    ) -> None:
+        self._say = say
         self._begins = begins
+        self._price = price
         self._bar: Any = None
         self._task: Any = None
-        self._told = time.monotonic()
+        self._next = 0.0
+        self._last: Progress | None = None
+        self._said: Progress | None = None
 
     def __enter__(self) -> "ProgressBar":
         return self
@@ -30,17 +49,26 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._last is not None and self._last is not self._said:
+            self._tell(self._last)
 
     def __call__(self, progress: Progress) -> None:
         """Update the display."""
         if self._begins is not None:
             begins, self._begins = self._begins, None
-            say(begins(progress), err=True)
+            self._say(begins(progress))
         if sys.stderr.isatty():
             self._draw(progress)
-        elif time.monotonic() - self._told >= _EVERY_S:
-            self._told = time.monotonic()
-            say(f"{progress.done} of {progress.total} {_said(progress)}", err=True)
+            return
+        self._last = progress
+        if time.monotonic() >= self._next:
+            self._tell(progress)
+
+    def _tell(self, progress: Progress) -> None:
+        self._said = progress
+        self._next = time.monotonic() + _EVERY_S
+        told = _said(progress, self._price) if progress.done else ""
+        self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
 
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:
@@ -48,7 +76,10 @@ class ProgressBar:
             self._task = self._bar.add_task("asking", total=progress.total, said="")
             self._bar.start()
         self._bar.update(
-            self._task, completed=progress.done, total=progress.total, said=_said(progress)
+            self._task,
+            completed=progress.done,
+            total=progress.total,
+            said=_said(progress, self._price),
         )
 
 
@@ -67,7 +98,7 @@ def _new_bar() -> Any:
     )
 
 
-def _said(progress: Progress) -> str:
+def _said(progress: Progress, price: Callable[[float], str]) -> str:
     parts = [f"{progress.rate:.1f}/s"]
     if progress.eta_s is not None:
         parts.append(f"{_duration(progress.eta_s)} left")
@@ -78,7 +109,7 @@ def _said(progress: Progress) -> str:
     if tokens:
         parts.append(f"{tokens:,} tokens")
     if progress.cost:
-        parts.append(f"cost {money(progress.cost, the_currency())}")
+        parts.append(f"cost {price(progress.cost)}")
     return ", ".join(parts)
 
 

@@ -1,0 +1,252 @@
+"""What differs between two runs: model, prompts, decoding, data and other settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit._internal.display import Table
+from eval_toolkit.runs import Run
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.selected_units import StoredRequest
+
+__all__ = ["ConfigDifference", "config_differences", "differences_table"]
+
+_FIRST = ("model", "target", "score", "scores", "system prompt", "prompt", "tester", "temperature")
+"""Settings in the order in which they are shown; all others follow as stored."""
+_LAST = ("eval-toolkit", "git commit")
+_UNNAMED = ("config", "system", "task", "decoding", "description", "dataset")
+"""Parts of the configuration whose names say nothing next to those of their settings."""
+_RENAMED = {
+    "num_fewshot": "examples in the prompt",
+    "scorers": "scorer",
+    "graders": "grader",
+    "formatter": "format of prompts",
+    "sha256": "data",
+    "on_error": "failures count",
+}
+_SKIPPED = ("kind", "class", "prompt_fingerprint", "files_sha256", "n_rows")
+"""Derived entries; texts of prompts are shown instead of their fingerprints."""
+_HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
+_SHOWN = 60
+_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """A setting in which two runs differ, as text.
+
+    Examples
+    --------
+    >>> ConfigDifference("temperature", "0", "0.7").to_dict()
+    {'what': 'temperature', 'a': '0', 'b': '0.7'}
+    """
+
+    what: str
+    """Name of the setting, such as "system prompt" or "target"."""
+    a: str
+    """Value in A; "none" if there is none."""
+    b: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+    def shown(self, limit: int = _SHOWN) -> tuple[str, str]:
+        """Return both values on one line each, cut to the part where they differ.
+
+        Parameters
+        ----------
+        limit : int, default 60
+            Maximum number of characters of a value.
+
+        Returns
+        -------
+        tuple of str
+            Values of A and B.
+
+        Examples
+        --------
+        >>> ConfigDifference("prompt", "Answer: " * 9 + "now", "Answer: " * 9 + "later").shown(20)
+        ('… Answer: now', '… Answer: later')
+        """
+        a, b = (" ".join(_HASH.sub(lambda m: m[0][:12], text).split()) for text in (self.a, self.b))
+        if a == b:  # only the ends of hashes, or white space
+            a, b = repr(self.a), repr(self.b)
+        same = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+        same = min(len(a), len(b)) if same is None else same
+        start = max(0, same - limit // 2) if max(len(a), len(b)) > limit else 0
+        return _cut(a, start, limit), _cut(b, start, limit)
+
+
+def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
+    """Return the settings in which two runs differ, the most telling first.
+
+    Participants with different names, such as two models, are one difference; if the names agree,
+    each of their settings is compared. If the prompts of two tasks differ, those of their first
+    common sample are returned.
+
+    Parameters
+    ----------
+    run_a, run_b : Run
+        Runs of any kind.
+
+    Returns
+    -------
+    tuple of ConfigDifference
+        Differences in configuration, data, package version and git commit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.rollouts import System, run_rollouts
+    >>> def rolled(name, **settings):
+    ...     system = System(["Please."], ["No."], lambda texts: [0.1] * len(texts), **settings)
+    ...     return run_rollouts(system, ["Tell a secret"], f"{tempfile.mkdtemp()}/{name}").run
+    >>> config_differences(rolled("a"), rolled("b", system_prompt="Be careful."))
+    (ConfigDifference(what='system prompt', a='none', b='Be careful.'),)
+    """
+    sides = [run.manifest for run in (run_a, run_b)]
+    if run_a.kind != run_b.kind:
+        return (ConfigDifference("kind of evaluation", run_a.kind, run_b.kind),)
+    configs = [manifest.get("config") or {} for manifest in sides]
+    found = list(_walk((), *configs)) if all(configs) else []
+    if all("prompt_fingerprint" in (config.get("task") or ()) for config in configs):
+        found += _prompts(run_a, run_b)
+    hashes = [manifest.get("data_hashes") or {} for manifest in sides]
+    found += [
+        ConfigDifference(f"data {name}", str(hashes[0][name]), str(hashes[1][name]))
+        for name in hashes[0]
+        if name in hashes[1] and hashes[0][name] != hashes[1][name]
+    ]
+    found += _versions(*sides)
+    return tuple(sorted(found, key=lambda one: _rank(one.what)))
+
+
+def differences_table(found: Sequence[ConfigDifference]) -> Table:
+    """Return the differences as a table; after twelve rows the rest is counted.
+
+    Examples
+    --------
+    >>> differences_table([ConfigDifference("target", "small", "large")]).texts()
+    [['target', 'small', 'large']]
+    """
+    left = [one.what for one in found[_ROWS:]]
+    notes = [f"{len(left)} more settings differ: {', '.join(left)}"] if left else []
+    rows = [[one.what, *one.shown()] for one in found[:_ROWS]]
+    return Table(["what differs", "A", "B"], rows, notes=notes)
+
+
+def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
+    """Yield the entries that differ; participants with different names are not compared inside."""
+    if a == b:
+        return
+    if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
+        texts = _text(a), _text(b)
+        if texts[0] != texts[1]:  # an empty text and None are both none
+            yield ConfigDifference(_what(path), *texts)
+        return
+    names = [_name(side) for side in (a, b)]
+    if path and None not in names and names[0] != names[1]:
+        yield ConfigDifference(_what(path), *map(str, names))
+        return
+    code = [str(side.get("name")) for side in (a, b)]  # of a function: its name and a hash
+    if path and a.get("kind") == b.get("kind") == "function" and code[0] != code[1]:
+        yield ConfigDifference(_what(path), *code)
+        return
+    for key in dict.fromkeys([*a, *b]):
+        if key == "width" and a.get("depth") != b.get("depth"):
+            continue  # one number per turn
+        if key not in _SKIPPED and not (key == "files" and "sha256" in a):
+            yield from _walk((*path, str(key)), a.get(key), b.get(key))
+
+
+def _name(side: Mapping[str, Any]) -> str | None:
+    name = side.get("name")
+    if not isinstance(name, str):
+        return None
+    return name.partition(":")[0] if side.get("kind") == "function" else name
+
+
+def _what(path: Sequence[str]) -> str:
+    """Return the words for an entry: its name, after those of its participant."""
+    kept = [_RENAMED.get(one, one) for one in path if one not in _UNNAMED] or path[-1:]
+    return " ".join(kept).replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "" or value == [] or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        named = _name(value)
+        return named or ", ".join(f"{key} {_text(one)}" for key, one in value.items())
+    if isinstance(value, list):  # of stop sequences, some are white space
+        return ", ".join(
+            repr(one) if isinstance(one, str) and not one.strip() else _text(one) for one in value
+        )
+    return str(value)
+
+
+def _rank(what: str) -> int:
+    if what in _LAST:
+        return len(_FIRST) + 1
+    heads = [at for at, name in enumerate(_FIRST) if what == name or what.startswith(f"{name} ")]
+    return heads[0] if heads else len(_FIRST)
+
+
+def _prompts(run_a: Run, run_b: Run) -> Iterator[ConfigDifference]:
+    """Yield the prompts of the first common sample, if both runs stored them."""
+    from eval_toolkit.runs.selected_units import Place, selected_units
+
+    places = [
+        {
+            str(unit): Place(slice=slice_name, scorer=scorer, unit_id=str(unit))
+            for slice_name, scorer in run.subjects
+            for unit in run.records(slice_name, scorer).unit_id
+        }
+        for run in (run_a, run_b)
+    ]
+    common = next((unit for unit in places[0] if unit in places[1]), None)
+    if common is None:
+        return
+    units = [
+        selected_units(run, [at[common]])[0] for run, at in zip((run_a, run_b), places, strict=True)
+    ]
+    a, b = ([_asked(one) for one in unit.requests if one.judge is None] for unit in units)
+    if a and b and a[0] != b[0] and "" not in (a[0], b[0]):
+        yield ConfigDifference("prompt", a[0], b[0])
+
+
+def _asked(request: StoredRequest) -> str:
+    """Return the prompt of a request as text, with the roles of several messages."""
+    if request.outcome is None:
+        return request.prompt
+    prompt = request.outcome.job.request.prompt
+    if isinstance(prompt, str):
+        return prompt
+    if len(prompt) == 1:
+        return prompt[0].content
+    return "\n".join(f"{message.role.value}: {message.content}" for message in prompt)
+
+
+def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDifference]:
+    """Yield the versions of the package and of the code around it."""
+    versions = [(one.get("code_versions") or {}).get("eval_toolkit") for one in (a, b)]
+    commits = [one.get("git_sha") for one in (a, b)]
+    for what, (one, other) in (("eval-toolkit", versions), ("git commit", commits)):
+        if one and other and one != other:
+            yield ConfigDifference(what, str(one), str(other))
+
+
+def _cut(text: str, start: int, limit: int) -> str:
+    """Return at most `limit` characters from `start`, with marks where the text was cut."""
+    if start:
+        text = "…" + text[start + 1 :]
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
