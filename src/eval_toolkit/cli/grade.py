@@ -38,7 +38,7 @@ def _column_options(command: _Command) -> _Command:
     multiple=True,
     metavar="NAME",
     help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
-    "… (`graders list`). Repeatable.  [default: by what the references are]",
+    "… (`graders list`). Repeatable.  [default: each row by what it has]",
 )
 @click.option("--name", metavar="NAME", help="Name of the answers' origin.  [default: FILE's name]")
 @server_options
@@ -66,7 +66,7 @@ def grade(
     rows = answer_rows(file)
     told = {"rows": sha256_text(canonical_json(rows)), "columns": columns}
     folder = asked.folder(f"grade-{stem}", told)
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with progress_bar(asked.quiet or not graders) as bar, resumable(folder):
         done = grade_answers(
             rows,
             columns=columns,

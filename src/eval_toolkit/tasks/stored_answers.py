@@ -1,6 +1,5 @@
 """Grading of stored answers of any origin: questions, answers and references in a table."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,29 +8,16 @@ from typing import Any
 from eval_toolkit._internal import frames, tables
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.validation import is_missing
-from eval_toolkit.errors import (
-    EvalToolkitError,
-    InvalidInputError,
-    MissingColumnError,
-    ModelError,
-)
-from eval_toolkit.graders import Grade
-from eval_toolkit.graders.base import columns_of
-from eval_toolkit.graders.extraction.numbers import read_number
-from eval_toolkit.graders.judges.asking import is_judge
-from eval_toolkit.graders.loading import named_grader
+from eval_toolkit.errors import InvalidInputError, MissingColumnError, ModelError
 from eval_toolkit.models.asking import Place
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.models.responses.fields import Usage
-from eval_toolkit.plugins import read_from
-from eval_toolkit.protocols import Grader
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.grading import GraderLike
+from eval_toolkit.tasks.questions import questions_task
 from eval_toolkit.tasks.reading import checked_rows
 from eval_toolkit.tasks.running import run_task
-from eval_toolkit.tasks.specs import CompletionSpec, DataSpec, Prompt
 
 __all__ = ["ANSWER_ROLES", "answer_rows", "grade_answers"]
 
@@ -46,10 +32,12 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "unit_id", "question_id"),
     "choices": ("choices", "options"),
     "grader": ("grader",),
+    "subject": ("subject", "category", "topic"),
+    "group": ("group",),
 }
 """Usual names of columns by role, the likeliest first; ``answer`` is the reference beside a
-``response``."""
-_USUAL = ("exact_match", "includes", "f1")
+``response``. Other columns are ignored, so that files of several systems have the same items."""
+_USUAL = ("match", "exact_match", "includes", "f1")
 
 
 def grade_answers(
@@ -74,9 +62,8 @@ def grade_answers(
         Column by role (``question``, ``answer``, ``reference``, ``id``, ``choices``, ``grader``),
         for columns with other names.
     graders : sequence of Grader, str or mapping, optional
-        As in `run_task`; by default exact match ignoring nothing but white space, inclusion of the
-        reference and token F1; number match if every reference is a number, letter match if every
-        reference is a letter of the choices.
+        As in `run_task`; by default ``match``, which grades each row by what it has (its own
+        grader, choices, a number or a text), and for texts exact match, inclusion and F1.
     out : path, optional
         Folder of the run, which can be compared, reported and gated like any other.
     name, model : str
@@ -109,21 +96,17 @@ def grade_answers(
     if not rows:
         raise InvalidInputError(f"{name}: there are no rows")
     roles = _roles(rows, columns or {}, name)
-    given = [_row(n, row, roles, name) for n, row in enumerate(rows, 1)]
-    chosen = _graders(rows, given, roles, graders, name)
-    task = _StoredAnswersTask(
-        name,
-        Prompt(instruction="{question}"),
-        CompletionSpec(answer="reference" if "reference" in roles else None),
-        data=DataSpec(
-            id_field="id" if "id" in roles else None,
-            context_fields=[role for role in ("choices", "grader") if role in roles],
-        ),
-        rows=given,
-        graders=chosen,
+    if graders is None:
+        _refuse_without_references(rows, roles, name)
+        graders = _USUAL[:1] if "choices" in roles else _USUAL
+    task = questions_task(
+        [_item(n, row, roles) for n, row in enumerate(rows, 1)],
+        answer="reference" if "reference" in roles else None,
+        name=name,
+        graders=list(graders),
     )
     texts = [_text(row.get(roles["answer"])) for row in rows]
-    task.notes = _notes(roles, texts)
+    task.guessed = tuple(_notes(roles, texts))  # type: ignore[attr-defined]  # of its own kind
     by_unit = {sample.id: texts[sample.index] for sample in task.samples(order="file")}
     return run_task(task, _StoredAnswersModel(model, by_unit), out, **options)
 
@@ -143,17 +126,6 @@ def answer_rows(answers: Any) -> list[dict[str, Any]]:
     names = frames.names(answers)
     cells = [[tables.plain_value(one) for one in frames.column(answers, n).tolist()] for n in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
-
-
-class _StoredAnswersTask(Task):
-    """Task whose prompts are questions that were asked elsewhere."""
-
-    notes: Sequence[str] = ()
-
-    @property
-    def data_notes(self) -> list[str]:
-        """Columns that were used, and empty answers."""
-        return [*self.notes, *super().data_notes]
 
 
 @dataclass(frozen=True)
@@ -181,35 +153,6 @@ class _StoredAnswersModel:
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise, since stored answers are texts."""
         raise ModelError("stored answers have no log-likelihoods", kind="unsupported")
-
-
-@dataclass(frozen=True)
-class _OfSomeRows:
-    """Grader of the rows that name it."""
-
-    grader: Grader
-    named: str
-    """Name as written in the rows."""
-
-    @property
-    def name(self) -> str:
-        """Name of the grader."""
-        return self.grader.name
-
-    @property
-    def version(self) -> str:
-        """Version of the grader."""
-        return str(self.grader.version)
-
-    def columns(self) -> Mapping[str, Any]:
-        """Return the columns of the grader."""
-        return columns_of(self.grader)
-
-    def grade(self, response: Any) -> Any:
-        """Return the grades of a row that names the grader; others are skipped."""
-        if response.context["grader"] != self.named:
-            return dict.fromkeys(self.columns(), Grade.skipped("another grader is named"))
-        return self.grader.grade(response)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -242,32 +185,15 @@ def _roles(
     return found
 
 
-def _row(n: int, row: Mapping[str, Any], roles: Mapping[str, str], name: str) -> dict[str, Any]:
-    """Return the item of a row: what was asked and is right, without the answer."""
-    question = _text(row.get(roles["question"])) if "question" in roles else ""
-    item: dict[str, Any] = {"question": question or f"row {n}"}
-    if "id" in roles:
-        item["id"] = _text(row.get(roles["id"]))
-    if "reference" in roles:
-        right = row.get(roles["reference"])
-        item["reference"] = (
-            [_text(one) for one in right] if isinstance(right, list | tuple) else _text(right)
-        )
-    if "choices" in roles:
-        item["choices"] = _choices(row.get(roles["choices"]), f"{name}: row {n}")
-    if "grader" in roles:
-        item["grader"] = _text(row.get(roles["grader"])).strip() or _USUAL[0]
+def _item(n: int, row: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, Any]:
+    """Return the question and reference of a row, without the answer."""
+    item = {role: row.get(column) for role, column in roles.items() if role != "answer"}
+    item["question"] = _text(item.get("question")) or f"row {n}"
+    right = item.get("reference")
+    if right is not None:
+        several = [_text(one) for one in right] if isinstance(right, list | tuple) else None
+        item["reference"] = _text(right) if several is None else several
     return item
-
-
-def _choices(given: Any, place: str) -> list[str]:
-    """Return choices given as a list, or as a JSON list in a cell of text."""
-    if isinstance(given, str) and given.strip().startswith("["):
-        try:
-            given = json.loads(given)
-        except ValueError:
-            raise InvalidInputError(f"{place}: the choices {given:.60} are not a list") from None
-    return [_text(one) for one in given] if isinstance(given, list | tuple) else []
 
 
 def _text(value: Any) -> str:
@@ -287,70 +213,20 @@ def _notes(roles: Mapping[str, str], texts: Sequence[str]) -> list[str]:
     return [f"columns: {used}", *([f"{n_empty:,} answers are empty"] if n_empty else [])]
 
 
-# --- graders --------------------------------------------------------------------------------------
-
-
-def _graders(
-    rows: Sequence[Mapping[str, Any]],
-    given: Sequence[Mapping[str, Any]],
-    roles: Mapping[str, str],
-    graders: Sequence[GraderLike] | None,
-    name: str,
-) -> list[Any]:
-    """Return the graders: as asked, as named by the rows, or those that fit the references."""
-    if graders is not None:
-        return list(graders)
+def _refuse_without_references(
+    rows: Sequence[Mapping[str, Any]], roles: Mapping[str, str], name: str
+) -> None:
+    """Raise if the usual graders have nothing to compare an answer with."""
     if "reference" not in roles:
         raise MissingColumnError(
             f"{name}: no column holds the references; name it with `columns`={{'reference': …}}, or "
             "choose `graders` that need none; the columns are "
-            f"{', '.join(map(repr, dict.fromkeys(c for row in rows for c in row)))}"
+            f"{', '.join(map(repr, dict.fromkeys(column for row in rows for column in row)))}"
         )
-    lacking = [n for n, item in enumerate(given, 1) if item["reference"] in ("", [])]
+    column = roles["reference"]
+    lacking = [n for n, row in enumerate(rows, 1) if row.get(column) in ("", [], None)]
     if lacking:
         some = ", ".join(map(str, lacking[:5])) + (", …" if len(lacking) > 5 else "")
         raise InvalidInputError(
             f"{name}: {len(lacking)} rows have no reference (row {some}); add it or remove them"
         )
-    if "grader" in roles:
-        return _named_by_rows(given, name)
-    return _fitting(given)
-
-
-def _fitting(given: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the usual graders of texts, and those of numbers and letters if all are."""
-    truths = [
-        text
-        for item in given
-        for text in (
-            item["reference"] if isinstance(item["reference"], list) else [item["reference"]]
-        )
-    ]
-    if all(item.get("choices") for item in given) and all(map(_is_letter, truths)):
-        return ["letter_match", *_USUAL]
-    numbers = all(read_number(one) is not None for one in truths)
-    return ["number_match", *_USUAL] if numbers else list(_USUAL)
-
-
-def _is_letter(text: str) -> bool:
-    bare = text.strip(" ().:")
-    return len(bare) == 1 and bare.isascii() and bare.isalpha()
-
-
-def _named_by_rows(given: Sequence[Mapping[str, Any]], name: str) -> list[_OfSomeRows]:
-    """Return the graders that the rows name, each for its own rows."""
-    made = []
-    for named in dict.fromkeys(item["grader"] for item in given):
-        at = next(n for n, item in enumerate(given, 1) if item["grader"] == named)
-        try:
-            # The name is read from a file, which must not run code.
-            grader = named_grader(named, {}, origin=read_from(name, f"row {at}"))
-        except EvalToolkitError as error:
-            raise InvalidInputError(f"{name}: row {at}: {error}") from error
-        if is_judge(grader):
-            raise InvalidInputError(
-                f"{name}: row {at} names the judge {named!r}, which is asked about every row: "
-                "choose it with `graders`"
-            )
-        made.append(_OfSomeRows(grader, named))
-    return made
