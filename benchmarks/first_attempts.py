@@ -394,7 +394,7 @@ class Mock(BaseHTTPRequestHandler):
 def _answer(model: str, messages: list[dict[str, str]]) -> str:
     last = messages[-1]["content"]
     if model == "judge":
-        return "The answer is right.\nGRADE: C"
+        return "yes"  # the one word that the rubric asks for
     if model == "bot":
         return "I cannot help with that."
     known = [text for question, text in QUESTIONS.items() if question in last]

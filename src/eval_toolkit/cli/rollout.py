@@ -19,7 +19,7 @@ from eval_toolkit.cli._asking import (
     resumable,
 )
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._models import ModelChoice, is_http, model_options
+from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.errors import InvalidInputError, PluginError
@@ -220,10 +220,10 @@ class _Loaded:
         self._among = among
         self._models: dict[str, Model] = {}
 
-    def __call__(self, name: str) -> Model:
+    def __call__(self, name: str, *, bare: bool = True) -> Model:
         if name not in self._models:
-            told = {"concurrency": self._wanted} if self._wanted and is_http(name) else {}
-            self._models[name] = self._choose(name, among=self._among, **told).load()
+            told = {"among": self._among, "concurrency": self._wanted, "bare": bare}
+            self._models[name] = self._choose(name, **told).load()
         return self._models[name]
 
 
@@ -255,7 +255,7 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
     _refuse_mistaken(name)
     if not _names_an_attack(name):
         try:
-            return as_attack(loaded(name))
+            return as_attack(loaded(name, bare=False))
         except PluginError:
             return load_attack(name)  # its message lists the valid names and the nearest one
     if model is not None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from eval_toolkit.graders.percentages import ExponentialSimilarity
     from eval_toolkit.graders.repetition import RepeatedText
     from eval_toolkit.graders.rouge import Rouge
-    from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
+    from eval_toolkit.graders.texts import ExactMatch, Includes, TextRules, TokenF1
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "ExponentialSimilarity",
     "Grade",
     "IFEval",
+    "Includes",
     "JsonFormat",
     "LanguageConsistency",
     "LanguageMatch",
@@ -135,7 +136,7 @@ __getattr__ = names_on_use(
         "percentages": "ExponentialSimilarity",
         "repetition": "RepeatedText",
         "rouge": "Rouge",
-        "texts": "ExactMatch TextRules TokenF1",
+        "texts": "ExactMatch Includes TextRules TokenF1",
         "translation": "Bleu ChrF Ter",
     },
 )

@@ -97,9 +97,9 @@ class AnswersTable(Tabled):
         correct = self.columns[_CORRECT]
         return self.take([at for at, one in enumerate(correct.tolist()) if one is not True])
 
-    def take(self, places: Sequence[int]) -> AnswersTable:
+    def take(self, places: Iterable[int]) -> AnswersTable:
         """Return the answers at the given positions."""
-        at = np.array(places, dtype=np.int64)
+        at = np.array(list(places), dtype=np.int64)
         return replace(self, columns={name: one[at] for name, one in self.columns.items()})
 
     def write(self, path: str | Path) -> Path:

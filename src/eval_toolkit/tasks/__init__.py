@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
     from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
     from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
+    from eval_toolkit.tasks.stored_answers import grade_answers
     from eval_toolkit.tasks.styles import (
         BPBStyle,
         ClozeStyle,
@@ -144,6 +145,7 @@ __all__ = [
     "fewshot_leakage",
     "format_mc_prompt",
     "format_prompt",
+    "grade_answers",
     "joined_choice",
     "judge_pairs",
     "judge_run",
@@ -193,6 +195,7 @@ __getattr__ = names_on_use(
         "running": "run_task",
         "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
+        "stored_answers": "grade_answers",
         "stopped": "stopped_card stopped_cell",
         "stopping": "UntilDecided UntilWidth",
         "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),

@@ -12,6 +12,7 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.prompts import Formatter, formatter_name
+from eval_toolkit.models.servers import server_of_model
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.folder import MANIFEST
@@ -176,15 +177,16 @@ def run_task(
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
-    measuring = Measuring.of(
-        task,
-        options["graders"],
-        options["pass_at"],
-        options["pass_hat"],
-        options["maj_at"],
-        summary,
-        attempts,
-    )
+    with server_of_model(model):  # where judges without an address are asked
+        measuring = Measuring.of(
+            task,
+            options["graders"],
+            options["pass_at"],
+            options["pass_hat"],
+            options["maj_at"],
+            summary,
+            attempts,
+        )
     decoding = decoding_of(
         task,
         temperature=options["temperature"],
