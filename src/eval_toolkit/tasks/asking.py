@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit.models.callables import as_model
-from eval_toolkit.models.runner import OnProgress, run_jobs
+from eval_toolkit.models.runner import run_jobs
+from eval_toolkit.models.runner.progress import OnProgress
 from eval_toolkit.runs.answers import AnswersTable, answers_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.planning import decoding_of, default_formatter, plan_jobs
