@@ -51,7 +51,7 @@ def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str])
     """Return the content of the task file."""
     fields = one_line(", ".join(f"{{{column}}}" for column in columns))
     lines = [
-        "# A task: what is asked, and how answers are graded. All keys: docs/task_files.md",
+        "# A task: what is asked, and how answers are graded. All keys: docs/language_models.md",
         "[task]",
         _line("name", name),
         _line("data", data, "beside this file; also CSV, JSON, Parquet, Excel"),
