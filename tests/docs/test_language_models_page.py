@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import DOCS, check_command, commands, run_blocks
 
-from eval_toolkit.tasks import read_task_file
+from eval_toolkit.tasks import declared, read_task_file
 
 PAGE = DOCS / "language_models.md"
 
 
 def test_python_blocks_print_what_is_published() -> None:
-    assert run_blocks(PAGE) == 5
+    assert run_blocks(PAGE) == 8
 
 
 def test_the_declared_task_is_one(tmp_path: Path) -> None:
@@ -26,6 +26,15 @@ def test_the_declared_task_is_one(tmp_path: Path) -> None:
     )
     (sample,) = read_task_file(tmp_path / "geography.toml").samples()
     assert (sample.ground_truth, sample.group, sample.subject) == (" b", "p", "x")
+
+
+def test_every_key_of_a_task_file_is_listed() -> None:
+    page = PAGE.read_text("utf-8")
+    table = page[page.index("All keys, and") : page.index("## Run it, measure it again")]
+    listed = set(re.findall(r"`(\w+)`", table))
+    keys = {key for keys in declared._KEYS.values() for key in keys}
+    assert keys <= listed | {"choices"}
+    assert listed - keys == {"after", "field", "grader", "parse", "split"}
 
 
 @pytest.mark.parametrize("line", commands(PAGE), ids=lambda line: " ".join(line.split()[1:4]))

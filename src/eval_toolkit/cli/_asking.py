@@ -26,6 +26,7 @@ from eval_toolkit.models.servers import the_currency
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [
+    "ONLY_RANKED",
     "Asked",
     "asking_options",
     "kept_folder",
@@ -36,6 +37,8 @@ __all__ = [
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
+ONLY_RANKED = "eval_toolkit.only_ranked"
+"""Entry of a command's context: pages of single runs are left out, for formats of one document."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 reasoning_option = click.option(
     "--reasoning-tags",

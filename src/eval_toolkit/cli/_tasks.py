@@ -32,6 +32,10 @@ _OPTIONS = {
                           show_default=True, help="Order of the items before --limit is applied."),
     "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
                                     help="Shuffle the choices of each item."),
+    "prompt": click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: \"{question} Answer briefly.\"; "
+                           "for tables of questions and task files."),
+    "system": click.option("--system", metavar="TEXT", help="System message, likewise."),
+    "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
     "revision": click.option("--revision", help="Commit of a dataset on the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
                          help=(

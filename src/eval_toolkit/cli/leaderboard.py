@@ -28,7 +28,7 @@ from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
-__all__ = ["leaderboard"]
+__all__ = ["board_page", "leaderboard"]
 
 _PASSED_ON = (
     *("adjust", "on_mismatch", "allow_version_change", "confidence", "seed", "higher_is_better"),
@@ -97,7 +97,7 @@ def leaderboard(
         n_draws=draws,
         **{name: given[name] for name in _PASSED_ON},
     )
-    output.emit(_page(board), inputs=[_name_and_run(run)[1] for run in runs])
+    output.emit(board_page(board), inputs=[_name_and_run(run)[1] for run in runs])
 
 
 def _named(runs: Sequence[str]) -> Any:
@@ -132,7 +132,8 @@ def _runs_of(given: str) -> list[str]:
     return [str(path / task["path"]) for task in tasks if task["path"] is not None]
 
 
-def _page(board: Leaderboard) -> Page:
+def board_page(board: Leaderboard) -> Page:
+    """Return the page of a ranking."""
     ranking = board.ranking
     percent = f"{100 * ranking.confidence:g}"
     how = "posterior draws" if ranking.method == "bayes" else "resamples"

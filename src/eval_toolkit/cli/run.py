@@ -1,6 +1,6 @@
 """``eval-toolkit run``: evaluate a model on a task, with resuming and intervals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from eval_toolkit.cli._asking import (
+    ONLY_RANKED,
     Asked,
     asking_options,
     progress_bar,
@@ -54,7 +55,11 @@ class _Asking:
 @click.command()
 @click.argument("task")
 @click.option(
-    "--model", metavar="MODEL", help="Model to query: embedded, openai:NAME, … (`models list`)."
+    "--model",
+    "models",
+    metavar="MODEL",
+    multiple=True,
+    help="Model to query: embedded, openai:NAME, … (`models list`). Repeatable: several are ranked.",
 )
 @task_options
 @click.option(
@@ -143,7 +148,7 @@ def run(
     context: click.Context,
     /,
     task: str,
-    model: str | None,
+    models: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
     asked: Asked,
@@ -151,13 +156,20 @@ def run(
     measure: str | None,
     dry_run: bool,
     **given: Any,
-) -> None:
+) -> Outcome | None:
     """Evaluate a model on TASK; every number has an interval.
 
-    TASK is a name (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
+    TASK is a file of questions (CSV, JSON Lines, Parquet …; columns question and answer), a name
+    (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
     same command again to resume after an interruption: finished requests are not repeated. Exit
     with 3 if more samples failed than --max-error-rate allows.
     """
+    if len(models) > 1:
+        from eval_toolkit.cli._several_models import run_each
+
+        run_each(context, models, asked)
+        return None
+    model = next(iter(models), None)
     if measure is not None:
         _refuse_with_measure(context)
     asking = _asking(given, options, asked)
@@ -166,7 +178,7 @@ def run(
     if measure is not None:
         done = measure_run(measure, chosen, out=asked.out, **asking.graded)
         _tell(asked.output, chosen, done, asks=False)
-        return
+        return None
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
@@ -174,7 +186,7 @@ def run(
     if dry_run:
         planned, judging = _planned(chosen, loaded, asking)
         asked.output.emit(estimate_page(chosen, planned, judging, stops=until is not None))
-        return
+        return None
     folder = asked.folder(*_kept_under(chosen, loaded, asking))
     begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
     with progress_bar(asked.quiet, begins) as bar, resumable(folder):
@@ -189,6 +201,7 @@ def run(
             **asking.engine,
         )
     _tell(asked.output, chosen, done)
+    return done
 
 
 def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _Asking:
@@ -257,7 +270,15 @@ _WITH_MEASURE = {
     *("task", "measure", "out", "no_store", "as_json", "as_md", "as_html", "quiet"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
-    *("allow_code", "allow_weaker_sandbox", "lm_eval_shots", "reasoning_tags"),
+    *(
+        "prompt",
+        "system",
+        "answer",
+        "allow_code",
+        "allow_weaker_sandbox",
+        "lm_eval_shots",
+        "reasoning_tags",
+    ),
 }
 """Parameters allowed with ``--measure`` (graders and the task); others affect the requests."""
 
@@ -286,6 +307,7 @@ def _kept_under(
 
 
 def _tell(output: Output, task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> None:
-    output.emit(task_page(task, done, asks=asks), summary=True)
+    if not click.get_current_context().meta.get(ONLY_RANKED):
+        output.emit(task_page(task, done, asks=asks), summary=True)
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)

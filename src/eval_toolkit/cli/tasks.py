@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks``: list tasks, and show their definition and prompts."""
+"""``eval-toolkit tasks``: list tasks, write new ones, and show their definition and prompts."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._new_task import new
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_check import check
@@ -22,10 +23,11 @@ __all__ = ["tasks"]
 
 @click.group()
 def tasks() -> None:
-    """List tasks; show their definition and their prompts."""
+    """List tasks; write a new one; show their definition and their prompts."""
 
 
 tasks.add_command(check)
+tasks.add_command(new)
 
 
 @tasks.command("list")
@@ -46,7 +48,9 @@ def list_(output: Output) -> None:
         ]
         for info in found
     ]
-    notes = ["custom tasks: a TOML, YAML or Python file, or package.module:Class"]
+    notes = [
+        "custom tasks: a file of questions, a TOML, YAML or Python file, or package.module:Class"
+    ]
     payload = {"tasks": [info.to_dict() for info in found]}
     header = ["task", "asks for", "data", "what it is"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))

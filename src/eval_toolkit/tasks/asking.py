@@ -1,20 +1,18 @@
 """Questions put to a model, without grading: `ask`."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from eval_toolkit.models.callables import as_model
 from eval_toolkit.models.runner import run_jobs
+from eval_toolkit.models.runner.progress import OnProgress
 from eval_toolkit.runs.answers import AnswersTable, answers_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.planning import decoding_of, default_formatter, plan_jobs
 from eval_toolkit.tasks.questions import questions_task
 from eval_toolkit.tasks.references import sample_units
-
-if TYPE_CHECKING:
-    from eval_toolkit.models.runner import OnProgress
 
 __all__ = ["ask"]
 
@@ -30,7 +28,7 @@ def ask(
     temperature: float | None = None,
     max_tokens: int | None = None,
     concurrency: int | None = None,
-    on_progress: "OnProgress | None" = None,
+    on_progress: OnProgress | None = None,
 ) -> AnswersTable:
     """Ask a model some questions and return its answers; nothing is graded or stored.
 

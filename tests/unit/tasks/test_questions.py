@@ -206,3 +206,10 @@ def test_ask_returns_answers_in_order_without_grading(file: Path) -> None:
     failed = ask(fails, ["a"]).rows()[0]
     assert failed["answer"] is None
     assert "no a" in failed["error"]
+
+
+def test_functions_grade_stored_runs_again(file: Path, tmp_path: Path) -> None:
+    done = run_task(str(file), knows, tmp_path / "run", graders=[short])
+    again = run_task(str(file), knows, tmp_path / "run", graders=[short, "match"])
+    assert (again.n_asked, again.card["match"].value) == (0, 0.5)
+    assert done.records.columns["short"].tolist() == again.records.columns["short"].tolist()

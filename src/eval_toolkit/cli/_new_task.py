@@ -1,0 +1,111 @@
+"""``eval-toolkit tasks new``: a task file with comments, made from a table of questions."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit._internal.files import replace_atomic
+from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.questions import Columns, guess_columns
+from eval_toolkit.tasks.reading import read_rows
+from eval_toolkit.tasks.templates import FieldSpec
+
+__all__ = ["new"]
+
+
+@click.command()
+@click.argument("questions", type=click.Path(dir_okay=False))
+@click.option("--out", metavar="FILE", help="Task file.  [default: beside QUESTIONS, as .toml]")
+@click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: {question}.")
+@click.option("--answer", metavar="COLUMN", help="Column with the reference.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+def new(
+    questions: str, out: str | None, prompt: str | None, answer: str | None, overwrite: bool
+) -> None:
+    """Write a task file for QUESTIONS, a table with a question and a reference per row.
+
+    The columns are guessed; the file says what every line does, and is there to be edited.
+    """
+    file = Path(questions)
+    target = Path(out) if out else file.with_name(f"{file.name.partition('.')[0]}.toml")
+    if target.exists() and not overwrite:
+        raise InvalidInputError(f"{target}: exists already; type --overwrite, or --out FILE")
+    rows = read_rows(file, "test")
+    if not rows:
+        raise InvalidInputError(f"{file}: there are no questions")
+    found = guess_columns(rows, prompt=prompt, answer=answer, place=str(file))
+    data = file.name if target.parent.resolve() == file.parent.resolve() else str(file.resolve())
+    text = _text(found, target.stem, data, prompt or f"{{{found.question}}}", list(rows[0]))
+    with replace_atomic(target) as temporary:
+        temporary.write_text(text, "utf-8")
+    say(f"{target}: {len(rows):,} questions; {found.told()}")
+    say(f"next: eval-toolkit run {shlex.quote(str(target))} --model openai:NAME --base-url URL")
+
+
+def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str]) -> str:
+    """Return the content of the task file."""
+    fields = one_line(", ".join(f"{{{column}}}" for column in columns))
+    lines = [
+        "# A task: what is asked, and how answers are graded. All keys: docs/language_models.md",
+        "[task]",
+        _line("name", name),
+        _line("data", data, "beside this file; also CSV, JSON, Parquet, Excel"),
+        _line("id", found.id, "a name for each question; without it, its content"),
+        _line("subject", found.subject, "results by subject, too", example="category"),
+        _line("group", found.group, "questions that are not independent", example="passage"),
+        *([_line("context", [found.grader], "the grader of an item")] if found.grader else []),
+        "",
+        "[prompt]",
+        _line("instruction", prompt, f"the columns are {fields}"),
+        _line(
+            "system", f"{{{found.system}}}" if found.system else None, example="Answer in one word."
+        ),
+    ]
+    if found.choices is not None:
+        lines += [
+            _line("choices", _field(found.choices), "lettered below the question"),
+            _line("style", "mc_completion", 'the answer is generated; "mc" scores the letters'),
+            _line("answer_is", found.answer_is, "text, letter, index (from 0) or number (from 1)"),
+        ]
+    lines += [
+        _line("answer", found.answer, "the reference; a text or a list of texts"),
+        "",
+        "[decoding]",
+        _line("max_tokens", None, "longest answer", example=256),
+        _line("stop", None, "ends an answer", example=["\n\n"]),
+        "",
+        "[graders.match]  # by what an item has: its column grader, choices, a number, else the text",
+        "# [graders.includes]  # others: eval-toolkit graders list",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _field(given: Any) -> Any:
+    if isinstance(given, FieldSpec):
+        return {
+            "field": given.field,
+            **({"split": given.split} if given.split else {"parse": True}),
+        }
+    return list(given) if isinstance(given, tuple) else given
+
+
+def _line(key: str, value: Any, why: str = "", *, example: Any = None) -> str:
+    """Return a line of TOML; without a value it is commented out."""
+    comment = f"  # {why}" if why else ""
+    if value is None:
+        return f"# {key} = {_toml(example or key)}{comment}"
+    return f"{key} = {_toml(value)}{comment}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's own escapes
