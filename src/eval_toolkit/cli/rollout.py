@@ -179,7 +179,7 @@ def rollout(
     asked: Asked,
     **given: Any,
 ) -> None:
-    """Test a target with multi-turn attacks: how often, when and how it fails.
+    """Test a target with multi-turn attacks: when and how it fails.
 
     PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
     .xlsx; - is standard input. Every probe and answer is stored; run the same command again to resume after an
