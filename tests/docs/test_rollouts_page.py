@@ -29,7 +29,7 @@ def first_cells(heading: str) -> list[str]:
 
 
 def test_python_blocks_print_what_is_published(tmp_path: Path) -> None:
-    assert run_blocks(PAGE, tmp_path) == 5
+    assert run_blocks(PAGE, tmp_path) == 6
     assert (tmp_path / "metrics.json").is_file()
 
 

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from eval_toolkit.claims import (
     load_claims,
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._options import direction_options, output_options
+from eval_toolkit.cli._options import direction_options, grouped, output_options
 from eval_toolkit.cli._show import Output, refuse_target, writing
 from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
@@ -30,6 +31,17 @@ __all__ = ["gate"]
 
 Bound: TypeAlias = tuple[str, float]
 """Address of a cell, and a number."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Claims given as options: cells with their bounds."""
+
+    at_least: Sequence[Bound]
+    at_most: Sequence[Bound]
+    lowest: Sequence[str]
+    highest: Sequence[str]
+    max_drop: Sequence[Bound]
 
 
 @click.command()
@@ -99,14 +111,11 @@ Bound: TypeAlias = tuple[str, float]
 )
 @direction_options
 @output_options
+@grouped("bounds", Bounds)
 def gate(
     run: str,
     claims: Path | None,
-    at_least: Sequence[Bound],
-    at_most: Sequence[Bound],
-    lowest: Sequence[str],
-    highest: Sequence[str],
-    max_drop: Sequence[Bound],
+    bounds: Bounds,
     baseline: str | None,
     junit: Path | None,
     allow_version_change: bool,
@@ -122,16 +131,16 @@ def gate(
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
     eval-toolkit gate runs/r7 --at-least "exact_match @ subject=Africa / model-b" 0.8
     """  # noqa: D301
-    if not (claims or at_least or at_most or lowest or highest or max_drop):
+    if claims is None and not any(vars(bounds).values()):
         raise click.UsageError("pass claims: --claims FILE, --min CELL=NUMBER or --max CELL=NUMBER")
     values = {
         bound: [_pair(f"--{bound}", text) for text in given]
-        for bound, given in (("min", lowest), ("max", highest))
+        for bound, given in (("min", bounds.lowest), ("max", bounds.highest))
     }
     candidate = Run.open(run)
     wanted = [
         *([] if claims is None else load_claims(claims)),
-        *_bounds(at_least, at_most, max_drop),
+        *_bounds(bounds.at_least, bounds.at_most, bounds.max_drop),
         *_of_values(candidate, values),
     ]
     against = None if baseline is None else Run.open(baseline)

@@ -45,7 +45,7 @@ def _seed_options(command: Any) -> Any:
     """Add the options of the seed prompts."""
     options = [
         click.argument("prompts", required=False, metavar="[PROMPTS]", type=_FILE),
-        click.option("--seeds", metavar="FILE", type=_FILE, help="The same as PROMPTS."),
+        click.option("--seeds", "--prompts", "seeds", metavar="FILE", type=_FILE, help="The same as PROMPTS."),
         *(
             click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
             for name, what in {
@@ -109,6 +109,7 @@ class _WithNames(click.Command):
 @click.command(cls=_WithNames)
 @click.option(
     "--tester",
+    "--attack",
     "testers",
     multiple=True,
     metavar="ATTACK",
@@ -119,7 +120,14 @@ class _WithNames(click.Command):
     ),
 )
 @click.option("--tester-model", metavar="MODEL", help="Model used by attacks that need one.")
-@click.option("--target", required=True, metavar="MODEL", help="Model to test (`models list`).")
+@click.option(
+    "--target",
+    "--model",
+    "target",
+    required=True,
+    metavar="MODEL",
+    help="Model to test (`models list`).",
+)
 @click.option(
     "--scorer",
     "scorers",

@@ -24,7 +24,13 @@ __all__ = ["transcripts"]
     "[default: by the suffix of --out, else txt]",
 )
 @click.option("--out", metavar="FILE", help="Write to this file instead of printing.")
-@click.option("--failed", is_flag=True, help="Only conversations in which the target failed.")
+@click.option(
+    "--failed",
+    "--wrong",
+    "failed",
+    is_flag=True,
+    help="Only conversations in which the target failed.",
+)
 @click.option("--unit", metavar="ID", help="Only the rollouts of one seed prompt.")
 def transcripts(
     run: str,

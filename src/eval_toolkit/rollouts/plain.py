@@ -18,6 +18,7 @@ _FORM = "run_rollouts(prompts, target, scorer=…)"
 class PlainOptions(TypedDict, total=False):
     """Options of the plain form of `run_rollouts`."""
 
+    prompts: Any
     target: Any
     scorer: Any
     tester: Any
@@ -28,6 +29,7 @@ class PlainOptions(TypedDict, total=False):
 
 
 PLAIN_DEFAULTS: Mapping[str, Any] = {
+    "prompts": None,
     "target": None,
     "scorer": None,
     "tester": None,
@@ -75,7 +77,7 @@ def plain_system(
                 f"`{told[0]}` goes into the System: System(tester, target, scorer, {told[0]}=…)"
             )
         return first, second
-    prompts, target = _parties(first, second, given.pop("target"))
+    prompts, target = _parties(first, second, given.pop("prompts"), given.pop("target"))
     tester, scorer = given.pop("tester"), given.pop("scorer")
     system: System[Any, Any] = System(_tester(tester), _target(target), _scorers(scorer), **given)
     return system, prompts
@@ -152,18 +154,21 @@ def default_scorer() -> Any:
     return scorer
 
 
-def _parties(first: Any, second: Any, target: Any) -> tuple[Any, Any]:
-    """Return the prompts and the target, which may be given in either order."""
-    given = [one for one in (first, second, target) if one is not None]
-    if len(given) > 2:
-        raise InvalidInputError(f"`target` is given twice; write {_FORM}")
-    if target is None and _answers(first) and not _answers(second):
-        first, second = second, first
-    prompts, target = (given[0], target) if target is not None else (first, second)
-    for name, one in (("seeds", prompts), ("target", target)):
+def _parties(first: Any, second: Any, prompts: Any, target: Any) -> tuple[Any, Any]:
+    """Return the prompts and the target, which may be given in either order or by name."""
+    given = [one for one in (first, second) if one is not None]
+    if len(given) == 2 and _answers(first) and not _answers(second):
+        given.reverse()
+    named = {"prompts": prompts, "target": target}
+    for name, one in named.items():
+        if one is None and given:
+            named[name] = given.pop(0)
+    if given:
+        raise InvalidInputError(f"the prompts or the target are given twice; write {_FORM}")
+    for name, one in named.items():
         if one is None:
             raise InvalidTypeError(f"`{name}` is missing; write {_FORM}")
-    return prompts, target
+    return named["prompts"], named["target"]
 
 
 def _answers(given: Any) -> bool:
@@ -195,10 +200,13 @@ def _tester(given: Any) -> Any:
 
 
 def _scorers(given: Any) -> Any:
+    from eval_toolkit.rollouts.scorers import as_text_scorer
     from eval_toolkit.rollouts.scorers.functions import reply_scorer
 
     if given is None:
         return default_scorer()
+    if isinstance(given, Mapping):
+        return [as_text_scorer(reply_scorer(one), name=name) for name, one in given.items()]
     if isinstance(given, Sequence) and not isinstance(given, str):
         return [reply_scorer(one) for one in given]
     return reply_scorer(given)

@@ -92,10 +92,10 @@ def run_rollouts(
         States, probes and responses are stored as text or plain JSON.
     name : str, default "seeds"
         Name of the set of seed prompts.
-    target, scorer, tester, system_prompt, temperature, max_tokens, opening
+    prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening
         The plain form of what a `System` takes. A scorer is a function of a reply, or of a prompt
         and a reply, that returns a number or a bool (bad at 0.5 or more), a name such as
-        "refusal", or several; by default toxicity. The tester sends the prompts unchanged by
+        "refusal", or several, as a list or by name; by default toxicity. The tester sends the prompts unchanged by
         default; it may be the name of an attack.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`. By default 3 turns, or 1 in the plain form without

@@ -148,11 +148,17 @@ class Outcome(Displayed):
         return self.answered()
 
     def to_pandas(self) -> Any:
-        """Return `answers` as a DataFrame: question, answer, reference, grades, tokens, error."""
+        """Return `answers` as a DataFrame: question, answer, reference, grades, tokens, error.
+
+        For rollouts: prompt, number of turns, reply, scores, and whether the target failed.
+        """
         return self.answers().to_pandas()
 
     def wrong(self) -> Any:
-        """Return the answers that are not right as a DataFrame, including those that failed."""
+        """Return the answers that are not right as a DataFrame, including those that failed.
+
+        For rollouts: the conversations in which the target failed.
+        """
         return self.answers().wrong().to_pandas()
 
     def save(self, folder: str | Path) -> Run:

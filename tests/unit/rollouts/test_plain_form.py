@@ -71,6 +71,7 @@ def test_prompts_come_in_every_form(tmp_path: Path) -> None:
 def test_the_target_may_come_first_or_by_name() -> None:
     assert rate(bot, PROMPTS, scorer=harm) == rate(PROMPTS, target=bot, scorer=harm) == 0.5
     assert rate(seeds=PROMPTS, target=ScriptedModel("Sure."), scorer=harm) == 1.0
+    assert rate(prompts=PROMPTS, target=bot, scorer=harm) == rate(bot, prompts=PROMPTS, scorer=harm)
 
 
 def test_scorers_are_functions_names_or_several() -> None:
@@ -80,7 +81,14 @@ def test_scorers_are_functions_names_or_several() -> None:
     def batched(texts: list[str]) -> list[float]:
         return [harm(text) for text in texts]
 
-    for scorer in (both, batched, "keywords:sure", [harm, "refusal"], lambda reply: harm(reply)):
+    for scorer in (
+        both,
+        batched,
+        "keywords:sure",
+        [harm, "refusal"],
+        {"x": harm},
+        lambda reply: harm(reply),
+    ):
         assert rate(PROMPTS, bot, scorer=scorer) == 0.5
 
 
@@ -126,6 +134,7 @@ def test_the_reply_that_failed_is_shown_of_several_turns() -> None:
         ((PROMPTS, bot), {"scorer": "nosuch"}, "there is no text scorer 'nosuch'"),
         ((PROMPTS, bot), {"scorer": later}, "is a coroutine function"),
         (([], bot), {"scorer": harm}, "`seeds` is empty"),
+        ((PROMPTS, bot), {"scorer": harm, "target": bot}, "are given twice"),
         ((3, bot), {"scorer": harm}, "`seeds` must be a list of prompts, a frame or a file"),
         ((System(["a"], ["b"]), PROMPTS), {"scorer": harm}, "`scorer` goes into the System"),
     ],
