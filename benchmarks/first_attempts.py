@@ -94,7 +94,7 @@ OWNER = (
         "one row per metric",
         CARD
         + 'frame = scorecard(df.y, df.p, metrics=["roc_auc", "brier"]).to_pandas()\n'
-        + "assert len(frame) == 2\nprint(frame.to_string())",
+        + "assert len(frame) == 2\nprint(frame.round(3).to_string())",
         (AUC, "value", "low", "high"),
     ),
     (

@@ -3,11 +3,14 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from eval_toolkit import provenance
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded import EmbeddedModel, model_path
 
@@ -15,13 +18,14 @@ from eval_toolkit.models.embedded import EmbeddedModel, model_path
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+CHECKOUT = Path(__file__).resolve().parents[1]
+SHARED_DATA = CHECKOUT.parent / "shared" / "data"
 
 # The same examples on every run, and no rule about time: a busy machine is not a bug. `make explore`
 # looks for examples that nobody has seen.
 settings.register_profile(
     "fixed",
-    max_examples=50,  # where a test does not say how many
+    max_examples=30,  # where a test does not say how many
     derandomize=True,
     database=None,
     deadline=None,
@@ -55,6 +59,38 @@ def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of every later collection of garbage."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_disks() -> Iterator[None]:
+    """Let files be written without waiting for the disk: no test can cut the power.
+
+    Tests of what is synced, and when, put their own function in this place.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # what is no open file is still an error
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _git_is_asked_once() -> Iterator[None]:
+    """Remember what git says of this checkout: every stored run asks three times, in a process each."""
+    ask, known = provenance._output, {}
+
+    def remembered(
+        command: list[str], cwd: Any = None, variables: Mapping[str, str] | None = None
+    ) -> str | None:
+        folder = Path(cwd or ".").resolve()
+        if command[0] != "git" or not folder.is_relative_to(CHECKOUT):
+            return ask(command, cwd, variables)
+        key = (*command, folder, os.environ.get("PATH"), *sorted((variables or {}).items()))
+        if key not in known:
+            known[key] = ask(command, cwd, variables)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "_output", remembered)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def places(page: Page) -> dict[str, str]:
     """Return the address of each run by its place in the folder."""
     found: dict[str, str] = page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll("table.runs tbody tr")].map((row) =>
-             [(row.querySelector("th .reason") || row.querySelector("th a")).textContent,
+             [(row.querySelector("th .place") || row.querySelector("th a")).textContent,
               row.querySelector("th a").getAttribute("href")]))"""
     )
     return found
@@ -83,6 +83,7 @@ def test_what_an_address_says_is_shown_as_text(
     run = places(page)["metrics"]
     given = [name[:400] for name in NAMES]
     fields = ("q", "sort", "column", "slice", "low", "status", "part.part", "kind", "state")
+    fields += ("show", "col")
     for start in range(0, len(given), len(fields)):
         query = urlencode(dict(zip(fields, given[start : start + len(fields)], strict=False)))
         for target in (f"{run}/samples", *["/"] * (start % 4 == 0)):

@@ -107,6 +107,29 @@ class TestMainPages:
         page.on.locator("button", has_text="Show").click()
         assert page.on.locator(names).all_inner_texts() == ["choices_b", "choices"]
 
+    def test_samples_worth_reading_come_first_in_columns_to_choose(
+        self, visited: Callable[..., Page], viewer: Served
+    ) -> None:
+        page = visited(scripts=False)
+        page.goto(viewer.origin + href_of(page, "open") + "/samples")
+        heads = page.on.locator("table.samples thead th").all_inner_texts()
+        assert [head.split()[0] for head in heads[:5]] == [
+            *("unit", "verdict", "input", "answer", "reference")
+        ]
+        first = page.on.locator("table.samples tbody tr").first.inner_text()
+        assert "wrong" in first
+        assert "What is " in first
+        page.on.locator(".cases a", has_text="right").click()
+        chips = page.on.locator("td.verdicts").all_inner_texts()
+        assert set(chips) == {"right"}
+        page.on.locator("summary", has_text="Columns").click()
+        for name in ("input", "part.subject"):
+            page.on.locator(f"input[value='{name}']").uncheck()
+        page.on.locator("button", has_text="Show").click()
+        heads = page.on.locator("table.samples thead th").all_inner_texts()
+        assert [head.split()[0] for head in heads[:4]] == ["unit", "verdict", "answer", "reference"]
+        assert set(page.on.locator("td.verdicts").all_inner_texts()) == {"right"}
+
     def test_a_run_page_draws_its_charts(
         self, visited: Callable[..., Page], viewer: Served
     ) -> None:
@@ -176,6 +199,9 @@ class TestMillion:
     def test_it_pages_to_the_last_record(self, opened: Opens, large_viewer: Served) -> None:
         page = opened(large_viewer.address, allowed=[large_viewer.origin + "/"])
         page.goto(f"{large_viewer.origin}{href_of(page, 'million')}/samples")
+        errors = [f"u{1000 * n + 7:07d}" for n in range(50)]
+        assert self.shown(page) == (errors, f"1–50 of {MILLION:,}"), "what broke comes first"
+        self.follow(page, page.on.locator(".cases a", has_text="by id"))
         assert self.shown(page) == ([f"u{n:07d}" for n in range(50)], f"1–50 of {MILLION:,}")
         self.follow(page, page.on.locator("a[rel=next]").first)
         assert self.shown(page)[0] == [f"u{n:07d}" for n in range(50, 100)]
@@ -219,6 +245,7 @@ class TestMillion:
     ) -> None:
         page = opened(large_viewer.address, allowed=[large_viewer.origin + "/"], scripts=False)
         address = f"{large_viewer.origin}{href_of(page, 'million')}/samples"
+        query = {"sort": "unit", **query}
         page.goto(f"{address}?{urlencode(query)}")
         expected = self.found(large, where, order)
         if not expected:
@@ -237,6 +264,7 @@ class TestMillion:
         page = opened(large_viewer.address, allowed=[large_viewer.origin + "/"])
         page.goto(f"{large_viewer.origin}{href_of(page, 'million')}/samples")
         page.on.locator("select[name='part.language']").select_option("fr")
+        page.on.locator("summary", has_text="By value").click()
         page.on.locator("select[name=column]").select_option("score")
         page.on.locator("select[name=status]").select_option("error")
         page.on.locator("button", has_text="Show").click()

@@ -121,10 +121,19 @@ class TestFiles:
 
 class TestColumns:
     def test_no_label_column(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        err = refused("score", csv(tmp_path, "truth,score\n0,0.1\n"))
+        err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n"))
         assert "none of the columns label, y_true, y, target exists" in err
         assert "specify yours with --label" in err
-        assert "'truth', 'score'" in err
+        assert "'kept', 'score'" in err
+        err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n1,0.3\n1,0.2\n"))
+        assert "pass --label kept; the columns are" in err
+
+    def test_two_columns_may_be_meant(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        path = csv(tmp_path, "label,target,score,prob\n0,1,0.1,0.2\n")
+        err = refused("score", path)
+        assert "the labels may be in 'label' or 'target'; pass --label label or" in err
+        err = refused("score", path, "--label", "label")
+        assert "in 'score' or 'prob'; pass --score score or --score prob" in err
 
     @pytest.mark.parametrize("option", ["--label", "--score", "--by", "--group", "--id"])
     def test_a_named_column_is_missing(
@@ -148,7 +157,7 @@ class TestColumns:
 
 
 class TestCells:
-    @pytest.mark.parametrize("cell", ["abc", "nan", "inf", ""])
+    @pytest.mark.parametrize("cell", ["abc", "50%", "inf"])
     def test_a_score_that_is_no_number(
         self, refused: Callable[..., str], tmp_path: Path, cell: str
     ) -> None:
@@ -164,9 +173,9 @@ class TestCells:
     def test_words_for_labels_without_a_map(
         self, refused: Callable[..., str], tmp_path: Path
     ) -> None:
-        err = refused("score", csv(tmp_path, "label,score\nham,0.1\nspam,0.9\n"))
-        assert "p.csv: row 1: 'label' is 'ham'; labels must be 0 or 1" in err
-        assert err.endswith(": type --labels ham,spam, the positive one last\n")
+        err = refused("score", csv(tmp_path, "label,score\ncat,0.1\ndog,0.9\n"))
+        assert "p.csv: row 1: 'label' is 'cat'; labels must be 0 or 1" in err
+        assert err.endswith(": type --labels cat,dog, the positive one last\n")
         err = refused("score", csv(tmp_path, "label,score\nham,0.1\nspam,0.9\nfish,0.5\n"))
         assert "type --labels NEGATIVE,POSITIVE, or --positive LABEL" in err
         assert err.endswith("the labels are 'fish', 'ham', 'spam'\n")
@@ -201,9 +210,15 @@ class TestCells:
         err = refused("score", csv(tmp_path, f"label,score\n0,0.1\n{cell},0.9\n"))
         assert f"p.csv: row 2: 'label' is {shown}; labels must be 0 or 1" in err
 
-    def test_a_missing_label(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        err = refused("score", csv(tmp_path, "label,score\n0,0.1\n,0.9\n"))
-        assert "p.csv: row 2: 'label' is missing; every row needs a label" in err
+    @pytest.mark.parametrize(
+        ("row", "column"), [(",0.9", "label"), ("1,", "score"), ("1,NA", "score")]
+    )
+    def test_a_missing_value(
+        self, refused: Callable[..., str], tmp_path: Path, row: str, column: str
+    ) -> None:
+        err = refused("score", csv(tmp_path, f"label,score\n0,0.1\n{row}\n"))
+        assert f"p.csv: row 2: '{column}' is missing; " in err
+        assert "say --drop-missing to leave out such rows" in err
 
     @pytest.mark.parametrize("options", [["--id", "id"], []])
     def test_duplicate_ids(
@@ -251,8 +266,8 @@ class TestNames:
         [
             ("roc_acu", "did you mean roc_auc"),
             ("zzz", "there are pr_auc, roc_auc"),
-            ("f1", "f1 needs a threshold: use --metric f1=0.5"),
-            ("roc_auc=0.1", "roc_auc takes no number"),
+            ("f1@fpr=0.1", "'fpr=0.1' is not a number; write f1@0.5"),
+            ("roc_auc=0.1", "write roc_auc or roc_auc@fpr=0.01"),
             ("recall_at_fpr=low", "'low' is not a number"),
             ("recall_at_fpr=7", "it must lie in [0, 1]"),
             ("ece=2.5", "the number of bins must be an integer"),

@@ -185,11 +185,12 @@ class TestPairing:
         other = tables.write_table(table, tmp_path / "b.csv")
         code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
         assert code == 0
-        assert "read from A, missing in B: source, author\n" in out
+        assert "read from a, missing elsewhere: source, author\n" in out
 
     def test_no_id_pairs_by_order(self, command: Command, a: Path) -> None:
         code, out, _ = command("compare", a, a, "--no-id")
         assert code == 0
+        assert f"{a} (2) - {a} (1)" in out  # the same file twice
         assert "paired by row order" in out
 
     def test_equal_hashes_are_checked(self, as_json: Json, tmp_path: Path) -> None:
@@ -206,6 +207,51 @@ def hashed(folder: Path, second: str) -> list[Path]:
         path.write_text("\n".join(["id,label,score,content_hash", *rows]) + "\n")
         files.append(path)
     return files
+
+
+class TestSeveral:
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> list[Path]:
+        made = []
+        for at, name in enumerate("abc"):
+            made.append(tmp_path / f"{name}.csv")
+            rows = [
+                f"r{i:02d},{i % 2},{((i * 7 + at * 11 * (i % 3)) % 40) / 40}" for i in range(40)
+            ]
+            made[-1].write_text("\n".join(["id,label,score", *rows[at:], ""]))
+        return made
+
+    @pytest.mark.parametrize("more", [[], ["--all-pairs"]])
+    def test_one_family_of_p_values(
+        self, as_json: Json, files: list[Path], more: list[str]
+    ) -> None:
+        payload = as_json("compare", *files, "--metric", "roc_auc", "--metric", "brier", *more)
+        systems = [one["systems"] for one in payload["comparisons"]]
+        assert systems == [["a", "b"], ["a", "c"], *([["b", "c"]] if more else [])]
+        cells = [cell for one in payload["comparisons"] for cell in one["cells"]]
+        p_values = [cell["p_value"] for cell in cells]
+        adjusted = correct_p_values(p_values, method="holm").tolist()
+        assert [cell["p_adjusted"] for cell in cells] == adjusted
+        # Rows that every file has: as if the first file had no others.
+        assert payload["pairing"]["n_paired"] == {cell["n_units"] for cell in cells}.pop() == 38
+        assert payload["pairing"]["n_only"] == {"a": 2, "b": 1, "c": 0}
+
+    def test_systems_are_named_by_their_files(self, command: Command, files: list[Path]) -> None:
+        code, out, _ = command("compare", *files, "--metric", "roc_auc")
+        assert code == 0
+        assert "a.csv, b.csv and c.csv: 38 rows, paired by id\n" in out
+        assert [line.split()[:4] for line in out.splitlines()[-2:]] == [
+            ["roc_auc", "b", "-", "a"],
+            ["roc_auc", "c", "-", "a"],
+        ]
+
+    def test_columns_of_one_file(self, as_json: Json, tmp_path: Path) -> None:
+        rows = [f"{i % 2},{i / 40},{(i * 7 % 40) / 40},{(i * 3 % 40) / 40}" for i in range(40)]
+        path = tmp_path / "p.csv"
+        path.write_text("\n".join(["y,p,q,r", *rows, ""]))
+        scores = [word for name in "pqr" for word in ("--score", name)]
+        payload = as_json("compare", path, *scores, "--metric", "roc_auc")
+        assert [one["systems"] for one in payload["comparisons"]] == [["p", "q"], ["p", "r"]]
 
 
 class TestRefusals:
@@ -246,7 +292,7 @@ class TestRefusals:
         table = part(columns, np.arange(200))
         table["id"] = np.array([f"x{i}" for i in range(200)], dtype=object)
         other = tables.write_table(table, tmp_path / "x.csv")
-        assert "a.csv and x.csv have no 'id' in common" in refused(a, other)
+        assert "a.csv and x.csv have no 'id' in common: a.csv has '" in refused(a, other)
 
     def test_other_lengths_without_ids(self, refused: Callable[..., str], tmp_path: Path) -> None:
         one, two = tmp_path / "1.csv", tmp_path / "2.csv"
@@ -326,13 +372,13 @@ class TestRefusals:
         assert "cut.csv.gz" in refused(a, cut)
 
     def test_a_file_and_a_run(self, refused: Callable[..., str], a: Path, tmp_path: Path) -> None:
-        assert "compare two files, or two run folders" in refused(a, tmp_path)
+        assert f"{a}: is a file; compare files with files" in refused(a, tmp_path)
 
     def test_no_run(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert f"{tmp_path}: not a run" in refused(tmp_path, tmp_path)
 
-    @pytest.mark.parametrize("args", [[], ["a.csv"], ["a.csv", "b.csv", "c.csv"]])
-    def test_one_or_three(self, command: Command, args: list[str]) -> None:
+    @pytest.mark.parametrize("args", [[], ["a.csv"], ["no.csv", "b.csv", "c.csv"]])
+    def test_one_or_none(self, command: Command, args: list[str]) -> None:
         assert command("compare", *args)[0] == 2
 
 
@@ -832,8 +878,8 @@ def test_plain_text(command: Command, a: Path, b: Path) -> None:
     assert (code, err) == (0, "")
     assert out.isascii()
     # The answer first, then what was compared.
-    assert re.match(r"B beats A by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in roc_auc\n", out)
-    assert out.splitlines()[1] == "A is a.csv, B is b.parquet: 200 rows, paired by id"
+    assert re.match(r"b beats a by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in roc_auc\n", out)
+    assert out.splitlines()[1] == "a.csv and b.parquet: 200 rows, paired by id"
     assert out.splitlines()[-1].split()[:2] == ["roc_auc", "200"]
 
 
@@ -841,6 +887,6 @@ def test_resamples_are_named_where_a_difference_is_made_of_them(
     command: Command, a: Path, b: Path
 ) -> None:
     """Brier scores differ by a mean in closed form, areas by the correlation of resamples."""
-    assert "B - A, 95 % intervals\n" in command("compare", a, b, "--metric", "brier")[1]
+    assert "b - a, 95 % intervals\n" in command("compare", a, b, "--metric", "brier")[1]
     both = command("compare", a, b, "--metric", "brier", "--metric", "roc_auc")[1]
-    assert "B - A, 95 % intervals, 1000 resamples, seed 42\n" in both
+    assert "b - a, 95 % intervals, 1000 resamples, seed 42\n" in both

@@ -90,9 +90,7 @@ def test_json_agrees_with_itself(payload: dict[str, Any]) -> None:
 
 
 def test_the_seed_decides(payload: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    same = json.loads(output_of(capsys, "--json", "--seed", "42"))
     other = json.loads(output_of(capsys, "--json", "--seed", "7"))
-    assert same == payload
     assert other["scorecards"] != payload["scorecards"]
 
 
@@ -106,11 +104,11 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 from eval_toolkit.cli import main
-main(["demo", "--json"])
+main(["demo", "--json", "--seed", "42"])
 """
 
 
-def test_needs_no_extra(payload: dict[str, Any]) -> None:
+def test_needs_no_extra_and_is_the_same_again(payload: dict[str, Any]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False
     )

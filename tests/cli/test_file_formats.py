@@ -157,19 +157,19 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_two_words_for_labels_are_suggested(command: Command, tmp_path: Path, name: str) -> None:
     path = tmp_path / "w.csv"
-    rows = "".join(f"{n}|{'no' if n % 2 else 'yes'}|0.{n}|text {n}\n" for n in range(8))
+    rows = "".join(f"{n}|{'cold' if n % 2 else 'warm'}|0.{n}|text {n}\n" for n in range(8))
     path.write_text("id|label|score|text\n" + rows)
     given = {"FILE": path, "OUT": tmp_path / "parts"}
     arguments = [given.get(one, one) for one in COMMANDS[name]]
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(
-        f"error: {path}: row 1: 'label' is 'yes'; labels must be 0 or 1 (8 such rows: row 1 'yes', "
-        "row 2 'no', row 3 'yes', row 4 'no', row 5 'yes', …): type --labels no,yes, the positive "
+        f"error: {path}: row 1: 'label' is 'warm'; labels must be 0 or 1 (8 such rows: row 1 'warm', "
+        "row 2 'cold', row 3 'warm', row 4 'cold', row 5 'warm', …): type --labels cold,warm, the positive "
         "one last"
     )
-    assert command(*arguments, "--labels", "no,yes")[0] == 0
-    assert command(*arguments, "--positive", "yes")[0] == 0
+    assert command(*arguments, "--labels", "cold,warm")[0] == 0
+    assert command(*arguments, "--positive", "warm")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["score", "check", "split"])

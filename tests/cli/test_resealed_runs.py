@@ -15,8 +15,7 @@ from eval_toolkit.artifacts.strict_json import json_bytes
 from eval_toolkit.manifest import seal_manifest
 
 ROWS = "id,label,score,lang\n" + "".join(
-    f"u{i},{i % 2},{(i * 7 % 20) / 40 + i % 2 / 3:.3f},{'de' if i % 3 else 'en'}\n"
-    for i in range(24)
+    f"u{i},{i % 2},{(i * 7 % 20) / 40 + i % 2 / 3:.3f},de\n" for i in range(24)
 )
 CLAIMS = """
 [[claim]]

@@ -99,7 +99,8 @@ def dataframe() -> None:
     frame = pandas.read_csv("rows.csv")
     metrics = [metric_specs.roc_auc, metric_specs.pr_auc]
     cells = scorecard(frame["label"], frame["score"], metrics=metrics).to_pandas()
-    assert [cells[name, "status"][0] for name in ("roc_auc", "pr_auc")] == ["ok", "ok"], cells
+    assert cells["metric"].tolist() == ["roc_auc", "pr_auc"], cells
+    assert cells["status"].tolist() == ["ok", "ok"], cells
     records = Records.from_columns({"right": [0.0, 1.0]}).to_pandas()
     assert list(records["right"]) == [0.0, 1.0]
 

@@ -12,7 +12,7 @@ from eval_toolkit.scorecards.parts import format_part, parse_part
 NAMES = st.one_of(
     st.text(min_size=1, max_size=12),
     st.text(alphabet='&=/@" \\\nall', min_size=1, max_size=12),
-    st.sampled_from(["pass@4", "org/model", "all", "slice", "x@all", "x@a=b", "high school"]),
+    st.sampled_from(["pass@4", "org/model", "all", "slice", "x@all", "x@a=b", "recall@fpr=0.01"]),
 )
 PARTS = st.dictionaries(NAMES, st.one_of(NAMES, st.just("")), max_size=3)
 
@@ -25,6 +25,7 @@ def test_a_part_is_read_back(pairs: dict[str, str]) -> None:
 
 @given(NAMES, st.none() | PARTS, st.none() | NAMES)
 @example("f1", None, "m@v=2")
+@example("recall@fpr=0.01", {"fpr": "1"}, None)
 @example("x@all", {}, "m")
 @example('a/ "b', {"k": "v"}, None)
 def test_an_address_is_read_back(
@@ -55,6 +56,10 @@ def test_any_text_is_an_address_or_says_why_not(text: str) -> None:
         ("roc_auc @ all / a/b", Address("roc_auc", {}, "a/b")),
         ("exact_match_pass@4", Address("exact_match_pass@4")),
         ("pass@4 / m", Address("pass@4", None, "m")),
+        ("f1@0.5 / m", Address("f1@0.5", None, "m")),
+        ("recall@fpr=0.01", Address("recall@fpr=0.01")),
+        ("recall@fpr=0.01@language=de/m", Address("recall@fpr=0.01", {"language": "de"}, "m")),
+        ("recall @ fpr=0.01", Address("recall", {"fpr": "0.01"})),
         ("pass@4 @ seed=1 & fold=2", Address("pass@4", {"seed": "1", "fold": "2"})),
         ("f1 @ subject=high school / m", Address("f1", {"subject": "high school"}, "m")),
         ('f1 @ subject="a / b" / m', Address("f1", {"subject": "a / b"}, "m")),

@@ -1,15 +1,17 @@
 """Lazy imports: optional dependencies, and rarely used names."""
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from eval_toolkit._internal.moved import elsewhere
 from eval_toolkit.errors import MissingExtraError
 
-__all__ = ["names_on_use", "require"]
+__all__ = ["how_to_install", "names_on_use", "require"]
 
 
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
@@ -38,10 +40,30 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        install = f"eval-toolkit[{extra}]" if extra else package
-        raise MissingExtraError(
-            f"{feature} requires {package}. Install with: pip install '{install}'"
-        ) from error
+        install = how_to_install(extra) if extra else f"pip install '{package}'"
+        raise MissingExtraError(f"{feature} requires {package}. Install with: {install}") from error
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    pip adds the extra to the installed package, whatever it was installed from. A clone that runs
+    without being installed is installed by its path, since no index may have the package.
+
+    Examples
+    --------
+    >>> how_to_install("report").startswith("pip install '")
+    True
+    """
+    from importlib import metadata
+
+    root = Path(__file__).parents[3]
+    try:
+        metadata.distribution("eval-toolkit")
+    except metadata.PackageNotFoundError:
+        if (root / "pyproject.toml").is_file():
+            return f"pip install {shlex.quote(f'{root}[{extra}]')}"
+    return f"pip install 'eval-toolkit[{extra}]'"
 
 
 def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -1,14 +1,16 @@
 """Formatting of numbers and texts, shared by the terminal, the report and the viewer."""
 
+import difflib
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "fitting",
     "flat",
     "formatted",
     "intervals_made",
+    "nearest",
     "number",
     "one_line",
     "p_value",
@@ -156,6 +158,20 @@ def without_interval(reason: object) -> str:
     ('no interval: 2 groups', 'no interval: 2 groups')
     """
     return "no interval: " + str(reason).removeprefix("no interval: ")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a hint with the closest valid names, or with all of them.
+
+    Examples
+    --------
+    >>> nearest("brir", ["brier", "roc_auc"]), nearest("x", ["brier", "roc_auc"])
+    ('did you mean brier?', 'there are brier, roc_auc')
+    """
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are {', '.join(known)}"
 
 
 def p_value(value: float | None) -> str:

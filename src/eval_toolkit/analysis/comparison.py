@@ -263,7 +263,7 @@ def compare_records(
     a, b : mapping of slice name to Records
         Baseline and candidate. Slices with the same name are compared.
     metrics : sequence of MetricSpec or str
-        Specs, names as accepted by `metric_named`, or columns of the records.
+        Specs, names as accepted by `metric_specs.named`, or columns of the records.
     scorers, names : tuple of two str
         Names of the scorers and of the two sides in the result.
     on_mismatch, adjust, confidence, n_resamples, seed, rng, executor

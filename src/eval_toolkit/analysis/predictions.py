@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import IntArray
-from eval_toolkit.analysis.named import metric_named
 from eval_toolkit.artifacts import (
     PredictionArrays,
     PredictionArtifactRef,
@@ -27,6 +26,7 @@ from eval_toolkit.inference import (
     paired_bootstrap_diff,
 )
 from eval_toolkit.inference.options import RESAMPLING, Resampling
+from eval_toolkit.metric_specs.names import named
 from eval_toolkit.protocols import MetricSpec, PredictionReader
 
 __all__ = [
@@ -158,7 +158,7 @@ def bootstrap_metric_from_predictions(
     rng, seed : int, Generator, …, default 42
         Random seed or generator; give only one of the two.
     metric : str, MetricSpec or callable, default "pr_auc"
-        Name as accepted by `metric_named`, spec, or function of (y_true, y_score).
+        Name such as ``f1@0.5``, as accepted by `metric_specs.named`, spec, or function of (y_true, y_score).
     method : str, optional
         "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which needs no
         resampling; by default as in `bootstrap_ci`.
@@ -346,7 +346,7 @@ def in_order(arrays: PredictionArrays) -> PredictionArrays:
 
 def _metric(metric: Metric) -> tuple[Any, str]:
     if isinstance(metric, str):
-        return metric_named(metric), metric
+        return named(metric), metric
     name = getattr(metric, "name", None) or getattr(metric, "__name__", type(metric).__name__)
     return metric, str(name)
 

@@ -17,11 +17,12 @@ from eval_toolkit.analysis.matching import (
     renamed_columns,
     told_imported,
 )
-from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
+from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.analysis.rolled import changed_settings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 from eval_toolkit.metric_specs.columns import ATTACKED
+from eval_toolkit.metric_specs.names import named, quantity_of, stored_name
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import read_cell
@@ -320,11 +321,17 @@ def tasks_for(
         given = known.get(metric, metric) if isinstance(metric, str) else metric
         if not isinstance(given, str):
             tasks.append(_spec_task(given))
-        elif given in subject.block_a or given in subject.block_b:
-            tasks.append(_stored_task(given, subject))
+        elif (stored := _stored_as(given, subject)) is not None:
+            tasks.append(_stored_task(stored, subject))
         else:
             tasks.append(_named_task(given, subject))
     return [_as_stated(task, subject) for task in tasks]
+
+
+def _stored_as(name: str, subject: Subject) -> str | None:
+    """Return the name under which a metric is stored, if it is."""
+    names = (name, stored_name(name))
+    return next((one for one in names if one in subject.block_a or one in subject.block_b), None)
 
 
 def _spec_task(spec: MetricSpec) -> Task:
@@ -402,13 +409,14 @@ def _named_task(name: str, subject: Subject) -> Task:
     of_records = _record_task(name, subject)
     if of_records is not None:
         return of_records
-    quantity = op_metric(name)
-    if quantity is None:
-        return Task(name, metric_named(name), higher_is_better(name))
+    quantity = quantity_of(name)
     try:
-        return Task(name, metric_named(name), higher_is_better(name))
+        spec = named(name)
     except InvalidInputError:
+        if quantity is None:
+            raise
         return _held(name, quantity, subject)
+    return Task(spec.name, spec, higher_is_better(name))
 
 
 def _record_task(name: str, subject: Subject) -> Task | None:
@@ -468,7 +476,7 @@ def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.Col
 
 def _pooled_task(name: str, details: Mapping[str, Any]) -> Task:
     """Return the comparison of a metric computed from columns other than label and score."""
-    known = metric_named(str(details["metric"]))
+    known = named(str(details["metric"]))
     if not isinstance(known, ms.ScoreSpec):
         raise InvalidInputError(
             f"{name}: {details['metric']!r} is not a metric of labels and scores"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards.parts import WHOLE
 
@@ -121,6 +122,10 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
     if isinstance(node, Mapping):
         if key in node:
             return (node[key],)
+        if "@" in key or "=" in key:  # f1@0.5 and other spellings
+            stored = stored_name(key)
+            if stored in node:
+                return (node[stored],)
         interval = node.get("ci")
         if key in _BOUNDS and isinstance(interval, Mapping) and key in interval:
             return (interval[key],)

@@ -9,34 +9,53 @@ import click
 from eval_toolkit.analysis import MatchSpec, RunComparison
 from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.artifacts.remote import is_remote, local_path
-from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._remote import is_run
 from eval_toolkit.errors import InvalidInputError, MissingFileError
-from eval_toolkit.loaders.predictions import Wanted
-from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.addresses import Address
 
-__all__ = ["compare_folders", "match_of", "opened_runs", "pairs_of"]
+__all__ = ["compare_folders", "distinct_names", "match_of", "opened_runs", "pairs_of", "run_names"]
 
 _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Open two runs; raise if there are not exactly two, or if options for files are given."""
+    """Open two or more runs; raise if a path is none, or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
-    if len(paths) != 2 or not all(map(is_run, paths)):
-        raise InvalidInputError("compare two files, or two run folders")
+    odd = next((path for path in paths if not is_run(path)), None)
+    if odd is not None:
+        raise InvalidInputError(f"{odd}: is a file; compare files with files, and runs with runs")
+    if len(paths) < 2:
+        raise InvalidInputError(f"{paths[0]}: compare two or more runs; name another run folder")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
             f"{paths[0]}: --label, --score, --group and --id are for files; a run stores "
             "its own columns"
         )
     return [Run.open(path) for path in paths]
+
+
+def distinct_names(*choices: Sequence[str]) -> list[str]:
+    """Return the first choice of names that differ; the last is numbered if none does.
+
+    Examples
+    --------
+    >>> distinct_names(["a", "a"], ["old/a", "new/a"]), distinct_names(["a", "a"])
+    (['old/a', 'new/a'], ['a (1)', 'a (2)'])
+    """
+    for names in choices:
+        if len(set(names)) == len(names):
+            return list(names)
+    return [f"{name} ({number})" for number, name in enumerate(choices[-1], 1)]
+
+
+def run_names(paths: Sequence[str]) -> list[str]:
+    """Return the names of runs: those of their folders if they differ, else their paths."""
+    return distinct_names([path.rstrip("/").rpartition("/")[2] for path in paths], paths)
 
 
 def compare_folders(
@@ -47,15 +66,11 @@ def compare_folders(
     **options: Any,
 ) -> RunComparison:
     """Compare two runs by the metrics of ``--metric``; other options as in the library."""
-    from eval_toolkit.graders.stored import stored_metrics
-
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(
             f"--metric {_EVERY} selects every stored metric; do not combine it with others"
         )
-    known = {spec.name for spec in stored_metrics(runs)}
-    known |= {name for run in runs for name in run.cells.metrics}
-    named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
+    named = [name for name in metrics if name != _EVERY]
     return compared_runs(
         runs,
         metrics=named if metrics else None,
@@ -93,15 +108,3 @@ def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> M
         slices=pairs_of(slices, "--pair-slice", "slice") or {},
         metrics=pairs_of(metrics, "--pair-metric", "metric") or {},
     )
-
-
-def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by its catalogue name, or by the name or cell address stored in the run."""
-    address = Address.parse(name)
-    try:
-        spec = _names.metric_specs([address.metric])[0]
-    except InvalidInputError:
-        return name
-    if address.part is None and address.system is None:
-        return spec
-    return str(replace(address, metric=spec.name))

@@ -20,7 +20,7 @@ from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.cli._options import file_options, label_options
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
-from eval_toolkit.loaders.predictions import IDS, LABELS, named_column
+from eval_toolkit.loaders.columns import IDS, LABELS, named_column
 from eval_toolkit.slices import EvalSlice
 
 __all__ = [

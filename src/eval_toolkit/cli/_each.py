@@ -13,7 +13,7 @@ from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
-from eval_toolkit.loaders.predictions import NoUsualColumnError
+from eval_toolkit.loaders.columns import NoUsualColumnError
 
 __all__ = ["check_each"]
 

@@ -15,7 +15,7 @@ from eval_toolkit._internal.display import Number, Table
 from eval_toolkit._internal.tables import Rows, number_in, read_rows
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
-from eval_toolkit.loaders.predictions import IDS, named_column
+from eval_toolkit.loaders.columns import IDS, named_column
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 

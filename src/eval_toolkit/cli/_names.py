@@ -1,105 +1,16 @@
-"""Resolve the names passed with ``--metric`` and ``--select``."""
+"""Resolve the names passed with ``--select``."""
 
-import difflib
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
 
-from eval_toolkit import metric_specs as ms
 from eval_toolkit import thresholds
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.protocols import MetricSpec, ThresholdSelector
+from eval_toolkit.protocols import ThresholdSelector
 
-if TYPE_CHECKING:
-    from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
-
-__all__ = [
-    "DEFAULT_METRICS",
-    "DEFAULT_THRESHOLD_METRICS",
-    "METRIC_NAMES",
-    "SELECTOR_NAMES",
-    "TARGETS",
-    "metric_specs",
-    "nearest",
-    "selector",
-]
-
-DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier", "log_loss")
-DEFAULT_THRESHOLD_METRICS = ("f1", "precision", "recall", "fpr")
-
-_PLAIN = ("pr_auc", "roc_auc", "brier", "log_loss", "smooth_ece")
-_WITH_NUMBER: dict[str, tuple[Callable[[Any], MetricSpec], float]] = {
-    "recall_at_fpr": (lambda rate: ms.recall_at_fpr(rate), 0.01),
-    "partial_roc_auc": (lambda rate: ms.partial_roc_auc(rate), 0.1),
-    "ece": (lambda bins: ms.ece(n_bins=_whole(bins, "ece")), 15),
-    "ece_equal_mass": (
-        lambda bins: ms.ece(n_bins=_whole(bins, "ece_equal_mass"), strategy="quantile"),
-        15,
-    ),
-}
-_AT_THRESHOLD = (
-    *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
-    *("mcc", "kappa", "fpr", "fnr", "net_benefit"),
-)
-MAX_BINS = 10_000
-
-METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
+__all__ = ["SELECTOR_NAMES", "TARGETS", "selector"]
 
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
 """Names of parametrised metrics, which always refer to built-in metrics."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
-
-
-def metric_specs(
-    names: Iterable[str], at: "float | FittedOperatingPoint | None" = None
-) -> list[MetricSpec]:
-    """Return the metric specs for names such as ``roc_auc``, ``recall_at_fpr=0.01`` or ``f1``.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of metrics; duplicates are ignored.
-    at : float or FittedOperatingPoint, optional
-        Default threshold of metrics that need one; overridden by names such as ``f1=0.5``.
-    """
-    return list({spec.name: spec for spec in (_metric(name, at) for name in names)}.values())
-
-
-def _metric(asked: str, at: "float | FittedOperatingPoint | None") -> MetricSpec:
-    name, has_number, text = asked.partition("=")
-    key = name.strip().lower().replace("-", "_")
-    if key not in METRIC_NAMES:
-        return _stored(asked)
-    number = _number(text, f"--metric {asked}") if has_number else None
-    if key in _PLAIN:
-        if number is not None:
-            raise InvalidInputError(f"--metric {asked}: {key} takes no number; write {key}")
-        plain: MetricSpec = getattr(ms, key)
-        return plain
-    if key in _WITH_NUMBER:
-        make, usual = _WITH_NUMBER[key]
-        return make(usual if number is None else number)
-    where = at if number is None else number
-    if where is None:
-        raise InvalidInputError(
-            f"{key} needs a threshold: use --metric {key}=0.5 "
-            "(score also has --threshold and --threshold-from)"
-        )
-    from eval_toolkit.metric_specs import at_threshold  # most commands need no threshold
-
-    spec: MetricSpec = getattr(at_threshold, f"op_{key}")(where)
-    return spec
-
-
-def _stored(asked: str) -> MetricSpec:
-    """Return the metric for a stored name, e.g. ``recall_at_fpr_0.01``."""
-    from eval_toolkit.analysis import metric_named
-
-    try:
-        return metric_named(asked)
-    except InvalidInputError:
-        hint = nearest(asked.partition("=")[0], METRIC_NAMES)
-        raise InvalidInputError(f"there is no metric {asked!r}; {hint}") from None
 
 
 def selector(asked: str) -> ThresholdSelector:
@@ -145,14 +56,6 @@ def _offered_selector(asked: str) -> ThresholdSelector:
     return NamedSelector(asked)
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the closest valid names, or with all of them."""
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"there are {', '.join(known)}"
-
-
 def _number(text: str, what: str) -> float:
     try:
         number = float(text)
@@ -161,12 +64,3 @@ def _number(text: str, what: str) -> float:
     if not math.isfinite(number):
         raise InvalidInputError(f"{what}: {text!r} is not a finite number")
     return number
-
-
-def _whole(value: float, name: str) -> int:
-    if value != int(value) or value > MAX_BINS:
-        raise InvalidInputError(
-            f"--metric {name}={value:g}: the number of bins must be an integer of at most "
-            f"{MAX_BINS}"
-        )
-    return int(value)

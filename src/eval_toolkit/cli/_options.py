@@ -72,15 +72,17 @@ class Sampling:
 
 _COLUMNS = (
     click.option(
-        "--label", metavar="COLUMN", help="Column of labels; by default label, y_true, y or target."
+        "--label",
+        metavar="COLUMN",
+        help="Column of labels; by default label, y_true, y, target, class, truth, …",
     ),
     click.option(
         "--score",
         "scores",
         metavar="COLUMN",
         multiple=True,
-        help="Column of scores; by default score, y_score, prob, probability or "
-        "prob_positive. Repeatable.",
+        help="Column of scores; by default score, prob, probability, p, proba, prediction, … "
+        "Repeatable.",
     ),
     click.option(
         "--group",
@@ -94,6 +96,25 @@ _COLUMNS = (
     ),
     click.option(
         "--no-id", is_flag=True, help="Rows have no ids, whatever the columns are called."
+    ),
+)
+_ROWS = (
+    click.option(
+        "--where",
+        metavar="CONDITION",
+        multiple=True,
+        help="Use only rows such as lang = 'de', score >= 0.5 and lang in ('de', 'fr'), "
+        "or lang is missing. Repeatable.",
+    ),
+    click.option(
+        "--drop-missing",
+        is_flag=True,
+        help="Leave out rows without label, score, group or id, and count them.",
+    ),
+    click.option(
+        "--scale",
+        type=click.Choice(["probability", "percent", "logit"]),
+        help="Scale of the scores: percent from 0 to 100 and log-odds become probabilities.",
     ),
 )
 _LABELS = (
@@ -192,14 +213,15 @@ def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     """Add the options of input columns; the command gets ``wanted``."""
-    from eval_toolkit.loaders.predictions import Wanted
+    from eval_toolkit.loaders.columns import Wanted
 
     def add(command: _Command) -> _Command:
         @label_options
         @file_options
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            names = ("label", "scores", "group", "id", "labels", "file_format")
+            roles = ("label", "scores", "group", "id", "labels")
+            names = (*roles, "file_format", "where", "drop_missing", "scale")
             taken = {name: kwargs.pop(name) for name in names}
             no_id = kwargs.pop("no_id")
             if no_id and taken["id"] is not None:
@@ -207,7 +229,8 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
             wanted = Wanted(**taken, by=kwargs.pop("by", ()), keyed=not no_id)
             return command(*args, wanted=wanted, **kwargs)
 
-        return _with_options(wrapped, (*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:]))  # type: ignore[no-any-return]
+        options = (*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:], *_ROWS)
+        return _with_options(wrapped, options)  # type: ignore[no-any-return]
 
     return add
 

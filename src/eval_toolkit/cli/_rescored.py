@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eval_toolkit._internal.display import Page
-from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._show import progress
@@ -33,7 +32,6 @@ def rescored_rows(
         by=by,
         threshold=threshold,
         summary=sampling.summary(),
-        named=lambda name: _names.metric_specs([name], threshold)[0],
         pooled=pooled,
         each=lambda jobs: progress(jobs, "scoring", len(jobs)),
     )

@@ -106,7 +106,7 @@ def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[An
     """Return the task with questions perturbed by ``KIND`` or ``KIND=PROBABILITY``."""
     if not given:
         return task
-    from eval_toolkit.cli._names import nearest
+    from eval_toolkit._internal.words import nearest
     from eval_toolkit.tasks.perturbations import KINDS, Perturbation, perturbed
 
     kinds = [kind for kind in KINDS if kind != "paraphrase"]  # requires templates

@@ -17,6 +17,8 @@ __all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safel
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",
     "pass keyed=False": "say --no-id",
+    "divide them by 100, unless": "type --scale percent, unless",
+    "positive one, or use 1 - score": "positive one with --positive",
     "which is not in label_map (": "which is none of the labels (",
     "); add it there": ")",
     "pass a `label_map` from label to 0 or 1": "type --labels NEGATIVE,POSITIVE, or --positive LABEL",
@@ -87,7 +89,7 @@ def in_options(message: str, command: click.Command | None = None) -> str:
         option = options.get(flag or name or refused)
         if option is None:
             return match[0]
-        return f"say {option}" if flag else option if refused else f"{option} {value}"
+        return f"say {option}" if flag else option if refused else f"{option} {shlex.quote(value)}"
 
     message = _LABEL_PAIR.sub(_as_pair, message)
     message = _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), message)

@@ -150,7 +150,7 @@ def check(
     output: Output,
     **settings: Any,
 ) -> None:
-    """Check for leakage: duplicates, conflicting labels and shared groups.
+    """Check for leakage: duplicates, conflicting labels and groups.
 
     Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for
     standard input) is one split, named after the file or as in NAME=PATH. Duplicates within a

@@ -1,21 +1,25 @@
 """``eval-toolkit compare``: differences between two systems on the same rows, with intervals."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, get_args
+from itertools import combinations
+from typing import get_args
 
 import click
 import numpy as np
 
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Page
-from eval_toolkit._internal.validation import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.analysis.matching import UnitKey
-from eval_toolkit.cli import _names
-from eval_toolkit.cli._compared_runs import compare_folders, match_of, opened_runs, pairs_of
+from eval_toolkit.cli._compared_files import Joined, joined_columns, joined_files
+from eval_toolkit.cli._compared_runs import (
+    compare_folders,
+    match_of,
+    opened_runs,
+    pairs_of,
+    run_names,
+)
 from eval_toolkit.cli._options import (
     Sampling,
     column_options,
@@ -24,24 +28,22 @@ from eval_toolkit.cli._options import (
     output_options,
     sampling_options,
 )
-from eval_toolkit.cli._remote import Fetched, fetched, is_run
+from eval_toolkit.cli._remote import fetched, is_run
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness.predictions import needs_probability, not_probabilities
-from eval_toolkit.loaders.predictions import Parts, Predictions, Wanted, read_predictions
+from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.comparing import comparison_page, run_comparison_page
+from eval_toolkit.report.comparing import comparison_page, run_comparison_page, several_page
 from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["compare", "refuse_nothing"]
 
-DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
-_HASH = "content hash"
-
 
 @dataclass(frozen=True)
 class Pairing:
-    """Options that define which parts of A and B are compared."""
+    """Options that define what is compared with what."""
 
     on_mismatch: str
     allow_version_change: bool
@@ -49,17 +51,18 @@ class Pairing:
     slice_pairs: Sequence[str]
     metric_pairs: Sequence[str]
     match: UnitKey
+    all_pairs: bool
 
 
 @click.command()
-@click.argument("sides", nargs=-1, required=True, metavar="A [B]")
+@click.argument("sides", nargs=-1, required=True, metavar="A [B] [C]...")
 @column_options()
 @click.option(
     "--metric",
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compare: roc_auc, recall_at_fpr=0.01, f1=0.5, …; for runs also all (every "
+    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, …; for runs also all (every "
     "stored metric), or one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(
@@ -103,6 +106,11 @@ class Pairing:
     help="Key that pairs the units of two runs; auto uses the id, or the key that pairs most "
     "if a run is imported.",
 )
+@click.option(
+    "--all-pairs",
+    is_flag=True,
+    help="Compare every two of three and more systems, not each with the first.",
+)
 @direction_options
 @sampling_options(methods=False, backends=True)
 @output_options
@@ -116,35 +124,18 @@ def compare(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare two systems on the same rows: differences with intervals.
+    """Compare systems on the same rows: differences with intervals.
 
-    A and B are files of predictions (in the formats of score; one may be - for standard input),
-    paired by --id (else unit_id, row_id or id, else by row order), one file with two score
-    columns (--score a --score b), or two run folders, for which --by names slices of the
-    records, such as subject. Runs imported from logs of two tools are paired by the content of
-    their items. The p-values over metrics and slices are adjusted by Holm's method. For rollout
-    runs the main metrics are compared, and the number of conversations that failed by each
-    turn.
+    A, B, C, … are files of predictions (in the formats of score; one may be - for standard
+    input), paired by --id (else unit_id, row_id or id, else by row order), one file with several
+    score columns (--score a --score b), or run folders, for which --by names slices of the
+    records, such as subject. Each is compared with the first, A. Runs imported from logs of two
+    tools are paired by the content of their items. The p-values over systems, metrics and slices
+    are adjusted by Holm's method. For rollout runs the main metrics are compared, and the number
+    of conversations that failed by each turn.
     """
     if any(map(is_run, sides)):
-        runs = opened_runs(sides, wanted)
-        result = compare_folders(
-            runs,
-            metrics,
-            wanted,
-            sampling,
-            on_mismatch=pairing.on_mismatch,
-            allow_version_change=pairing.allow_version_change,
-            pairs=pairs_of(pairing.pairs),
-            higher_is_better=higher_is_better,
-            match=match_of(pairing.slice_pairs, pairing.metric_pairs, pairing.match),
-        )
-        page = run_comparison_page(runs, result, _made(result, sampling))
-        page = _with_resamples(page, sampling)
-        output.emit(page, summary=True)
-        turns = page.payload.get("survival", {}).get("turns", ())
-        if not any(turn["status"] == "ok" for turn in turns):
-            refuse_nothing(result.cells)
+        _compare_runs(sides, metrics, pairing, higher_is_better, wanted, sampling, output)
         return
     if pairing.pairs:
         raise click.UsageError(
@@ -157,21 +148,73 @@ def compare(
             "--lower-is-better and --higher-is-better apply to runs; the direction of file "
             "metrics is known"
         )
-    specs = _names.metric_specs(metrics or DEFAULT_METRICS)
+    specs = chosen_metrics(metrics or None)
     with fetched(sides) as files:
-        pair = (
-            _one_file(files.paths[0], wanted)
+        joined = (
+            joined_columns(files.paths[0], wanted)
             if len(sides) == 1
-            else _two_files(files, wanted, pairing.on_mismatch)
+            else joined_files(files, wanted, pairing.on_mismatch)
         )
-        result = _compared(pair, specs, sampling)
-        page = _with_resamples(
-            comparison_page(result, pair.lead(), _made(result, sampling)), sampling
-        )
-        page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
+        pairs = _pairs(joined.names, every=pairing.all_pairs)
+        results = [_compared(joined, a, b, specs, sampling) for a, b in pairs]
+        page = _page(dict(zip(pairs, results, strict=True)), joined.lead(), sampling)
+        page = replace(page, payload={**page.payload, "pairing": joined.to_dict()})
         inputs = [file for path in files.paths for file in tables.expand_paths(path)]
         output.emit(page, inputs=inputs, summary=True)
-    refuse_nothing(result.cells)
+    refuse_nothing([cell for result in results for cell in result.cells])
+
+
+def _pairs(names: Sequence[str], *, every: bool) -> list[tuple[str, str]]:
+    """Return each system after the first with the first, or all pairs."""
+    return [*combinations(names, 2)] if every else [(names[0], name) for name in names[1:]]
+
+
+def _page(
+    results: Mapping[tuple[str, str], RunComparison], lead: Sequence[str], sampling: Sampling
+) -> Page:
+    """Return the page of one comparison, or one table of several."""
+    drawn = sampling.made(cell.n_resamples for one in results.values() for cell in one.cells)
+    if len(results) > 1:
+        return _with_resamples(several_page(results, lead, drawn), sampling)
+    ((names, result),) = results.items()
+    return _with_resamples(comparison_page(result, lead, drawn, names), sampling)
+
+
+def _compare_runs(
+    sides: Sequence[str],
+    metrics: Sequence[str],
+    pairing: Pairing,
+    higher_is_better: Mapping[str, bool],
+    wanted: Wanted,
+    sampling: Sampling,
+    output: Output,
+) -> None:
+    """Compare run folders: two with the additions of their kind, more in one table."""
+    runs = dict(zip(run_names(sides), opened_runs(sides, wanted), strict=True))
+    results = {
+        (a, b): compare_folders(
+            [runs[a], runs[b]],
+            metrics,
+            wanted,
+            sampling,
+            on_mismatch=pairing.on_mismatch,
+            allow_version_change=pairing.allow_version_change,
+            pairs=pairs_of(pairing.pairs),
+            higher_is_better=higher_is_better,
+            match=match_of(pairing.slice_pairs, pairing.metric_pairs, pairing.match),
+        )
+        for a, b in _pairs([*runs], every=pairing.all_pairs)
+    }
+    if len(results) > 1:
+        page = _page(results, [], sampling)
+    else:
+        (result,) = results.values()
+        page = run_comparison_page([*runs.values()], result, _made(result, sampling))
+        page = _with_resamples(page, sampling)
+    output.emit(page, summary=True)
+    turns = page.payload.get("survival", {}).get("turns", ())
+    if not any(turn["status"] == "ok" for turn in turns):
+        refuse_nothing([cell for result in results.values() for cell in result.cells])
 
 
 def _made(result: RunComparison, sampling: Sampling) -> str:
@@ -189,194 +232,19 @@ def refuse_nothing(cells: Sequence[RunDifference]) -> None:
         raise InvalidInputError(f"nothing could be compared{why}")
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Rows shared by A and B, with the method of pairing."""
-
-    rows: Predictions
-    """Rows with the scores ``"a"`` and ``"b"``."""
-    names: tuple[str, str]
-    paired_on: str
-    only_a_has: tuple[str, ...] = ()
-    """Slice and group columns that are missing in B."""
-    n_only_a: int = 0
-    n_only_b: int = 0
-    n_dropped: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {
-            "paired_on": self.paired_on,
-            "n_paired": len(self.rows),
-            "n_only_a": self.n_only_a,
-            "n_only_b": self.n_only_b,
-            "n_dropped": self.n_dropped,
-        }
-
-    def lead(self) -> list[str]:
-        """Describe which rows were compared."""
-        a, b = self.names
-        lines = [f"A is {a}, B is {b}: {len(self.rows)} rows, paired by {self.paired_on}"]
-        if self.n_only_a or self.n_only_b or self.n_dropped:
-            lines.append(
-                f"left out: {self.n_only_a} rows only in A, {self.n_only_b} only in B, "
-                f"{self.n_dropped} that differ"
-            )
-        if self.only_a_has:
-            lines.append(f"read from A, missing in B: {', '.join(self.only_a_has)}")
-        return lines
-
-
-def _one_file(path: str, wanted: Wanted) -> Pair:
-    if len(wanted.scores) != 2:
-        raise click.UsageError("give two files, or one with two score columns: --score a --score b")
-    found = read_predictions([path], wanted)
-    if len(found.scores) != 2:
-        raise InvalidInputError(f"{path}: --score names {wanted.scores[0]!r} twice")
-    a, b = found.scores
-    scores = {"a": found.scores[a], "b": found.scores[b]}
-    return Pair(replace(found, scores=scores), (a, b), "row")
-
-
-def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
-    paths = files.paths
-    if len(paths) != 2 or len(wanted.scores) > 2:
-        raise click.UsageError("give two files, A and B, and at most one --score for each")
-    names = [tables.column_names(path, wanted.file_format) for path in paths]
-    wanted = replace(wanted, id=wanted.key(names), keyed=False)
-    in_b = names[1]
-    sides = [
-        read_predictions([paths[0]], replace(wanted, scores=wanted.scores[:1])),
-        read_predictions(
-            [paths[1]],
-            replace(
-                wanted,
-                scores=wanted.scores[-1:],
-                by=tuple(name for name in wanted.by if name in in_b),
-                group=wanted.group if wanted.group in in_b else None,
-            ),
-        ),
-    ]
-    labels = _labels_of([files.name(path) for path in paths])
-    if wanted.id is None:
-        pair = _by_order(sides, labels)
-    else:
-        pair = _by_id(sides, labels, wanted.id, on_mismatch)
-    roles = dict.fromkeys([*wanted.by, *([wanted.group] if wanted.group else [])])
-    return replace(pair, only_a_has=tuple(name for name in roles if name not in in_b))
-
-
-def _labels_of(paths: Sequence[str]) -> tuple[str, str]:
-    """Return distinct labels for the files: file names if they differ, else paths."""
-    short = [Path(path).name for path in paths]
-    return (short[0], short[1]) if short[0] != short[1] else (paths[0], paths[1])
-
-
-def _joined(a: Predictions, b: Predictions) -> Predictions:
-    (one,), (other,) = a.scores.values(), b.scores.values()
-    return replace(a, scores={"a": one, "b": other})
-
-
-def _by_order(sides: Sequence[Predictions], names: tuple[str, str]) -> Pair:
-    a, b = sides
-    remedy = "give both files an id column (--id)"
-    if len(a) != len(b):
-        raise InvalidInputError(
-            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no ids to "
-            f"pair by; {remedy}"
-        )
-    for what, differ in _differences(a, b).items():
-        if differ.any():
-            row = int(np.argmax(differ))
-            raise InvalidInputError(
-                f"{b.where(row)}: the {what} differs from {a.where(row)}, so rows cannot "
-                f"be paired by order; {remedy}"
-            )
-    return Pair(_joined(a, b), names, "row order (no common id column)")
-
-
-def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, policy: str) -> Pair:
-    a, b = sides
-    if a.ids is None or b.ids is None:
-        raise InvalidInputError(f"the id column {key!r} is not in both files")
-    common, in_a, in_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
-    if not len(common):
-        raise InvalidInputError(
-            f"{names[0]} and {names[1]} have no {key!r} in common; pass the column that "
-            "identifies a row with --id"
-        )
-    one, other = a.take(in_a), b.take(in_b)
-    differences = _differences(one, other)
-    differ: BoolArray = np.any(list(differences.values()), axis=0)
-    if differ.any() and policy == "raise":
-        _refuse(one, other, key, differences)
-    keep: IntArray = np.flatnonzero(~differ)
-    if not len(keep):
-        raise InvalidInputError(f"every row that {names[0]} and {names[1]} share differs")
-    return Pair(
-        _joined(one.take(keep), other.take(keep)),
-        names,
-        f"{key}, content hashes checked" if _HASH in differences else key,
-        n_only_a=len(a) - len(common),
-        n_only_b=len(b) - len(common),
-        n_dropped=int(differ.sum()),
-    )
-
-
-def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return the columns common to both files on the paired rows, and the rows that differ."""
-    found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
-    if one.hashes is not None and other.hashes is not None:
-        known = (one.hashes != "") & (other.hashes != "")
-        found[_HASH] = np.asarray(known & (one.hashes != other.hashes), dtype=np.bool_)
-    for name in one.parts:
-        if name in other.parts and name != one.label:  # labels are already compared as classes
-            found[f"slice {name!r}"] = _disagree(one.parts[name], other.parts[name])
-    if one.groups is not None and other.groups is not None:
-        found["group"] = _disagree(one.groups, other.groups)
-    return found
-
-
-def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return the rows whose values differ; 1 and 1.0 are equal."""
-    place = {_canonical(name): at for at, name in enumerate(one.names)}
-    mine = np.array([place[_canonical(name)] for name in one.names])
-    theirs = np.array([place.get(_canonical(name), -1) for name in other.names])
-    return np.asarray(mine[one.codes] != theirs[other.codes], dtype=np.bool_)
-
-
-def _canonical(name: str) -> str | float:
-    try:
-        number = float(name)
-    except ValueError:
-        return name
-    return number if math.isfinite(number) else name
-
-
-def _refuse(
-    one: Predictions, other: Predictions, key: str, differences: Mapping[str, BoolArray]
-) -> None:
-    differ: BoolArray = np.any(list(differences.values()), axis=0)
-    row = int(np.argmax(differ))
-    name = "" if one.ids is None else str(one.ids[row])
-    what = next(what for what, where in differences.items() if where[row])
-    raise InvalidInputError(
-        f"{other.where(row)}: the {what} of {key} {name!r} differs from {one.where(row)} "
-        f"({int(differ.sum())} such rows); if these are the same items, pass "
-        "--on-mismatch drop"
-    )
-
-
-def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> RunComparison:
+def _compared(
+    joined: Joined, a: str, b: str, specs: Sequence[MetricSpec], sampling: Sampling
+) -> RunComparison:
     """Compare all rows, then the slices, which form a separate family for Holm's method."""
-    slices = pair.rows.slices()
+    rows, names = joined.rows, joined.names
+    slices = rows.slices()
     parts = [
         compare_records(
-            {name: pair.rows.records("a", rows) for name, rows in family},
-            {name: pair.rows.records("b", rows) for name, rows in family},
+            {name: rows.records(a, at) for name, at in family},
+            {name: rows.records(b, at) for name, at in family},
             specs,
             scorers=("a", "b"),
-            names=pair.names,
+            names=(joined.sources[names.index(a)], joined.sources[names.index(b)]),
             confidence=sampling.confidence,
             n_resamples=sampling.n_resamples,
             seed=sampling.seed,
@@ -385,7 +253,7 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
         for family in (slices[:1], slices[1:])
         if family
     ]
-    why = not_probabilities(np.concatenate(list(pair.rows.scores.values())))
+    why = not_probabilities(np.concatenate([rows.scores[a], rows.scores[b]]))
     cells = [
         replace(cell, slice=WHOLE, part=cell.slice, status="skipped", reason=why)
         if why and cell.status == "error" and needs_probability(cell.metric)

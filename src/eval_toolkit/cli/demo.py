@@ -13,6 +13,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal.display import Count, Estimate, Number, Page, Status, Table
 from eval_toolkit._internal.words import p_value
 from eval_toolkit.calibration import reliability_curve
+from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tour import N_COPIES, Study, Tour, study, tour
@@ -51,7 +52,7 @@ SPECS = (
 )
 @form_options
 def demo(seed: int, out: Path | None, output: Output) -> None:
-    """Train two classifiers on scikit-learn's breast-cancer data and compare them.
+    """Train two classifiers on scikit-learn's data and compare them.
 
     Training rows that leaked into the test set are found and dropped; both classifiers are
     stored as runs, compared without running a model again, and one is checked against claims.
@@ -111,7 +112,7 @@ def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
         return [*notes, "--out FOLDER keeps the runs and writes a report.html"]
     notes.append(f"runs: {', '.join(str(out / name) for name in made.runs)}")
     report = f"no report: {made.no_report}" if made.report is None else f"report: {made.report}"
-    return [*notes, report, f"next: eval-toolkit view {out}"]
+    return [*notes, report, next_line("view", out)]
 
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from eval_toolkit._internal import kernel
 from eval_toolkit._internal.display import Page, Status, Table
 from eval_toolkit._internal.files import pieces_of
 from eval_toolkit._internal.kernel import neardup
+from eval_toolkit._internal.optional import how_to_install
 from eval_toolkit._internal.sandbox.levels import measured_level
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
@@ -256,7 +257,7 @@ def _kernel_words(backend: str) -> str:
 def _extra_words(name: str, found: dict[str, Any]) -> Status:
     if found["installed"]:
         return Status(f"{found['module']} is installed")
-    return Status("missing", f"pip install 'eval-toolkit[{name}]'")
+    return Status("missing", how_to_install(name))
 
 
 def _machine() -> dict[str, Any]:

@@ -110,7 +110,7 @@ class Saving:
     "metrics",
     metavar="NAME",
     multiple=True,
-    help=("Metric to compute: roc_auc, f1=0.5, … Repeatable."),
+    help=("Metric to compute: roc_auc, f1@0.5, … Repeatable."),
 )
 @click.option(
     "--save",
@@ -137,7 +137,7 @@ def evaluate(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Evaluate scorers on rows: leakage checks, scores, metrics with intervals.
+    """Evaluate scorers on rows: leakage checks and metrics.
 
     Each of FILES is one split, named after the file or as in NAME=PATH; a loader names its own.
     `eval-toolkit plugins` lists the names provided by installed packages.
@@ -161,7 +161,7 @@ def evaluate(
         "on_scorer_error": "record",
         "n_resamples": sampling.n_resamples,
         "confidence": sampling.confidence,
-        "metrics": _names.metric_specs(metrics) if metrics else None,
+        "metrics": metrics or None,
         "thresholds": None if folding.select is None else _names.selector(folding.select),
         "threshold_slice": folding.threshold_on,
     }

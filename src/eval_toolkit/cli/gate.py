@@ -98,9 +98,10 @@ def gate(
     higher_is_better: Mapping[str, bool],
     output: Output,
 ) -> None:
-    """Check a run against claims; exit with 1 if one of severity error fails.
+    """Check a run against claims; exit with 1 if one fails.
 
-    In GitHub Actions failed claims become annotations, and the table is added to the job summary.
+    Claims of severity warning never fail a gate. In GitHub Actions failed claims become
+    annotations, and the table is added to the job summary.
 
     \b
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml

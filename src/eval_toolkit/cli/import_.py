@@ -1,6 +1,5 @@
 """``eval-toolkit import``: convert logs of other tools to runs, checked against their samples."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import click
 from eval_toolkit._internal.display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
+from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import direction_options, form_options, label_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
@@ -64,7 +64,7 @@ def import_(
     output: Output,
     **fields: Any,
 ) -> None:
-    """Import logs of other tools: statistics with intervals, and runs to compare and gate.
+    """Import logs of other tools, as runs to compare and gate.
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
     lighteval, HELM, eval-framework, astra-rl, garak, a run folder of eval-toolkit 1, or a table of
@@ -185,16 +185,11 @@ def _next(written: Sequence[str], found: Sequence[Imported], out: Path | None) -
     if out is None:
         return ["nothing was written; --out FOLDER writes runs"]
     whole = [str(one.run.path) for one in found if one.run is not None and one.records is not None]
-    first = shlex.quote((whole or written)[0])
     lines = [f"wrote {_counted(len(written), 'run')} to {out}"]
-    lines += [
-        f"next: eval-toolkit report {first}",
-        f"next: eval-toolkit view {shlex.quote(str(out))}",
-    ]
+    lines += [next_line("report", (whole or written)[0]), next_line("view", out)]
     paired = [one for one in found if one.records is not None and one.run is not None]
     for at, one in enumerate(paired):
         for other in paired[at + 1 :]:
             if one.log.task == other.log.task and one.run is not None and other.run is not None:
-                pair = f"{shlex.quote(str(one.run.path))} {shlex.quote(str(other.run.path))}"
-                return [*lines, f"next: eval-toolkit compare {pair}"]
+                return [*lines, next_line("compare", one.run.path, other.run.path)]
     return lines

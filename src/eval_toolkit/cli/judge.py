@@ -36,7 +36,7 @@ _RUN = click.Path(exists=True, file_okay=False)
 
 @click.group()
 def judge() -> None:
-    """Judge stored answers with models, and measure agreement with human labels."""
+    """Judge stored answers, and compare judges with people."""
 
 
 judge.add_command(study)

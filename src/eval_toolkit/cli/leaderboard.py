@@ -84,7 +84,7 @@ _PASSED_ON = (
 def leaderboard(
     runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
 ) -> None:
-    """Rank systems by their runs on the same tasks, with intervals.
+    """Rank systems by their runs on the same tasks.
 
     Each RUN is a folder of `run`, `score` or `suite`. Every task has the same weight, on the
     items that all systems answered. NAME=RUN names a system, also for several runs.

@@ -24,16 +24,16 @@ __all__ = ["main"]
 _COMMANDS = {
     "check": (
         "eval_toolkit.cli.check:check",
-        "Check for leakage: duplicates, conflicting labels and shared groups.",
+        "Check for leakage: duplicates, conflicting labels and groups.",
     ),
     "compare": (
         "eval_toolkit.cli.compare:compare",
-        "Compare two systems on the same rows: differences with intervals.",
+        "Compare systems on the same rows: differences with intervals.",
     ),
     "completion": ("eval_toolkit.cli.completion:completion", "Print a shell completion script."),
     "demo": (
         "eval_toolkit.cli.demo:demo",
-        "Train two classifiers on scikit-learn's breast-cancer data and compare them.",
+        "Train two classifiers on scikit-learn's data and compare them.",
     ),
     "doctor": (
         "eval_toolkit.cli.doctor:doctor",
@@ -41,7 +41,7 @@ _COMMANDS = {
     ),
     "evaluate": (
         "eval_toolkit.cli.evaluate:evaluate",
-        "Evaluate scorers on rows: leakage checks, scores, metrics with intervals.",
+        "Evaluate scorers on rows: leakage checks and metrics.",
     ),
     "export": (
         "eval_toolkit.cli.export:export",
@@ -49,7 +49,7 @@ _COMMANDS = {
     ),
     "gate": (
         "eval_toolkit.cli.gate:gate",
-        "Check a run against claims; exit with 1 if one of severity error fails.",
+        "Check a run against claims; exit with 1 if one fails.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
@@ -57,15 +57,15 @@ _COMMANDS = {
     ),
     "import": (
         "eval_toolkit.cli.import_:import_",
-        "Import logs of other tools: statistics with intervals, and runs to compare and gate.",
+        "Import logs of other tools, as runs to compare and gate.",
     ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
-        "Judge stored answers with models, and measure agreement with human labels.",
+        "Judge stored answers, and compare judges with people.",
     ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
-        "Rank systems by their runs on the same tasks, with intervals.",
+        "Rank systems by their runs on the same tasks.",
     ),
     "models": (
         "eval_toolkit.cli.models:models",
@@ -74,11 +74,11 @@ _COMMANDS = {
     "plan": ("eval_toolkit.cli.plan:plan", "Plan the number of rows or samples of an evaluation."),
     "plugins": (
         "eval_toolkit.cli.plugins:plugins",
-        "List the plugins of installed packages, and those that are broken.",
+        "List the plugins of installed packages.",
     ),
     "positions": (
         "eval_toolkit.cli.positions:positions",
-        "Measure position bias: query TASK with its choices in every position.",
+        "Measure position bias: TASK with choices in every position.",
     ),
     "report": (
         "eval_toolkit.cli.report:report",
@@ -86,19 +86,19 @@ _COMMANDS = {
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
-        "Recompute the results of RUN from its stored data, without querying the model.",
+        "Recompute the results of RUN without asking the model.",
     ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
-        "Measure the effect of perturbed prompts: perturbed runs against the plain run.",
+        "Measure the effect of perturbed prompts on a model.",
     ),
     "rollout": (
         "eval_toolkit.cli.rollout:rollout",
-        "Test a target with multi-turn attacks: how often, when and how it fails.",
+        "Test a target with multi-turn attacks: when and how it fails.",
     ),
     "run": (
         "eval_toolkit.cli.run:run",
-        "Evaluate a model on TASK: every answer is stored, every number has an interval.",
+        "Evaluate a model on TASK; every number has an interval.",
     ),
     "schemas": (
         "eval_toolkit.cli.schemas:schemas",
@@ -111,7 +111,7 @@ _COMMANDS = {
     ),
     "suite": (
         "eval_toolkit.cli.suite:suite",
-        "Evaluate a model on every task of a suite, with means over tasks.",
+        "Evaluate a model on every task of a suite.",
     ),
     "tasks": (
         "eval_toolkit.cli.tasks:tasks",
@@ -119,17 +119,27 @@ _COMMANDS = {
     ),
     "transcripts": (
         "eval_toolkit.cli.transcripts:transcripts",
-        "Print the conversations of a run of rollouts: JSON lines, Markdown or CSV.",
+        "Print the conversations of a run of rollouts.",
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",
-        "Validate stored files against their schemas; exit with 1 if one is invalid.",
+        "Validate stored files against their schemas.",
     ),
     "view": (
         "eval_toolkit.cli.view:view",
-        "Browse runs in a web browser: reports, samples, conversations, comparisons.",
+        "Browse runs in a web browser.",
     ),
 }
+_GROUPS = {
+    "Measure": "score evaluate plan split check demo",
+    "Compare and decide": "compare gate leaderboard robustness",
+    "Ask language models": "run suite tasks models graders judge positions rescore answers grade",
+    "Red-team": "rollout transcripts",
+    "Look": "report view",
+    "Exchange": "import export",
+    "Look after": "doctor validate schemas plugins completion",
+}
+"""Commands by what people come for; every command is in one group."""
 _WRITTEN = ("cache", "fix", "junit", "out", "save")
 """Options that name output files."""
 
@@ -155,8 +165,15 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        width = max(map(len, _COMMANDS))
+        grouped = {title: names.split() for title, names in _GROUPS.items()}
+        known = {name for names in grouped.values() for name in names}
+        grouped["Other"] = [name for name in self.list_commands(ctx) if name not in known]
+        for title, names in grouped.items():
+            rows = [(f"{name:{width}}", _COMMANDS[name][1]) for name in names if name in _COMMANDS]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 @click.group(
@@ -194,6 +211,8 @@ def main(args: Sequence[str] | None = None) -> None:
             _fail(f"unexpected EOFError: {stop.__cause__}", EXIT_FAILED)
         with contextlib.suppress(ValueError):  # a second Ctrl-C still exits with 130
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if sys.stderr is not None and sys.stderr.isatty():
+            say("", err=True)  # after the terminal's own ^C
         _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
         said = in_options(" ".join(_one_line(error).split()), _command(args))

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Estimate, Page
-from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._plan_models import attempts, labels, variance
 from eval_toolkit.cli._planning import (
@@ -28,7 +27,9 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.loaders.predictions import Wanted, read_predictions
+from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.loaders.predictions import read_predictions
+from eval_toolkit.metric_specs.names import named
 
 __all__ = ["plan"]
 
@@ -275,7 +276,7 @@ def pilot(
     """  # noqa: D301
     if len(wanted.scores) > 1:
         raise click.UsageError("give one --score")
-    (spec,) = _names.metric_specs([metric])
+    spec = named(metric)
     found = read_predictions(preds, wanted)
     (scores,) = found.scores.values()
     units = found.n_groups

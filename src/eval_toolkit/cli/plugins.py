@@ -18,7 +18,7 @@ __all__ = ["found_plugins", "plugins", "plugins_table"]
 @click.argument("kinds", nargs=-1, metavar="[KINDS]...", type=click.Choice(list(PLUGIN_KINDS)))
 @output_options
 def plugins(kinds: Sequence[str], output: Output) -> None:
-    """List the plugins of installed packages, and those that are broken.
+    """List the plugins of installed packages.
 
     Packages provide objects as entry points of the groups eval_toolkit.KIND. Each is imported;
     one that fails is listed with the reason, does not affect the others, and makes the exit

@@ -35,7 +35,7 @@ def positions(
     choose: Callable[..., ModelChoice],
     asked: Asked,
 ) -> None:
-    """Measure position bias: query TASK with its choices in every position.
+    """Measure position bias: TASK with choices in every position.
 
     Every item is queried once per position, each position in a run folder of its own below --out.
 

@@ -50,7 +50,7 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False), metavar="RUN")
 @click.option("--metric", "metrics", metavar="NAME", multiple=True,
-              help="Records: metric, e.g. roc_auc, f1=0.5, or a column. Repeatable.")  # fmt: skip
+              help="Records: metric, e.g. roc_auc, f1@0.5, or a column. Repeatable.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", multiple=True,
               help="Records: slice by this column. Repeatable.")  # fmt: skip
 @click.option(
@@ -117,7 +117,7 @@ def rescore(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Recompute the results of RUN from its stored data, without querying the model.
+    """Recompute the results of RUN without asking the model.
 
     Task runs accept graders and judges, rollout runs scorers, and the records of every run
     metrics, slices and intervals. By default a task is graded by its own graders, and records

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Page, Status, Table
-from eval_toolkit.cli._names import nearest
+from eval_toolkit._internal.words import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli.compare import refuse_nothing
@@ -50,7 +50,7 @@ def robustness(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Measure the effect of perturbed prompts: perturbed runs against the plain run.
+    """Measure the effect of perturbed prompts on a model.
 
     RUN is the run of the unchanged task, each PERTURBED a run of the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst

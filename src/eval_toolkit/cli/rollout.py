@@ -169,7 +169,7 @@ def rollout(
     asked: Asked,
     **given: Any,
 ) -> None:
-    """Test a target with multi-turn attacks: how often, when and how it fails.
+    """Test a target with multi-turn attacks: when and how it fails.
 
     Every probe and answer is stored; run the same command again to resume after an
     interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the

@@ -147,7 +147,7 @@ def run(
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Evaluate a model on TASK: every answer is stored, every number has an interval.
+    """Evaluate a model on TASK; every number has an interval.
 
     TASK is a name (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
     same command again to resume after an interruption: finished requests are not repeated. Exit

@@ -10,21 +10,25 @@ import click
 import numpy as np
 
 from eval_toolkit._internal import tables
+from eval_toolkit._internal.display import Alert, Page
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
+from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
-from eval_toolkit.harness.predictions import PredictionsKind
-from eval_toolkit.loaders.predictions import (
-    HASHES,
-    IDS,
-    Predictions,
-    Wanted,
-    read_predictions,
+from eval_toolkit.harness.predictions import (
+    PredictionsKind,
+    not_probabilities,
+    scale_note,
+    used_rows,
 )
+from eval_toolkit.loaders.columns import HASHES, IDS, Wanted
+from eval_toolkit.loaders.predictions import Predictions, read_predictions
+from eval_toolkit.metric_specs.names import chosen_metrics, quantity_of
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
@@ -44,8 +48,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compute: roc_auc, recall_at_fpr=0.01, ece=10, f1 (needs a threshold), … "
-    "Repeatable.",
+    help="Metric to compute: roc_auc, f1@0.5, recall@fpr=0.01, ece=15, … Repeatable.",
 )
 @click.option(
     "--threshold", type=float, help="Threshold of F1, precision, recall and similar metrics."
@@ -135,7 +138,7 @@ class _Asked:
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
                 f"{paths[0]}: a run is scored by itself and stores its own columns: --label, "
-                "--score, --group, --id and similar options apply to files"
+                "--score, --group, --id, --where and similar options apply to files"
             )
 
 
@@ -151,11 +154,7 @@ def _score_files(
         _check_saving(found, save, asked.overwrite)
     chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
     points = dict.fromkeys(found.scores, asked.threshold) if chosen is None else chosen.points
-    held = any(point is not None for point in points.values())
-    names = asked.metrics or (
-        *_names.DEFAULT_METRICS,
-        *(_names.DEFAULT_THRESHOLD_METRICS if held else ()),
-    )
+    specs = {name: chosen_metrics(asked.metrics or None, at=at) for name, at in points.items()}
     config = {
         "command": "score",
         "files": [files.name(file) for file in found.rows.files],
@@ -164,7 +163,9 @@ def _score_files(
         "by": list(found.parts),
         "group": wanted.group,
         "id": found.id,
-        "metrics": list(names),
+        **used_rows(wanted),
+        "metrics": list(asked.metrics)
+        or [quantity_of(spec.name) or spec.name for spec in next(iter(specs.values()))],
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
         },
@@ -174,7 +175,7 @@ def _score_files(
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
     kind = PredictionsKind(
         found=found,
-        specs={name: _names.metric_specs(names, points[name]) for name in found.scores},
+        specs=specs,
         settings=config,
         summary=sampling.summary(),
         files={files.name(file): file for file in inputs},
@@ -184,13 +185,33 @@ def _score_files(
     done = drive(kind, name=name)
     lead = _lead(found, config, sampling.made(resamples_of(done)))
     output.emit(
-        blocks_page(done, config, lead, sampling),
+        _with_doubts(blocks_page(done, config, lead, sampling), found),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
         else partial(store, kind, done, save, found, overwrite=asked.overwrite),
         summary=True,
     )
+    if save is not None:
+        say(f"wrote {save}", err=True)
+        say(next_line("report", save), err=True)
+
+
+def _with_doubts(page: Page, found: Predictions) -> Page:
+    """Add what looks wrong about labels and scores, in words of the command line."""
+    from eval_toolkit.scorecards import sanity_notes
+
+    notes: dict[str, None] = {}
+    for name, scores in found.scores.items():
+        whose = f"{name}: " if len(found.scores) > 1 else ""
+        odd = sanity_notes(found.y_true, scores)
+        if not odd and not_probabilities(scores):
+            odd = [scale_note(scores)]
+        notes.update(dict.fromkeys(in_options(f"{whose}{one}") for one in odd))
+    if not notes:
+        return page
+    payload = {**page.payload, "notes": list(notes)}
+    return replace(page, payload=payload, notes=[*map(Alert, notes), *page.notes])
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
@@ -211,7 +232,7 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
     key = "" if found.id is None else f", keyed by {found.id}"
     rows = f"{len(found)} rows{found.told_groups()}, {found.n_positive} positive{key}"
-    lead = [f"{short_names(config['files'])}: {rows}; {made}"]
+    lead = [f"{short_names(config['files'])}: {rows}; {made}", *found.notes]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""
         lead.append(f"threshold of {name}: {point['threshold']:.6g} ({point['criterion']}{chosen})")

@@ -57,7 +57,7 @@ def suite(
     quiet: bool,
     output: Output,
 ) -> None:
-    """Evaluate a model on every task of a suite, with means over tasks.
+    """Evaluate a model on every task of a suite.
 
     FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. Run the same command
     again to resume. A task that fails does not stop the others; exit with 3 if one failed, or

@@ -33,9 +33,9 @@ def transcripts(
     failed: bool,
     unit: str | None,
 ) -> None:
-    """Print the conversations of a run of rollouts: JSON lines, Markdown or CSV.
+    """Print the conversations of a run of rollouts.
 
-    In a tree every path from the seed prompt to a last turn is a conversation; in CSV every
+    The format is JSON lines, Markdown or CSV. In a tree every path from the seed prompt to a last turn is a conversation; in CSV every
     turn appears once.
 
     \b

@@ -37,9 +37,9 @@ _OTHER = "no known schema: skipped"
 )
 @output_options
 def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
-    """Validate stored files against their schemas; exit with 1 if one is invalid.
+    """Validate stored files against their schemas.
 
-    FILES are results, manifests and similar files as JSON or YAML, and claims files as TOML.
+    Exit with 1 if one is invalid. FILES are results, manifests and similar files as JSON or YAML, and claims files as TOML.
     The content determines the schema; after a single file a SCHEMA can be named, one of
     `eval-toolkit schemas list` with or without .json. Every problem is printed on a line; a
     file that cannot be checked is listed too and makes the exit code 2.

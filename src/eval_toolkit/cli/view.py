@@ -37,7 +37,7 @@ __all__ = ["view"]
 def view(
     runs_dir: str, port: int, browser: bool, export: str | None, pairs: Sequence[tuple[str, str]]
 ) -> None:
-    """Browse runs in a web browser: reports, samples, conversations, comparisons.
+    """Browse runs in a web browser.
 
     Runs are found below RUNS_DIR at any depth and are only read. The printed URL contains a
     token, which every request needs. Press Ctrl-C to stop.

@@ -11,12 +11,12 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.harness.cache import ScoreCache
-    from eval_toolkit.harness.cells import DEFAULT_METRICS
     from eval_toolkit.harness.evaluation import evaluate, evaluate_scorer_on_slice
     from eval_toolkit.harness.folded import evaluate_folded
     from eval_toolkit.harness.predictions import score_predictions
     from eval_toolkit.harness.result import RunResult, with_claim_report
     from eval_toolkit.harness.saving import save_run, write_run_result
+    from eval_toolkit.metric_specs import DEFAULT_METRICS
     from eval_toolkit.slices import EvalSlice
 
 __all__ = [
@@ -37,7 +37,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "cache": "ScoreCache",
-        "cells": "DEFAULT_METRICS",
+        "eval_toolkit.metric_specs": "DEFAULT_METRICS",
         "eval_toolkit.slices": "EvalSlice",
         "evaluation": "evaluate evaluate_scorer_on_slice",
         "folded": "evaluate_folded",

@@ -21,16 +21,7 @@ from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.thresholds.operating_points import headline_metrics
 
-__all__ = ["DEFAULT_METRICS", "Measuring", "paired_entry", "part_blocks", "scored_block"]
-
-DEFAULT_METRICS: tuple[MetricSpec, ...] = (
-    ms.pr_auc,
-    ms.roc_auc,
-    ms.brier,
-    ms.log_loss,
-    ms.ece(n_bins=15),
-)
-"""Default ranking, probability and calibration metrics; threshold metrics must be requested."""
+__all__ = ["Measuring", "paired_entry", "part_blocks", "scored_block"]
 
 _RESERVED = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "transferred_operating_points", "scores"}
@@ -53,7 +44,7 @@ class Measuring:
     @classmethod
     def of(
         cls,
-        metrics: Sequence[MetricSpec] | None,
+        metrics: Sequence[MetricSpec | str] | None,
         *,
         n_resamples: Any,
         confidence: Any,
@@ -63,7 +54,7 @@ class Measuring:
         paired_metric: MetricSpec | None = None,
     ) -> "Measuring":
         """Check the options and return the settings."""
-        specs = check_specs(DEFAULT_METRICS if metrics is None else metrics)
+        specs = check_specs(metrics)
         for spec in specs:
             if spec.name in _RESERVED:
                 raise InvalidInputError(f"a metric is named {spec.name!r}; that key is reserved")

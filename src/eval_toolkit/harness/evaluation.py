@@ -1,6 +1,6 @@
 """`evaluate` and `evaluate_scorer_on_slice`: scorers on slices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from eval_toolkit.protocols import (
     ThresholdSelector,
 )
 from eval_toolkit.runs.driver import drive
+from eval_toolkit.scorecards import Records, sanity_notes
 from eval_toolkit.seeds import SeedLike
 from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
@@ -39,10 +40,10 @@ __all__ = ["described", "evaluate", "evaluate_scorer_on_slice", "merged_config"]
 
 
 def evaluate(
-    scorers: Mapping[str, Scorer],
-    slices: Sequence[EvalSliceLike] | Mapping[str, EvalSliceLike],
+    scorers: Mapping[str, Scorer] | Any,
+    slices: Sequence[EvalSliceLike] | Mapping[str, EvalSliceLike] | Mapping[str, Any],
     *,
-    run_id: str,
+    run_id: str = "evaluation",
     git_sha: str | None = None,
     n_resamples: int = 1000,
     paired_diffs: Sequence[tuple[str, str]] | None = None,
@@ -52,7 +53,7 @@ def evaluate(
     on_leakage: str = "raise",
     on_scorer_error: str = "raise",
     operating_point_specs: Sequence[OperatingPointSpec] = (),
-    metrics: Sequence[MetricSpec] | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
     paired_metric: MetricSpec | None = None,
     confidence: float = 0.95,
     seed: SeedLike = None,
@@ -71,11 +72,14 @@ def evaluate(
     ----------
     scorers : mapping of str to Scorer
         Objects with ``predict_proba``, including scikit-learn classifiers.
+        In the plain case, a table (pandas, polars, pyarrow) comes first, and a dict of names to
+        columns of scores, functions of the texts, or scorers second:
+        ``evaluate(frame, {"old": "p", "new": "p2"})``. The column of labels is found by its name.
     slices : sequence or mapping of EvalSlice
         List of slices, or a fold's dict as yielded by a splitter. Any objects with ``name``,
         ``y_true``, ``features`` and ``strata`` are accepted. Rows that share a group are resampled
         together; rows without a stratum belong to the part "unlabeled".
-    run_id : str
+    run_id : str, default "evaluation"
         Name of the run.
     git_sha : str, optional
         Git commit of the code, stored in the result.
@@ -98,8 +102,9 @@ def evaluate(
     operating_point_specs : sequence of OperatingPointSpec
         Thresholds selected on one slice and applied to others, without intervals. They are skipped
         on the slice on which they were selected.
-    metrics : sequence of MetricSpec, optional
-        Metrics to compute; by default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
+    metrics : sequence of MetricSpec or str, optional
+        Metrics to compute, or names such as ``f1@0.5``; by default PR-AUC, ROC-AUC, Brier score and
+        log-loss.
     paired_metric : MetricSpec, optional
         Metric of the paired differences; by default PR-AUC.
     eval_split_names : sequence of str, optional
@@ -122,7 +127,8 @@ def evaluate(
     Returns
     -------
     RunResult
-        ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason and ci.
+        ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason and ci;
+        ``notes`` tell what was guessed, and point out data that look wrong.
 
     Raises
     ------
@@ -151,6 +157,13 @@ def evaluate(
     >>> cell["value"], cell["status"]
     (1.0, 'ok')
     """
+    notes: tuple[str, ...] = ()
+    if hasattr(scorers, "columns") or hasattr(scorers, "column_names"):
+        from eval_toolkit.harness.plain import PlainRows
+
+        plain = PlainRows.of(scorers, slices)
+        scorers, slices, notes = plain.scorers, plain.slices, plain.notes
+        precomputed_scores = {**plain.scores, **(precomputed_scores or {})}
     checked_run_id(run_id)
     named = named_scorers(scorers)
     everything = named_slices(slices)
@@ -207,7 +220,17 @@ def evaluate(
         records=done.subjects,
         versions=collected_versions(named, options, checks),
         leakage_report=safe.config.get("leakage_report"),
+        notes=(*notes, *_doubts(done.subjects)),
     )
+
+
+def _doubts(subjects: Mapping[tuple[str, str], Records]) -> Iterator[str]:
+    """Yield notes on scores that look wrong."""
+    for (slice_name, scorer), records in subjects.items():
+        columns = records.columns
+        if len(records):
+            for note in sanity_notes(columns["label"], columns["score"]):
+                yield f"{scorer} on {slice_name}: {note}"
 
 
 def described(options: Options) -> dict[str, Any]:
@@ -285,7 +308,7 @@ def evaluate_scorer_on_slice(
     compute_mce: bool = False,
     compute_brier: bool = False,
     calibrator: Calibrator | None = None,
-    metrics: Sequence[MetricSpec] | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
     confidence: float = 0.95,
     seed: SeedLike = None,
     batch_size: int | None = None,

@@ -79,7 +79,7 @@ def evaluate_folded(
     summary_metrics: Sequence[str] | None = None,
     reseed_splitter: Callable[[Any, int], Splitter] | None = None,
     fit: bool | None = None,
-    metrics: Sequence[MetricSpec] | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
     paired_metric: MetricSpec | None = None,
     confidence: float = 0.95,
     groups: ArrayLike | None = None,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
-from eval_toolkit import metric_specs as ms
+from eval_toolkit._internal.options import gathers
+from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.loaders.predictions import IDS, Predictions, Wanted, read_predictions
+from eval_toolkit.loaders.columns import IDS, Scale, Wanted
+from eval_toolkit.loaders.predictions import Predictions, read_predictions
+from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.kinds import Graded, Kind
@@ -28,17 +31,37 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PredictionsKind",
-    "named_specs",
     "needs_probability",
     "not_probabilities",
+    "scale_note",
     "score_predictions",
     "summarised_parts",
+    "used_rows",
 ]
 
-_DEFAULT: tuple[MetricSpec, ...] = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
 _PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 
+class RowOptions(TypedDict, total=False):
+    """Options that identify, select and convert rows."""
+
+    group_col: str | None
+    id_col: str | None
+    positive: str | None
+    where: str | Sequence[str]
+    drop_missing: bool
+    scale: Scale | None
+
+
+@gathers(
+    RowOptions,
+    group_col=None,
+    id_col=None,
+    positive=None,
+    where=(),
+    drop_missing=False,
+    scale=None,
+)
 def score_predictions(
     source: Any,
     metrics: Sequence[MetricSpec | str] | None = None,
@@ -46,11 +69,10 @@ def score_predictions(
     label_col: str | None = None,
     score_cols: str | Sequence[str] = (),
     by: str | Sequence[str] = (),
-    group_col: str | None = None,
-    id_col: str | None = None,
     threshold: float | None = None,
     out: str | Path | None = None,
     summary: SummarySpec | None = None,
+    **rows: Unpack[RowOptions],
 ) -> Outcome:
     """Score stored predictions: every metric with an interval, overall and by part.
 
@@ -61,24 +83,34 @@ def score_predictions(
     source : path, sequence of paths, DataFrame, mapping of columns or sequence of mappings
         Predictions, one per row, as accepted by `loaders.predictions.read_predictions`.
     metrics : sequence of MetricSpec or str, optional
-        Metrics; by default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1,
-        precision, recall and false-positive rate.
+        Metrics, or names such as ``f1@0.5``, as accepted by `metric_specs.named`; by default
+        PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision, recall and
+        false-positive rate.
     label_col : str, optional
-        Column of the labels, 0 or 1; by default label, y_true, y or target.
+        Column of the labels; by default label, y_true, y, target, class, truth and the like.
     score_cols : str or sequence of str, optional
-        Columns of scores; by default score, y_score, prob, probability or prob_positive.
+        Columns of scores; by default score, prob, probability, p, proba, prediction and the like.
     by : str or sequence of str, optional
         Columns whose values define parts, such as ``language``.
-    group_col : str, optional
-        Column of groups; rows that share a group are resampled together.
-    id_col : str, optional
-        Column of unique row ids; by default unit_id, row_id or id.
     threshold : float, optional
         Scores at or above the threshold count as positive.
     out : path, optional
         Folder of the stored run; requires row ids.
     summary : SummarySpec, optional
         Confidence level, method, number of resamples and seed of the intervals.
+    group_col : str, optional
+        Column of groups; rows that share a group are resampled together.
+    id_col : str, optional
+        Column of unique row ids; by default unit_id, row_id or id.
+    positive : str, optional
+        Label of the positive class; by default 1 or true, or the positive one of two words such as
+        ham and spam.
+    where : str or sequence of str, optional
+        Conditions that rows must satisfy: ``"lang = 'de' and score >= 0.5"``.
+    drop_missing : bool, default False
+        Whether rows without label, score, group or id are left out.
+    scale : {"probability", "percent", "logit"}, optional
+        Scale of the scores; percent and log-odds are converted to probabilities.
 
     Returns
     -------
@@ -105,8 +137,12 @@ def score_predictions(
         label=label_col,
         scores=(score_cols,) if isinstance(score_cols, str) else tuple(score_cols),
         by=(by,) if isinstance(by, str) else tuple(by),
-        group=group_col,
-        id=id_col,
+        group=rows["group_col"],
+        id=rows["id_col"],
+        labels=LabelMap.of(rows["positive"], None),
+        where=(where,) if isinstance(where := rows["where"], str) else tuple(where),
+        drop_missing=rows["drop_missing"],
+        scale=rows["scale"],
     )
     found = read_predictions(source, wanted)
     if out is not None and found.id is None:
@@ -114,7 +150,7 @@ def score_predictions(
             f"`out` needs rows with ids; none of the columns {', '.join(IDS)} exists, and row "
             "numbers are not ids: specify the column with `id_col`"
         )
-    specs = named_specs(metrics, threshold)
+    specs = chosen_metrics(metrics, at=threshold)
     how = SummarySpec() if summary is None else summary
     kind = PredictionsKind(
         found=found,
@@ -124,8 +160,9 @@ def score_predictions(
             "label": found.label,
             "scores": list(found.scores),
             "by": list(found.parts),
-            "group": group_col,
+            "group": rows["group_col"],
             "id": found.id,
+            **used_rows(wanted),
             "metrics": [spec.name for spec in specs],
             **({} if threshold is None else {"threshold": threshold}),
             "confidence": how.confidence,
@@ -139,24 +176,10 @@ def score_predictions(
     return drive(kind, out, name="predictions")
 
 
-def named_specs(
-    metrics: Sequence[MetricSpec | str] | None,
-    threshold: float | None,
-    named: Callable[[str], MetricSpec] | None = None,
-) -> list[MetricSpec]:
-    """Return the requested metrics, or the default ones."""
-    if metrics is not None:
-        from eval_toolkit.analysis import metric_named
-
-        make = named or metric_named
-        made = [make(one) if isinstance(one, str) else one for one in dict.fromkeys(metrics)]
-        return list({spec.name: spec for spec in made}.values())
-    if threshold is None:
-        return [*_DEFAULT]
-    from eval_toolkit.metric_specs import at_threshold as op
-
-    at = (op.op_f1, op.op_precision, op.op_recall, op.op_fpr)
-    return [*_DEFAULT, *(of(threshold) for of in at)]
+def used_rows(wanted: Wanted) -> dict[str, Any]:
+    """Return the options that select or convert rows, if given, for the run's configuration."""
+    used = {"where": list(wanted.where), "drop_missing": wanted.drop_missing, "scale": wanted.scale}
+    return {name: value for name, value in used.items() if value}
 
 
 @dataclass(frozen=True)
@@ -207,8 +230,13 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed and the files."""
-        return {"seeds": {"bootstrap": self.summary.seed}, "data_files": dict(self.files)}
+        """Return the seed, the files, and the labels as they are written there."""
+        names = self.found.label_names
+        return {
+            "seeds": {"bootstrap": self.summary.seed},
+            "data_files": dict(self.files),
+            **({"label_names": names} if names else {}),
+        }
 
 
 class _LazyRecords(Mapping[Subject, Records]):
@@ -305,6 +333,17 @@ def not_probabilities(scores: FloatArray) -> str:
     if low >= 0.0 and high <= 1.0:
         return ""
     return f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+
+
+def scale_note(scores: FloatArray) -> str:
+    """Say what scores outside [0, 1] may be, and how they become probabilities."""
+    low, high = float(scores.min()), float(scores.max())
+    logits = low < 0.0 < high
+    may_be = "log-odds: pass scale='logit'" if logits else "percent: pass scale='percent'"
+    return (
+        f"the scores reach from {low:g} to {high:g}; Brier score and log-loss need probabilities; "
+        f"if these are {may_be}"
+    )
 
 
 def needs_probability(name: str) -> bool:

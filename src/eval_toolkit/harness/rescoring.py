@@ -8,13 +8,13 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal import validation
-from eval_toolkit.analysis import metric_named
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.parts import scored_by
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, MissingColumnError
-from eval_toolkit.harness.predictions import Job, named_specs, summarised_parts
+from eval_toolkit.harness.predictions import Job, summarised_parts
 from eval_toolkit.harness.refolded import has_folds, summarised_folds
 from eval_toolkit.metric_specs.columns import mean_as_stated
+from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.folder import RECORDS, Run
 from eval_toolkit.runs.kinds import Graded, Kind
@@ -47,8 +47,6 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     """Named slices of the records whose values define parts."""
     threshold: float | None
     summary: SummarySpec
-    named: Callable[[str], MetricSpec] = metric_named
-    """Function that returns the metric for a name that is not a column of the records."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
     """Progress display over slices and parts."""
     pooled: bool = False
@@ -66,7 +64,6 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         by: str | Sequence[str] = (),
         threshold: float | None = None,
         summary: SummarySpec | None = None,
-        named: Callable[[str], MetricSpec] = metric_named,
         each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
         pooled: bool = False,
     ) -> "StoredRows":
@@ -79,7 +76,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
             raise ArtifactError(f"{run.path}: the run has no records to score")
         parts = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
         how = _summary_of(run) if summary is None else summary
-        return cls(run, metrics, parts or scored_by(run), threshold, how, named, each, pooled)
+        return cls(run, metrics, parts or scored_by(run), threshold, how, each, pooled)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -166,9 +163,9 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         }
         if self.asked:
             known = [means.get(one, one) if isinstance(one, str) else one for one in self.asked]
-            return named_specs(known, self.threshold, self.named)
+            return chosen_metrics(known, at=self.threshold)
         scored = records.columns.keys() >= _SCORED
-        return named_specs(None, self.threshold) if scored else list(means.values())
+        return chosen_metrics(None, at=self.threshold) if scored else list(means.values())
 
     def _jobs(self, subject: Subject, records: Records) -> Iterator[Job]:
         """Yield each slice, followed by its parts."""

@@ -13,7 +13,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 
 __all__ = ["VIEWS", "RunResult", "checked_run_id", "with_claim_report"]
 
-_SIDE = ("records", "versions", "leakage_report")
+_SIDE = ("records", "versions", "leakage_report", "notes")
 """Fields stored in separate files of a run folder."""
 
 
@@ -68,6 +68,8 @@ class RunResult(Tabled):
     versions: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Versions by ``scorer:<name>``, ``metric:<name>`` …, for the manifest."""
     leakage_report: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What was guessed, and data that look wrong."""
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
@@ -104,7 +106,8 @@ class RunResult(Tabled):
         return self.cells.rows()
 
     def _as_table(self) -> Table:
-        return self.cells._as_table()
+        table = self.cells._as_table()
+        return replace(table, notes=[*self.notes, *table.notes])
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from eval_toolkit._internal import validation
-from eval_toolkit.analysis import metric_named
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.harness.scorers import EstimatorScorer, as_scorer
 from eval_toolkit.inference import bootstrap_ci
 from eval_toolkit.inference.statistics import AveragePrecision, RecallAtFpr, RocAuc
+from eval_toolkit.metric_specs.names import named
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SklearnScorer", "sklearn_scorer"]
@@ -122,8 +122,8 @@ def sklearn_scorer(
     Parameters
     ----------
     metric : str or MetricSpec
-        Name accepted by `metric_named`, such as "pr_auc", "brier" or "recall_at_fpr_0.01", or a
-        spec.
+        Name accepted by `metric_specs.named`, such as "pr_auc", "f1@0.5" or "recall@fpr=0.01", or
+        a spec.
     positive : label, optional
         Positive class, against all others; 1 by default, required with more than two classes.
     bound : {"value", "low"}, default "value"
@@ -163,7 +163,7 @@ def sklearn_scorer(
     {'C': 1.0}
     """
     if isinstance(metric, str):
-        metric = metric_named(metric)
+        metric = named(metric)
     if not (hasattr(metric, "compute") and hasattr(metric, "name")):
         raise InvalidTypeError(
             f"`metric` is a {type(metric).__name__}; it must be a metric's name or a MetricSpec"

@@ -11,58 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import frames, tables, validation
-from eval_toolkit._internal.tables import FileFormat, LabelMap, Rows, read_rows
+from eval_toolkit._internal.tables import FileFormat, RowPick, Rows, read_rows
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.loaders.columns import Peek, Roles, Scale, Wanted
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 from eval_toolkit.scorecards.records import repeated
 
-__all__ = [
-    "IDS",
-    "LABELS",
-    "NoUsualColumnError",
-    "Parts",
-    "Predictions",
-    "Wanted",
-    "coded",
-    "named_column",
-    "read_predictions",
-]
+__all__ = ["Parts", "Predictions", "Wanted", "coded", "read_predictions"]
 
-LABELS = ("label", "y_true", "y", "target")
-SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
-IDS = ("unit_id", "row_id", "id")
-HASHES = "content_hash"
 MISSING = "(missing)"
 MAX_PARTS = 1000
-
-
-class NoUsualColumnError(MissingColumnError):
-    """Missing column: none was specified, and no column has a usual name."""
-
-
-def named_column(
-    file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
-) -> str:
-    """Return the requested column, or the first existing column with a usual name."""
-    if asked is not None:
-        if asked not in have:
-            raise MissingColumnError(
-                f"{file}: there is no column {asked!r} ({option}); {_listed(have)}"
-            )
-        return asked
-    for name in usual:
-        if name in have:
-            return name
-    raise NoUsualColumnError(
-        f"{file}: none of the columns {', '.join(usual)} exists; specify yours with {option}; "
-        f"{_listed(have)}"
-    )
-
-
-def _listed(have: Sequence[str]) -> str:
-    return f"the columns are {', '.join(map(repr, have))}"
+DROP = "; pass drop_missing=True to leave out such rows and count them"
 
 
 @dataclass(frozen=True)
@@ -111,38 +72,6 @@ def _sort_key(names: list[str]) -> Any:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Columns to read by role; unspecified roles use the usual names.
-
-    Examples
-    --------
-    >>> Wanted(by=("language",)).key([["id", "score"], ["score", "id"]])
-    'id'
-    """
-
-    label: str | None = None
-    scores: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    group: str | None = None
-    id: str | None = None
-    text: str | None = None
-    """Column with the text of each row; read only if specified."""
-    weight: str | None = None
-    """Column with the weight of each row; read only if specified."""
-    labels: LabelMap | None = None
-    keyed: bool = True
-    """Whether to use a usual id column if none is specified."""
-    file_format: FileFormat = tables.AS_NAMED
-
-    def key(self, names: Iterable[Sequence[str]]) -> str | None:
-        """Return the id column: the specified one, or a usual one present in all files."""
-        if self.id is not None or not self.keyed:
-            return self.id
-        of_files = list(names)
-        return next((name for name in IDS if all(name in have for have in of_files)), None)
-
-
-@dataclass(frozen=True)
 class Predictions:
     """Labels and one or more columns of scores, sorted by id if there are ids."""
 
@@ -161,6 +90,8 @@ class Predictions:
     """Text of each row, if a text column was specified."""
     weights: FloatArray | None = None
     """Weight of each row, if a weight column was specified."""
+    notes: tuple[str, ...] = ()
+    """What was guessed, converted and left out."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -188,6 +119,20 @@ class Predictions:
     def n_positive(self) -> int:
         """Number of positive rows."""
         return int(np.count_nonzero(self.y_true))
+
+    @property
+    def label_names(self) -> dict[str, str]:
+        """Name of the negative label, "0", and of the positive one, "1"; empty for numbers."""
+        written = self.rows.columns[self.label]
+        if written.dtype.kind in "biuf":
+            return {}
+        found: dict[str, set[str]] = {"1": set(), "0": set()}
+        for name, side in zip(found, (self.y_true, ~self.y_true), strict=True):
+            found[name] = set(written[self.origin[side]].tolist())
+        one = {name: str(next(iter(some))) for name, some in found.items() if len(some) == 1}
+        if "1" in one and len(found["0"]) > 1:
+            one["0"] = f"not {one['1']}"
+        return {} if any(name.strip() in ("0", "1") for name in one.values()) else one
 
     @property
     def n_groups(self) -> int:
@@ -258,8 +203,9 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         JSON, Parquet or Excel, also gzipped. Or rows in memory: a pandas or polars DataFrame, a
         pyarrow Table, a dict of columns or a list of dicts.
     wanted : Wanted, optional
-        Roles of the columns. By default they are found by their usual names: label, y_true, y or
-        target; score, y_score, prob, probability or prob_positive; unit_id, row_id or id.
+        Roles of the columns. By default they are found by their names: label, y_true, y, target,
+        class, truth and the like; score, prob, probability, p, proba, prediction and the like;
+        unit_id, row_id or id. `Predictions.notes` tells what was guessed.
 
     Returns
     -------
@@ -271,9 +217,10 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     ArtifactError
         If a file is missing, empty or malformed.
     MissingColumnError
-        If a column is missing.
+        If a column is missing, or several may be meant.
     InvalidInputError
-        If a label is neither 0 nor 1, a score is not finite, or an id is missing or occurs twice;
+        If a label is neither 0 nor 1 nor one of two words with a known positive class, a score is
+        not finite, or an id is missing or occurs twice;
         the message shows the first five such rows.
     InvalidTypeError
         If ``source`` has another type.
@@ -286,64 +233,111 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     (['a', 'b'], [False, True], [0.2, 0.9])
     """
     wanted = wanted or Wanted()
-    name, names, read = _opened(source, wanted.file_format)
-    have = names[0]
-    label = named_column(name, have, wanted.label, LABELS, "`label`")
-    asked = wanted.scores or (None,)
-    scores = [named_column(name, have, column, SCORES, "`scores`") for column in asked]
-    by = [named_column(name, have, column, (), "`by`") for column in dict.fromkeys(wanted.by)]
-    group = wanted.group and named_column(name, have, wanted.group, (), "`group`")
-    usual = wanted.key(names)
-    key = usual and named_column(name, have, usual, (), "`id`")
-    hashes = HASHES if HASHES in have else None
-    text = wanted.text and named_column(name, have, wanted.text, (), "`text`")
-    weight = wanted.weight and named_column(name, have, wanted.weight, (), "`weight`")
-    if text in (label, *scores):
-        raise InvalidInputError(f"{name}: `text` is {text!r}, the label or the score")
-    texts = [column for column in (*by, group, key, hashes, text) if column]
-    for column in texts:
-        if column in scores:
-            raise InvalidInputError(
-                f"{name}: {column!r} is the score, and cannot also be a slice, group or id"
-            )
-    # A column may be both label and slice: it is then read as text, and classes derive from it.
-    rows = read(
-        numbers=[*scores, *([weight] if weight else [])],
-        texts=[*texts, *([label] if wanted.labels else [])],
-        labels=[] if wanted.labels or label in texts else [label],
-    )
+    name, names, read, peek = _opened(source, wanted.file_format)
+    roles = Roles.of(name, names, wanted, peek)
+    rows, percent, notes = _read(read, names[0], roles, wanted)
+    values, label = rows.columns, roles.label
+    labels = wanted.labels
+    if labels is None and values[label].dtype.kind != "f":
+        labels = tables.usual_labels(values[label])
+        if labels is not None:
+            negative, positive = labels.classes
+            notes.append(f"positive: {positive!r}, negative: {negative!r}")
+    scores, converted = _scaled({one: values[one] for one in roles.scores}, wanted.scale, percent)
     found = Predictions(
         rows=rows,
         origin=np.arange(len(rows)),
         label=label,
-        y_true=rows.classes(label, wanted.labels),
-        scores={column: rows.columns[column] for column in scores},
-        parts={column: _parts(rows, column) for column in by},
-        groups=None if group is None else _groups(rows, group),
-        id=key,
-        ids=None if key is None else rows.columns[key],
-        hashes=None if hashes is None else _filled(rows.columns[hashes]),
-        texts=None if text is None else rows.columns[text],
-        weights=None if weight is None else _weights(rows, weight),
+        y_true=rows.classes(label, labels, remedy=DROP),
+        scores=scores,
+        parts={column: _parts(rows, column) for column in roles.by},
+        groups=None if roles.group is None else _groups(rows, roles.group),
+        id=roles.key,
+        ids=None if roles.key is None else values[roles.key],
+        hashes=None if roles.hashes is None else _filled(values[roles.hashes]),
+        texts=None if roles.text is None else values[roles.text],
+        weights=None if roles.weight is None else _weights(rows, roles.weight),
+        notes=(*roles.guessed(wanted), *notes, *converted),
     )
-    return found if key is None else _by_id(found, key)
+    return found if roles.key is None else _by_id(found, roles.key)
+
+
+def _read(
+    read: Callable[..., Rows], have: Sequence[str], roles: Roles, wanted: Wanted
+) -> tuple[Rows, Sequence[str], list[str]]:
+    """Return the rows, the columns with percent signs, and what was left out."""
+    if not wanted.where and not wanted.drop_missing:
+        # A column may be both label and slice: it is then read as text, and classes derive from it.
+        as_text = bool(wanted.labels) or roles.label in roles.texts
+        try:
+            rows = read(
+                numbers=roles.numbers,
+                texts=[*roles.texts, *([roles.label] if wanted.labels else [])],
+                labels=[] if as_text else [roles.label],
+            )
+            return rows, (), []
+        except tables.NotNumbersError:  # percent signs, or missing values
+            pass
+    from eval_toolkit.loaders.as_written import read_as_written
+
+    found = read_as_written(
+        read,
+        have,
+        numbers=roles.numbers,
+        texts=roles.texts,
+        label=roles.label,
+        needed=[one for one in (roles.group, roles.key) if one],
+        where=wanted.where,
+        drop_missing=wanted.drop_missing,
+        decimal=wanted.file_format.decimal,
+    )
+    signs = [f"{one!r} has percent signs: divided by 100" for one in found.percent]
+    return found.rows, found.percent, [*found.notes, *signs]
+
+
+def _scaled(
+    scores: Mapping[str, FloatArray], scale: Scale | None, percent: Sequence[str]
+) -> tuple[dict[str, FloatArray], list[str]]:
+    """Return scores as probabilities, and what was done; those with percent signs already are."""
+    if scale == "percent":
+        others = [name for name in scores if name not in percent]
+        made = {name: column / 100 if name in others else column for name, column in scores.items()}
+        return made, ["scores divided by 100"] if others else []
+    if scale == "logit":
+        from scipy.special import expit
+
+        made = {name: np.asarray(expit(column)) for name, column in scores.items()}
+        return made, ["scores converted from log-odds to probabilities"]
+    return dict(scores), []
 
 
 def _opened(
     source: Any, file_format: FileFormat
-) -> tuple[str, list[list[str]], Callable[..., Rows]]:
-    """Return the name of a source, the columns of its files, and a reader."""
+) -> tuple[str, list[list[str]], Callable[..., Rows], Peek]:
+    """Return the name of a source, the columns of its files, a reader, and a view of some rows."""
     if isinstance(source, (str, Path)) or (
         isinstance(source, (list, tuple)) and all(isinstance(one, (str, Path)) for one in source)
     ):
         files = tables.expand_paths(source)
         names = [tables.column_names(file, file_format) for file in files]
-        return tables.shown(files[0]), names, partial(read_rows, files, file_format=file_format)
+
+        def peek(n: int) -> dict[str, NDArray[Any]]:
+            read = tables.read_table(files[:1], file_format=file_format, pick=RowPick(limit=n))
+            return {name: column for name, column in read.items() if name in names[0]}
+
+        read = partial(read_rows, files, file_format=file_format)
+        return tables.shown(files[0]), names, read, peek
     frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
     if not frames.n_rows(frame):
         raise InvalidInputError("the data has no rows")
     names = [frames.names(frame)]
-    return "the data", names, partial(tables.rows_of, partial(frames.column, frame))
+    column = partial(frames.column, frame)
+    return (
+        "the data",
+        names,
+        partial(tables.rows_of, column),
+        lambda n: {name: column(name)[:n] for name in names[0]},
+    )
 
 
 def _columns_of(rows: Sequence[Any]) -> dict[str, list[Any]]:

@@ -1,4 +1,7 @@
-"""Threshold-free metric specs for `scorecard`: ``from eval_toolkit import metric_specs as ms``.
+"""Metric specs for `scorecard`, by object or by name: ``from eval_toolkit import metric_specs as ms``.
+
+`named` returns the metric that a text such as ``f1@0.5`` or ``recall@fpr=0.01`` stands for; its
+module, `metric_specs.names`, has the grammar.
 
 A spec is any object with a ``name`` and ``compute(y_true, y_score)``; the specs here also have a
 prepared statistic, which makes their intervals fast. Metrics that need a threshold are in
@@ -25,6 +28,13 @@ if TYPE_CHECKING:
         pass_at_k,
         pass_hat_k,
     )
+    from eval_toolkit.metric_specs.names import (
+        DEFAULT_METRICS,
+        METRIC_NAMES,
+        chosen_metrics,
+        named,
+        stored_name,
+    )
     from eval_toolkit.metric_specs.scores import (
         ScoreSpec,
         brier,
@@ -40,6 +50,8 @@ if TYPE_CHECKING:
     from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
 
 __all__ = [
+    "DEFAULT_METRICS",
+    "METRIC_NAMES",
     "ColumnKind",
     "ColumnSpec",
     "ScoreSpec",
@@ -47,6 +59,7 @@ __all__ = [
     "SumsSpec",
     "asr_at_k",
     "brier",
+    "chosen_metrics",
     "ece",
     "from_columns",
     "from_sums",
@@ -54,6 +67,7 @@ __all__ = [
     "maj_at_k",
     "make_spec_name",
     "mean_of",
+    "named",
     "on_columns",
     "partial_roc_auc",
     "pass_at_k",
@@ -63,6 +77,7 @@ __all__ = [
     "recall_at_fpr",
     "roc_auc",
     "smooth_ece",
+    "stored_name",
 ]
 
 __getattr__ = names_on_use(
@@ -70,6 +85,7 @@ __getattr__ = names_on_use(
     {
         "calibration": "ece smooth_ece",
         "columns": "ColumnKind ColumnSpec asr_at_k maj_at_k mean_of pass_at_k pass_hat_k",
+        "names": "DEFAULT_METRICS METRIC_NAMES chosen_metrics named stored_name",
         "scores": (
             "ScoreSpec brier log_loss make_spec_name on_columns partial_roc_auc pr_auc "
             "recall_at_fpr roc_auc"

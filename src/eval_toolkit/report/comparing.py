@@ -1,6 +1,7 @@
 """Comparison page: a summary, then all differences B − A with intervals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Unpack
 
 from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Status, Table
@@ -13,7 +14,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["answer", "compared_runs", "comparison_page", "run_comparison_page"]
+__all__ = ["answer", "compared_runs", "comparison_page", "run_comparison_page", "several_page"]
 
 
 _NAMED = 8
@@ -83,16 +84,22 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
     return common_kind(runs).comparison(page, runs, result)
 
 
-def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:
+def comparison_page(
+    result: RunComparison,
+    lead: Sequence[str],
+    drawn: str,
+    names: tuple[str, str] = ("A", "B"),
+) -> Page:
     """Return the differences as a page: answer, systems, table and notes."""
+    a, b = names
     alone = [
         f"{side} alone has {slice_name!r}, scorer {scorer!r}"
-        for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
+        for side, only in ((a, result.only_in_a), (b, result.only_in_b))
         for slice_name, scorer in only
     ]
     changes = [
         (name if name.startswith("setting:") else f"version of {name}")
-        + f": {old} in A, {new} in B"
+        + f": {old} in {a}, {new} in {b}"
         for name, (old, new) in (result.version_changes or {}).items()
     ]
     about: dict[str, list[str]] = {}
@@ -103,12 +110,88 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     differ = [differences_table(found)] if (found := result.config_differences) else []
     counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
-        "B - A",
+        f"{b} - {a}",
         result.to_dict(),
-        [answer(result.cells), *lead, f"B - A, {drawn}"],
-        [*differ, _table(result)],
+        [answer(result.cells, a, b), *lead, f"{b} - {a}, {drawn}"],
+        [*differ, _table(result, a, b)],
         [*counted, *alone, *changes, *notes],
     )
+
+
+def several_page(
+    results: Mapping[tuple[str, str], RunComparison], lead: Sequence[str], drawn: str
+) -> Page:
+    """Return several comparisons as a page, with p-values corrected for all of them together.
+
+    Parameters
+    ----------
+    results : mapping of (str, str) to RunComparison
+        Comparisons by the names of the two systems.
+    lead : sequence of str
+        Description of the rows.
+    drawn : str
+        Description of the interval method.
+    """
+    results = _corrected(results)
+    cells = [(pair, cell) for pair, one in results.items() for cell in one.cells]
+    keys = dict.fromkeys((cell.slice, cell.part, cell.scorer, cell.metric) for _, cell in cells)
+    order = {key: at for at, key in enumerate(keys)}
+    cells.sort(key=lambda one: order[one[1].slice, one[1].part, one[1].scorer, one[1].metric])
+    where = len({(cell.slice, cell.part, cell.scorer) for _, cell in cells}) > 1
+    rows: Rows = [
+        [
+            *([next(iter(results.values())).place(cell)] if where else []),
+            cell.metric,
+            f"{b} - {a}",
+            cell.n_units,
+            Number(cell.value_a, ""),
+            Number(cell.value_b, ""),
+            *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+            Number(cell.p_adjusted, "p"),
+            Status(cell.verdict),
+        ]
+        for (a, b), cell in cells
+    ]
+    header = [*(["slice"] if where else []), "metric", "systems", "rows", "first", "second"]
+    header += ["difference", "interval", "p (Holm)", "second is"]
+    reasons = dict.fromkeys(
+        f"{b} - {a}, {cell.metric}: {cell.reason}" for (a, b), cell in cells if cell.reason
+    )
+    notes = [
+        f"{b} - {a}: {note}"
+        for (a, b), one in results.items()
+        for note in (*one.notes, *one.left_out)
+    ]
+    answers = [answer(one.cells, a, b) for (a, b), one in results.items()]
+    n = len(results)
+    return Page(
+        "Differences",
+        {"comparisons": [{"systems": [*pair], **one.to_dict()} for pair, one in results.items()]},
+        [*answers, *lead, f"second - first, {drawn}; p-values corrected for {n} comparisons"],
+        [Table(header, rows)],
+        [*notes, *reasons],
+    )
+
+
+def _corrected(
+    results: Mapping[tuple[str, str], RunComparison],
+) -> dict[tuple[str, str], RunComparison]:
+    """Correct the p-values of all comparisons by Holm's method: the whole, then the slices."""
+    from eval_toolkit.inference import correct_p_values
+
+    made = {pair: list(one.cells) for pair, one in results.items()}
+    for whole in (True, False):
+        places = [
+            (pair, at)
+            for pair, cells in made.items()
+            for at, cell in enumerate(cells)
+            if cell.p_value is not None and (cell.part == WHOLE) == whole
+        ]
+        p_values = [made[pair][at].p_value or 0.0 for pair, at in places]
+        adjusted = correct_p_values(p_values, method="holm").tolist() if places else []
+        for (pair, at), p in zip(places, adjusted, strict=True):
+            made[pair][at] = replace(made[pair][at], p_adjusted=p)
+    return {pair: replace(one, cells=tuple(made[pair])) for pair, one in results.items()}
 
 
 def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> str:
@@ -229,15 +312,15 @@ def _correction(cell: RunDifference) -> str:
     return f"; the interval leaves out 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
 
 
-def _table(result: RunComparison) -> Table:
+def _table(result: RunComparison, a: str, b: str) -> Table:
     """Return a table with one row per cell; constant columns are omitted."""
     cells = result.cells
     by_slice = len({(cell.slice, cell.part) for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
     corrected = by_slice or any(cell.p_adjusted != cell.p_value for cell in cells)
     header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
-    header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
-    header += [*(["p (Holm)"] if corrected else []), "B is"]
+    header += ["metric", "rows", a, b, f"{b} - {a}", "interval", "p"]
+    header += [*(["p (Holm)"] if corrected else []), f"{b} is"]
     rows: Rows = [
         [
             *([result.place(cell)] if by_slice else []),

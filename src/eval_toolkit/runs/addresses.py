@@ -2,7 +2,8 @@
 
 Part and system may be omitted if there is no ambiguity; the part then defaults to the whole. Spaces
 around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to the
-metric (``exact_match_pass@4``), and everything after the slash to the system (``org/model``). A
+metric (``f1@0.5``, ``exact_match_pass@4``), as does ``@fpr=`` without spaces around the sign
+(``recall@fpr=0.01``; a part by a column named fpr is ``recall @ fpr=0.01``), and everything after the slash to the system (``org/model``). A
 metric that contains a slash, and any other ambiguous name, is written as a JSON string.
 """
 
@@ -16,6 +17,8 @@ from eval_toolkit.scorecards.parts import PART_START, format_part, json_string, 
 
 __all__ = ["Address", "written"]
 
+_AT_FPR = re.compile(r"\S@fpr=", re.IGNORECASE)
+"""Matches the limit of a metric such as ``recall@fpr=0.01``; see `metric_specs.names`."""
 _QUOTED_SYSTEM = re.compile(r'/\s*"')
 
 
@@ -61,6 +64,8 @@ class Address:
         --------
         >>> Address.parse("pass@4@fold=3/m").metric, Address.parse("f1").part
         ('pass@4', None)
+        >>> Address.parse("recall@fpr=0.01 @ language=de").metric
+        'recall@fpr=0.01'
         """
         if not isinstance(text, str):
             raise InvalidTypeError(f"an address must be text, got {text!r:.80}")
@@ -114,7 +119,7 @@ def _part_sign(text: str, end: int) -> int | None:
     """Return the index of the first @ that starts a part, before a position."""
     at = text.find("@", 0, end)
     while at >= 0:
-        if PART_START.match(text, at + 1):
+        if PART_START.match(text, at + 1) and not _AT_FPR.match(text, at - 1):
             return at
         at = text.find("@", at + 1, end)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,9 @@ from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.units import UNITS, units_table
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.runner.journal import Entry
     from eval_toolkit.runs.outcome import Outcome
+    from eval_toolkit.runs.so_far import SoFar
 
 __all__ = ["AskingDriver", "outcomes_of", "stored_digest"]
 
@@ -71,11 +73,25 @@ class AskingDriver(Driver):
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
         """Return the attempts, either new or restored from the source run, and their context."""
         if self.source is None:
-            with Context(self.ask, journal=journal, finished=finished) as context:
+            watch = None if journal is None else self._so_far(journal.path.parent)
+            with Context(self.ask, journal=journal, finished=finished, watch=watch) as context:
                 return self.kind.produce(context), context
         known = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
         with Context(self.ask, journal=journal, finished=known) as context:
             return self.kind.restore(self.source, context), context
+
+    def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
+        """Return a function that keeps the value of finished answers up to date."""
+        made: list[SoFar] = []
+
+        def add(entries: Sequence[Entry]) -> None:
+            from eval_toolkit.runs.so_far import SoFar
+
+            if not made:  # only for runs that take a while
+                made.append(SoFar(folder, self.kind.grading_so_far()))
+            made[0].add(entries)
+
+        return add
 
     def _found(
         self,

@@ -26,6 +26,7 @@ __all__ = [
     "Table",
     "Text",
     "brief",
+    "excerpts",
     "flattened",
 ]
 
@@ -177,6 +178,45 @@ def brief(blocks: Sequence[Block]) -> str:
     answers = [block.text for block in texts if block.role == "answer"]
     asked = [block.text for block in texts if block.role in ("input", "prompt")]
     return next(iter([*answers, *errors, *asked]), "")
+
+
+def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
+    """Return the input, the answer and the reference of a unit, as far as it has them.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Blocks of the unit.
+
+    Returns
+    -------
+    dict of str to str
+        Texts by role, not truncated. The answer of a conversation is its first failed reply, else
+        the last one; of a request without an answer, the error.
+
+    Examples
+    --------
+    >>> excerpts([Text("Capital of Italy?", role="prompt"), Text("Rome", role="answer")])
+    {'input': 'Capital of Italy?', 'answer': 'Rome'}
+    """
+    found = list(flattened(blocks))
+    choices = [block for block in found if isinstance(block, Choices)]
+    talks = [block for block in found if isinstance(block, Messages)]
+    texts = [block for block in found if isinstance(block, Text)]
+    replies = [one for talk in talks if not talk.role for one in talk.messages if one.replies]
+    asked = [talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages]
+    by_role = {
+        "input": [one.text for role in ("input", "prompt") for one in texts if one.role == role]
+        + asked,
+        "answer": [one.text for block in choices for one in block.choices if one.chosen]
+        + [one.text for one in texts if one.role == "answer"]
+        + [one.text for one in replies if one.failed]
+        + [one.text for one in replies[-1:]]
+        + [one.text for one in found if isinstance(one, Note) and one.status == "error"],
+        "reference": [one.text for one in texts if one.role == "reference"]
+        + [one.text for block in choices for one in block.choices if one.right],
+    }
+    return {role: some[0] for role, some in by_role.items() if some}
 
 
 def _chosen(block: Choices) -> str:

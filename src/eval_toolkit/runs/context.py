@@ -55,6 +55,10 @@ Said = JobResult | None
 
 _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
+_WATCH_S = 2.0
+"""Seconds between two looks at the newly journalled answers."""
+_WATCH_FROM = 10
+"""Number of answers before the first look; fewer say nothing."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -79,6 +83,8 @@ class Context:
         Journal that receives every answer; answers in it are not requested again.
     finished : mapping of key to Entry, optional
         Further answers that need no request.
+    watch : callable, optional
+        Function called with the newly journalled answers every few seconds.
 
     Examples
     --------
@@ -96,9 +102,11 @@ class Context:
         *,
         journal: Journal | None = None,
         finished: Mapping[Key, Entry] | None = None,
+        watch: Callable[[Sequence[Entry]], None] | None = None,
     ) -> None:
         self.spec = AskSpec() if spec is None else spec
         self.journal = journal
+        self._watch = watch
         self.finished: dict[Key, Entry] = dict(finished or {})
         self.outcomes: list[JobResult] = []
         """Answers of models and functions, new or reused, in order."""
@@ -126,6 +134,8 @@ class Context:
             written = self.journal.read()
             self.finished |= written
             self.journal = _ReadAlready(self.journal.path)
+            if self._watch is not None:
+                self.journal = _Watched(self.journal.path, self._watch, written)
             if written.n_garbled:
                 self.notes.append(
                     f"{written.n_garbled} unreadable lines of the journal were left out"
@@ -463,6 +473,28 @@ class _ReadAlready(Journal):
     def read(self) -> Entries:
         """Return no entries."""
         return Entries()
+
+
+class _Watched(_ReadAlready):
+    """Journal that hands over its answers every few seconds."""
+
+    def __init__(
+        self, path: Path, watch: Callable[[Sequence[Entry]], None], written: Entries
+    ) -> None:
+        super().__init__(path)
+        self._watch = watch
+        self._new = list(written.values())
+        self._n = len(written)
+        self._next = time.monotonic() + _WATCH_S
+
+    def append(self, entry: Entry) -> None:
+        """Append an answer."""
+        super().append(entry)
+        self._new.append(entry)
+        self._n += 1
+        if self._n >= _WATCH_FROM and time.monotonic() >= self._next:
+            self._watch(self._new)
+            self._new, self._next = [], time.monotonic() + _WATCH_S
 
 
 class _Verdicts(_ReadAlready):

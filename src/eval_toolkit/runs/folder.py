@@ -19,7 +19,7 @@ from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_bytes
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.lock import LOCK, lock_holder
@@ -114,7 +114,11 @@ class Run(Tabled):
         return cls(folder, _checked_manifest(folder, verify=verify), verify)
 
     def __repr__(self) -> str:
-        return f"Run({self.run_id!r}, {str(self.path)!r})"
+        head = f"Run({self.run_id!r}, {str(self.path)!r})"
+        try:
+            return f"{head}\n{self}"
+        except EvalToolkitError:  # results that cannot be read
+            return head
 
     @property
     def run_id(self) -> str:

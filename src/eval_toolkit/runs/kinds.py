@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.outcome import Subject
+    from eval_toolkit.runs.so_far import Grading
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard
@@ -187,6 +188,10 @@ class Kind(Shown, Protocol[AttemptsT]):
     def n_planned(self) -> int | None:
         """Return the maximum number of requests, without judges."""
         return len(self.units())
+
+    def grading_so_far(self) -> Grading | None:
+        """Return how finished answers are graded while others are under way; None by default."""
+        return None
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
         """Return the keys of answers and verdicts that this run does not request."""

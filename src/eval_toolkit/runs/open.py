@@ -13,6 +13,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.relied_on import manifest_problem
+from eval_toolkit.runs.so_far import SO_FAR
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 
@@ -70,6 +71,7 @@ class OpenRun:
             Writing(self.path, head).write(content)
             self._finished = True
             self.journal_path.unlink(missing_ok=True)
+            (self.path / SO_FAR).unlink(missing_ok=True)
         return Run.open(self.path)
 
 

@@ -18,7 +18,7 @@ __all__ = ["rescore", "stored_kind"]
 
 RECORDS = "rows"
 """Kind whose attempts are the records; for runs of other kinds, it uses only their records."""
-_OF_RECORDS = {"metrics", "by", "threshold", "summary", "named", "each", "pooled"}
+_OF_RECORDS = {"metrics", "by", "threshold", "summary", "each", "pooled"}
 """Options that apply to the records of runs of any kind."""
 
 

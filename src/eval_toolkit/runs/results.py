@@ -14,6 +14,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
 from eval_toolkit.runs.first_edition import in_one_shape
@@ -261,7 +262,8 @@ class Results(Tabled):
         return [f"part {WHOLE} of {names}: the mean over {len(self.folds)} folds"]
 
     def __repr__(self) -> str:
-        return f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
+        head = f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
+        return f"{head}\n{self}" if len(self) else head
 
     def to_dict(self) -> dict[str, Any]:
         """Return the slices in the format of ``results.json``, as plain JSON types."""
@@ -367,6 +369,8 @@ class Results(Tabled):
         block = self.block_or_none(slice_name, system, part)
         if block is None:
             return None
+        if metric not in block:
+            metric = stored_name(metric)  # f1@0.5 and other spellings
         cell = read_cell(metric, block.get(metric))
         return None if cell is None else ResultCell(slice_name, part, system, metric, cell)
 

@@ -11,16 +11,26 @@ from eval_toolkit._internal.optional import names_on_use
 if TYPE_CHECKING:
     from eval_toolkit.scorecards.cells import MetricResult, Scorecard
     from eval_toolkit.scorecards.records import Records, unit_starts
+    from eval_toolkit.scorecards.sanity import sanity_notes
     from eval_toolkit.scorecards.score import scorecard
     from eval_toolkit.scorecards.summary import summarise
 
-__all__ = ["MetricResult", "Records", "Scorecard", "scorecard", "summarise", "unit_starts"]
+__all__ = [
+    "MetricResult",
+    "Records",
+    "Scorecard",
+    "sanity_notes",
+    "scorecard",
+    "summarise",
+    "unit_starts",
+]
 
 __getattr__ = names_on_use(
     __name__,
     {
         "cells": "MetricResult Scorecard",
         "records": "Records unit_starts",
+        "sanity": "sanity_notes",
         "score": "scorecard",
         "summary": "summarise",
     },

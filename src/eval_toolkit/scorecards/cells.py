@@ -1,8 +1,9 @@
 """Result cells and the mapping of cells returned by every kind of evaluation."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit._internal.display import Displayed, Estimate, Table, Tabled
@@ -10,6 +11,7 @@ from eval_toolkit._internal.display import Status as StatusCell
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.metric_specs.names import stored_name
 
 __all__ = ["MetricResult", "Scorecard", "Status"]
 
@@ -78,6 +80,15 @@ class MetricResult(Displayed):
         return format(self.ci, spec) if self.ci else format(self.value, spec or ".3f")
 
 
+_FRAME = {
+    "metric": "metric",
+    "value": "value",
+    "ci_low": "low",
+    "ci_high": "high",
+    "n_units": "n",
+    **{name: name for name in ("status", "reason", "confidence", "n_resamples", "method")},
+}
+"""Columns of `Scorecard.to_pandas` by their names in `Scorecard.rows`."""
 _CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 
 
@@ -92,6 +103,8 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         Scorecards of the same metrics for parts of the data.
     by : str
         Name of the grouping that defines the parts, such as "language".
+    notes : sequence of str
+        Remarks on the data, shown below the table.
 
     Examples
     --------
@@ -104,20 +117,26 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     | pr_auc | 0.900 |  |  | ok |
     """
 
-    __slots__ = ("_results", "by", "slices")
+    __slots__ = ("_results", "by", "notes", "slices")
 
     def __init__(
         self,
         results: Mapping[str, MetricResult],
         slices: "Mapping[str, Scorecard] | None" = None,
         by: str = "",
+        notes: Sequence[str] = (),
     ) -> None:
         self._results = dict(results)
         self.by = by
         self.slices: dict[str, Scorecard] = dict(slices or {})
+        self.notes = tuple(notes)
 
     def __getitem__(self, name: str) -> MetricResult:
-        return self._results[name]
+        if name in self._results:
+            return self._results[name]
+        if "@" in name or "=" in name:  # f1@0.5 and other spellings
+            return self._results[stored_name(name)]
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._results)
@@ -148,20 +167,43 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return rows
 
     def to_pandas(self) -> Any:
-        """Return one row with columns (metric, field); needs the ``dataframe`` extra."""
+        """Return one row per metric, slices included; needs the ``dataframe`` extra.
+
+        The columns are metric, value, low, high, n, status, reason, confidence, n_resamples and
+        method; with slices, the first is the name of ``by``.
+        """
         pandas = require("pandas", feature="Scorecard.to_pandas", extra="dataframe")
-        columns: dict[tuple[str, str], list[Any]] = {}
-        for name, cell in self.items():
-            columns[name, "value"] = [float("nan") if cell.value is None else cell.value]
-            columns[name, "status"] = [cell.status]
-            columns[name, "reason"] = [cell.reason]
-            for part in _CI_FIELDS:
-                absent = "" if part == "method" else float("nan")
-                columns[name, part] = [getattr(cell.ci, part) if cell.ci else absent]
-        frame = pandas.DataFrame(columns, index=[0])
-        names, parts = [name for name, _ in columns], [part for _, part in columns]
-        frame.columns = pandas.MultiIndex.from_arrays([names, parts], names=["metric", "field"])
-        return frame
+        rows = self.rows()
+        columns = {shown: [row[name] for row in rows] for name, shown in _FRAME.items()}
+        if self.slices:
+            columns = {self.by or "slice": [row["slice"] or "all" for row in rows], **columns}
+        return pandas.DataFrame(columns)
+
+    def plot(self) -> Any:
+        """Return a chart of the values with their intervals; needs the ``report`` extra.
+
+        Returns
+        -------
+        Chart
+            Altair chart; ``.save("card.html")`` writes it.
+
+        Raises
+        ------
+        MissingExtraError
+            If Altair is not installed.
+        """
+        # Charts are drawn by the report, a layer above: by name, as plugins are.
+        plots = import_module("eval_toolkit.report.plots")
+        return plots.plot_forest(
+            {
+                f"{row['metric']}, {row['slice']}" if row["slice"] else row["metric"]: cell
+                for row, cell in zip(self.rows(), self._cells(), strict=True)
+            }
+        )
+
+    def _cells(self) -> list[MetricResult]:
+        """Return the cells in the order of `rows`."""
+        return [cell for card in (self, *self.slices.values()) for cell in card.values()]
 
     def __rich__(self) -> Any:
         from eval_toolkit._internal.display.to_terminal import rich_table
@@ -183,6 +225,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
             for row in rows
         ]
         table = Table(["slice", "metric", "value", f"{percent}interval", "n", "status"], body)
+        table = replace(table, notes=self.notes)
         return table if self.slices else table.only(range(1, 6))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
-from eval_toolkit._internal.validation import BoolArray, FloatArray
+from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import (
     InfeasibleError,
@@ -31,6 +32,7 @@ from eval_toolkit.metric_specs.families import is_of_column
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
+from eval_toolkit.scorecards.sanity import sanity_notes
 from eval_toolkit.scorecards.specs import Intervals, check_specs
 from eval_toolkit.seeds import resolve_seed
 
@@ -41,29 +43,55 @@ if TYPE_CHECKING:
 __all__ = ["metric_cells", "scorecard"]
 
 
-@gathers(Resampling, **RESAMPLING)
+class _Scoring(Resampling, total=False):
+    """Options of `scorecard` beside the rows and the metrics."""
+
+    bootstrap: bool
+    method: str | None
+    assumed_prior: float | None
+    weights: ArrayLike | None
+    sample_weight: ArrayLike | None
+
+
+@gathers(
+    _Scoring,
+    bootstrap=True,
+    method=None,
+    assumed_prior=None,
+    weights=None,
+    sample_weight=None,
+    **RESAMPLING,
+)
 def scorecard(
     y_true: ArrayLike,
     y_score: ArrayLike,
     *,
-    metrics: Sequence[MetricSpec],
-    bootstrap: bool = True,
-    method: str | None = None,
+    metrics: Sequence[MetricSpec | str] | None = None,
+    positive: object = None,
+    threshold: float | None = None,
+    by: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    assumed_prior: float | None = None,
-    sample_weight: ArrayLike | None = None,
-    **resampling: Unpack[Resampling],
+    **options: Unpack[_Scoring],
 ) -> Scorecard:
     """Evaluate several metrics of one scorer, each with a status and an interval.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1.
+        Labels, 0 or 1; other labels with ``positive``.
     y_score : array-like of shape (n,)
         Scores; higher means more positive. Probabilities for calibration metrics.
-    metrics : sequence of MetricSpec
-        Specs from `metric_specs` or `op_metric_specs`, or any object with ``name`` and ``compute``.
+    metrics : sequence of MetricSpec or str, optional
+        Names such as ``"roc_auc"``, ``"f1@0.5"``, ``"recall@fpr=0.01"`` (`metric_specs.named`),
+        specs from `metric_specs` or `op_metric_specs`, or any object with ``name`` and ``compute``.
+        By default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision,
+        recall and false-positive rate.
+    positive : label, optional
+        Positive label, against all others.
+    threshold : float, optional
+        Scores at or above it count as positive, for metrics such as ``"f1"`` without a number.
+    by : array-like of shape (n,), optional
+        Part of each row, such as its language; ``card.slices`` has the scorecard of each part.
     bootstrap : bool, default True
         Whether to compute intervals.
     n_resamples, confidence, executor
@@ -78,14 +106,15 @@ def scorecard(
         Prevalence at which every metric is reported instead of that of the data: classes are
         reweighted, scores are unchanged. Intervals are computed from the rates of each class; a
         metric about which the data contain no information at this prevalence is skipped.
-    sample_weight : array-like of shape (n,), optional
-        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights have no
+    weights, sample_weight : array-like of shape (n,), optional
+        Survey or sample weights; the two names are synonyms. Intervals are those of `weighted_ci`; equal weights have no
         effect. Cannot be combined with ``method`` or ``assumed_prior``.
 
     Returns
     -------
     Scorecard
-        One cell per metric. "skipped": the metric is undefined on these data, with the reason;
+        One cell per metric, found under any spelling of its name; ``notes`` point out data that
+        look wrong, as `sanity_notes` does. "skipped": the metric is undefined on these data, with the reason;
         "error": it raised, with type and message; neither affects the other metrics. A value
         without an interval has a reason such as ``bootstrap unavailable: …``.
 
@@ -104,41 +133,91 @@ def scorecard(
 
     Examples
     --------
-    >>> from eval_toolkit import metric_specs as ms
     >>> y = [0, 1] * 20
-    >>> card = scorecard(y, [0.3, 0.6, 0.5, 0.4] * 10, metrics=[ms.roc_auc, ms.brier])
+    >>> card = scorecard(y, [0.3, 0.6, 0.5, 0.4] * 10, metrics=["roc_auc", "f1@0.5"])
     >>> card["roc_auc"].value, card["roc_auc"].status, card["roc_auc"].ci.method
     (0.75, 'ok', 'score')
+    >>> card["f1@0.5"].value
+    0.5
     """
-    from eval_toolkit.inference.weighted import are_equal
-    from eval_toolkit.scorecards.prior_shift import PriorShift
+    from eval_toolkit.scorecards.inputs import one_of, part_rows, row_labels
 
-    labels, scores = validation.binary_pair(y_true, y_score)
-    specs = check_specs(metrics)
-    if bootstrap:
-        resampling["n_resamples"] = validation.integer(
-            resampling["n_resamples"], "n_resamples", low=1
-        )
-        resampling["confidence"] = validation.fraction(resampling["confidence"], "confidence")
-    if method is not None:
-        method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
-    plan = chosen_plan(labels, groups=groups)
-    if sample_weight is not None and (method is not None or assumed_prior is not None):
-        raise InvalidInputError(
-            "`sample_weight` cannot be combined with `method` or `assumed_prior`"
-        )
-    how = Intervals(
-        resampling["n_resamples"] if bootstrap else 0,
-        resampling["confidence"],
-        method,
-        resolve_seed(resampling["seed"], resampling["rng"]),
-        resampling["executor"],
+    labels = row_labels(y_true, positive)
+    scores = validation.vector(y_score, "y_score")
+    validation.same_length(labels, scores, ("y_true", "y_score"))
+    specs = check_specs(metrics, at=threshold)
+    how = _Settings.of(options)
+    weights = validation.sample_weights(
+        one_of(options["weights"], options["sample_weight"]), len(labels)
     )
-    weights = validation.sample_weights(sample_weight, len(labels))
-    if weights is not None and not are_equal(weights):
-        return Scorecard(_weighted_cells(labels, scores, weights, groups, specs, plan, how))
-    shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
-    return Scorecard(metric_cells(Columns.scored(labels, scores), specs, plan, how, shift))
+    of = None if groups is None else validation.as_array(groups, "groups")
+    rows = _Rows(labels, scores, of, weights)
+    name, parts = ("", {}) if by is None else part_rows(by, len(labels))
+    cells = rows.cells(specs, how)
+    slices = {part: Scorecard(rows.take(at).cells(specs, how)) for part, at in parts.items()}
+    return Scorecard(cells, slices, name, notes=sanity_notes(labels, scores))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Intervals, and the prevalence at which metrics are reported."""
+
+    intervals: Intervals
+    assumed_prior: float | None
+
+    @classmethod
+    def of(cls, given: _Scoring) -> _Settings:
+        """Check the options and return the settings."""
+        method, prior = given["method"], given["assumed_prior"]
+        if given["bootstrap"]:
+            given["n_resamples"] = validation.integer(given["n_resamples"], "n_resamples", low=1)
+            given["confidence"] = validation.fraction(given["confidence"], "confidence")
+        if method is not None:
+            method = validation.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+        weighted = given["weights"] is not None or given["sample_weight"] is not None
+        if weighted and (method is not None or prior is not None):
+            raise InvalidInputError(
+                "`sample_weight` cannot be combined with `method` or `assumed_prior`"
+            )
+        intervals = Intervals(
+            given["n_resamples"] if given["bootstrap"] else 0,
+            given["confidence"],
+            method,
+            resolve_seed(given["seed"], given["rng"]),
+            given["executor"],
+        )
+        return cls(intervals, prior)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a scorecard or of one of its parts."""
+
+    labels: BoolArray
+    scores: FloatArray
+    groups: NDArray[Any] | None
+    weights: FloatArray | None
+
+    def take(self, at: IntArray) -> _Rows:
+        """Return a subset of the rows."""
+        groups = None if self.groups is None else self.groups[at]
+        weights = None if self.weights is None else self.weights[at]
+        return _Rows(self.labels[at], self.scores[at], groups, weights)
+
+    def cells(self, specs: Sequence[MetricSpec], how: _Settings) -> dict[str, MetricResult]:
+        """Return one cell per spec."""
+        from eval_toolkit.inference.weighted import are_equal
+        from eval_toolkit.scorecards.prior_shift import PriorShift
+
+        plan = chosen_plan(self.labels, groups=self.groups)
+        if self.weights is not None and not are_equal(self.weights):
+            return _weighted_cells(
+                self.labels, self.scores, self.weights, self.groups, specs, plan, how.intervals
+            )
+        prior = how.assumed_prior
+        shift = None if prior is None else PriorShift.to(self.labels, prior)
+        columns = Columns.scored(self.labels, self.scores)
+        return metric_cells(columns, specs, plan, how.intervals, shift)
 
 
 def metric_cells(

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.metric_specs.names import At, chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.seeds import DEFAULT_SEED
 
@@ -24,14 +25,9 @@ class Intervals:
     executor: Executor | None = None
 
 
-def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
-    """Return the specs as a list; raise unless names are unique and ``compute`` is defined."""
-    if isinstance(metrics, MetricSpec):
-        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
-    try:
-        specs = list(metrics)
-    except TypeError:
-        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
+def check_specs(metrics: Sequence[MetricSpec | str] | None, *, at: At = None) -> list[MetricSpec]:
+    """Return the specs of `chosen_metrics`; raise unless names are unique and ``compute`` exists."""
+    specs = chosen_metrics(metrics, at=at)
     seen: dict[str, int] = {}
     for index, spec in enumerate(specs):
         if not isinstance(spec, MetricSpec):

@@ -32,6 +32,7 @@ from eval_toolkit.tasks.types import Sample
 if TYPE_CHECKING:
     from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.so_far import Grading
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 
@@ -160,6 +161,12 @@ class TaskKind(Kind[Answers]):
     def n_planned(self) -> int:
         """Return the number of requests about samples."""
         return len(self.jobs)
+
+    def grading_so_far(self) -> Grading | None:
+        """Return how finished answers are graded while others are under way."""
+        from eval_toolkit.tasks.so_far import task_grading
+
+        return task_grading(self)
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
         """Return the answered keys that belong to neither these jobs nor these judges."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from tests.fuzz.target import BrokenError, Target, each
 
-from eval_toolkit.analysis import metric_named
 from eval_toolkit.cli._models import _with_options, read_arguments
-from eval_toolkit.cli._names import metric_specs, selector
+from eval_toolkit.cli._names import selector
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Grade, available_graders, load_grader
 from eval_toolkit.graders.stored import grader_of_version
+from eval_toolkit.metric_specs import named
 from eval_toolkit.models.embedded.gguf import read_gguf
 from eval_toolkit.models.responses import Completion, Loglikelihood
 from eval_toolkit.plugins import name_and_options
@@ -90,8 +90,8 @@ def _named(folder: Path, name: str) -> None:
     text = (folder / name).read_bytes().decode("utf-8", "replace")
     y_true, y_score = np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.8, 0.4, 0.3, 0.9])
     reads = (
-        lambda line: [one.compute(y_true, y_score) for one in metric_specs([line], 0.5)],
-        lambda line: metric_named(line).compute(y_true, y_score),
+        lambda line: named(line, at=0.5).compute(y_true, y_score),
+        lambda line: named(line).compute(y_true, y_score),
         selector,
         name_and_options,
         _with_options,

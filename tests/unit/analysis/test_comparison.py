@@ -413,7 +413,7 @@ def test_bad_arguments(tmp_path):
             {"metrics": "pr_auc"},
             "`metrics` must be a list of names or specs; enclose it in brackets",
         ),
-        ({"metrics": ["pr_acu"]}, "did you mean 'pr_auc'"),
+        ({"metrics": ["pr_acu"]}, "did you mean pr_auc"),
         ({"on_mismatch": "ignore"}, "`on_mismatch`"),
         ({"confidence": 95}, "`confidence`"),
         ({"n_resamples": 0}, "`n_resamples`"),

@@ -77,6 +77,8 @@ def threshold(path, op=">=", limit=0.8, **options):
         (["pr_auc", "ci_high"], "<", 0.9, True),
         ("recall_at_fpr_0.01", ">=", 0.4, True),
         ("recall_at_fpr_0.01.value", ">=", 0.4, True),
+        ("recall@fpr=0.01", ">=", 0.4, True),
+        ("recall_at_fpr=0.01.value", ">=", 0.4, True),
         (("recall_at_fpr_0.01", "value"), ">", 0.4, False),
         ("headline.max_f1.f1", ">=", 0.7, True),
         ("bare", ">=", 0.5, True),

@@ -150,7 +150,7 @@ CALLS = {
     "ece": lambda **options: paired_bootstrap_ece_diff(
         Y, A, B, ece_fn=expected_calibration_error, **options
     ),
-    "op point": lambda **options: op_point(n_resamples=100, **options),
+    "op point": lambda **options: op_point(n_resamples=64, **options),
     "mde": lambda **options: paired_mde(Y, A, B, roc_auc, **options),
     "compare": lambda **options: compare_scorers(Y, {"a": A, "b": B}, roc_auc, **options),
 }
@@ -432,8 +432,8 @@ TEST = (Y[~HALF], A[~HALF], B[~HALF])
 
 def youden(y, s):
     cuts = np.unique(s)
-    gains = [(s[y == 1] >= cut).mean() - (s[y == 0] >= cut).mean() for cut in cuts]
-    return float(cuts[int(np.argmax(gains))])
+    below = [np.searchsorted(np.sort(s[y == label]), cuts) / (y == label).sum() for label in (0, 1)]
+    return float(cuts[np.argmax(below[0] - below[1])])
 
 
 def accuracy(y, s, threshold):

@@ -141,7 +141,7 @@ def test_a_fold_of_one_class_is_a_failed_fold_and_no_number() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    with pytest.raises(MissingColumnError, match="did you mean 'pr_auc'"):
+    with pytest.raises(MissingColumnError, match="did you mean pr_auc"):
         sklearn_scorer("pr_acu")
     with pytest.raises(InvalidTypeError, match="`metric` is a int"):
         sklearn_scorer(3)  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_a_run_is_read_back_as_written(run):
     for key, records in some_records().items():
         assert equal(again.records(*key), records)
     assert run_state(run.path) == "complete"
-    assert repr(again) == f"Run('r1', {str(run.path)!r})"
+    assert repr(again).startswith(f"Run('r1', {str(run.path)!r})")
     assert Run.open(run.path / "manifest.json").run_id == "r1"
 
 

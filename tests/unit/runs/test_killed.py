@@ -140,7 +140,7 @@ def test_ended_at_every_step_in_turn(writers, tmp_path, fresh):
 
 def wait_for_run(folder, number):
     """Wait until a writer has finished its first run, however busy the machine is."""
-    for _ in range(3000):
+    for _ in range(60_000):
         with contextlib.suppress(ArtifactError):
             if int(Run.open(folder, verify=False).run_id[1:]) >= number:
                 return

@@ -116,6 +116,23 @@ class TestFinding:
     def test_what_an_address_may_leave_out(self, address: str, value: float) -> None:
         assert Results.of(TWO)[address].value == value
 
+    @each(
+        ("address", "value"),
+        [
+            ("f1@0.5", 0.1),
+            ("f1=0.50 @ all / m", 0.1),
+            ("op_f1_at_0.5", 0.1),
+            ("recall@fpr=0.01", 0.2),
+            ("recall@fpr=0.01 @ language=de", 0.3),
+            ("recall@fpr=1", 0.4),
+        ],
+    )
+    def test_every_spelling_of_a_metric_finds_its_cell(self, address: str, value: float) -> None:
+        block = {"op_f1_at_0.5": 0.1, "recall_at_fpr_0.01": 0.2, "recall@fpr=1": 0.4}
+        inside = {"language=de": {"by_scorer": {"m": {"recall_at_fpr_0.01": 0.3}}}}
+        results = Results.of({"by_slice": {"test": {"by_scorer": {"m": block}, "parts": inside}}})
+        assert results[address].value == value
+
     @pytest.mark.parametrize(
         ("address", "error", "said"),
         [

@@ -169,25 +169,27 @@ class TestScorecard:
         assert strict_json(rows) == rows
 
 
-FIELDS = ["value", "status", "reason", "ci_low", "ci_high", "confidence", "n_resamples", "method"]
+FRAME = ["metric", "value", "low", "high", "n", "status", "reason"]
 
 
 class TestFrames:
-    def test_pandas_one_row_two_levels(self, nasty: Scorecard) -> None:
+    def test_pandas_one_row_per_metric(self, nasty: Scorecard) -> None:
         frame = nasty.to_pandas()
-        assert frame.shape == (1, 16)
-        assert frame.columns.names == ["metric", "field"]
-        assert frame.columns.tolist() == [(m, f) for m in (NASTY, "plain") for f in FIELDS]
-        ok, bad = frame[NASTY].iloc[0], frame["plain"].iloc[0]
-        assert (ok["value"], ok["ci_low"], ok["ci_high"]) == (0.1234, 0.1, 0.2)
-        assert (ok["confidence"], ok["n_resamples"], ok["method"]) == (0.9, 200, "BCa")
-        assert np.isnan([bad[f] for f in FIELDS if f not in ("status", "reason", "method")]).all()
-        assert (bad["status"], bad["method"]) == ("error", "")
+        assert frame.columns.tolist()[:7] == FRAME
+        assert frame["metric"].tolist() == [NASTY, "plain"]
+        ok, bad = frame.iloc[0], frame.iloc[1]
+        assert (ok["value"], ok["low"], ok["high"], ok["confidence"]) == (0.1234, 0.1, 0.2, 0.9)
+        assert (ok["n_resamples"], ok["method"]) == (200, "BCa")
+        assert bad[["value", "low", "high", "n"]].isna().all()
+        assert bad["status"] == "error"
+
+    def test_pandas_has_the_slices(self, nasty: Scorecard) -> None:
+        frame = Scorecard({"m": MetricResult(0.5, "ok")}, {"de": nasty}, by="language").to_pandas()
+        assert frame.columns.tolist()[:8] == ["language", *FRAME]
+        assert frame["language"].tolist() == ["all", "de", "de"]
 
     def test_pandas_of_an_empty_card(self) -> None:
-        frame = Scorecard({}).to_pandas()
-        assert frame.shape == (1, 0)
-        assert frame.columns.names == ["metric", "field"]
+        assert Scorecard({}).to_pandas().shape == (0, 10)
 
     def test_polars_one_row_per_metric_and_slice(self, nasty: Scorecard) -> None:
         frame = Scorecard({"m": MetricResult(0.5, "ok")}, {"easy": nasty}).to_polars()
@@ -295,3 +297,27 @@ class TestTables:
         assert "[bold]name[/bold]" in text
         assert "0.500" in text
         assert "12" in text
+
+
+class TestFound:
+    def test_every_spelling_of_a_metric_finds_its_cell(self) -> None:
+        card = scorecard(Y, S, metrics=["roc_auc", "f1@0.5", "recall@fpr=0.1", "ece=10"])
+        assert list(card) == [
+            *("roc_auc", "op_f1_at_0.5", "recall_at_fpr_0.1", "ece_n_bins_10_strategy_uniform"),
+        ]
+        for asked in ("f1@0.5", "f1=0.50", "recall@fpr=0.1", "ece=10"):
+            assert asked in card
+            assert card[asked].status == "ok"
+        for other in ("F1", "f1@0.4", "PR_AUC", "recall@x"):
+            assert other not in card
+
+    def test_a_chart_of_all_cells(self, nasty: Scorecard) -> None:
+        chart = Scorecard({"m": MetricResult(0.5, "ok")}, {"de": nasty}, by="language").plot()
+        told = chart.to_dict()["description"]
+        assert "m: 0.500" in told
+        assert "plain, de" in told
+
+    def test_print_shows_the_table_and_the_notes(self) -> None:
+        printed = str(Scorecard({"m": MetricResult(0.5, "ok")}, notes=["look at this"]))
+        assert printed.splitlines()[-1] == "look at this"
+        assert "0.500" in printed

@@ -557,7 +557,7 @@ class TestRefusals:
             ([ms.pr_auc], {"confidence": 95}, "`confidence` is 95; it must lie in"),
             ([ms.pr_auc], {"n_resamples": -1}, "`n_resamples` is -1; it must be at least 0"),
             ([ms.pr_auc, ms.pr_auc], {}, r"metrics\[1\] has the name 'pr_auc' of metrics\[0\]"),
-            (["pr_auc"], {}, r"metrics\[0\] is 'pr_auc'; a metric spec has"),
+            ([7], {}, r"metrics\[0\] is 7; a metric spec has"),
         ],
     )
     def test_message(self, metrics: Any, options: dict[str, Any], message: str) -> None:

@@ -1,5 +1,6 @@
 """Runs that stop early: by width, by a decision against another run; resumed, measured again."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,25 @@ def content(folder: Path) -> tuple[bytes, bytes]:
     return tuple((folder / name).read_bytes() for name in ("records.parquet", "results.json"))
 
 
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run that stopped by width; to be read only."""
+    folder = tmp_path_factory.mktemp("stopped") / "r"
+    return run_task(words(), ScriptedModel("x"), folder, until=UntilWidth(0.12))
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A whole run "a" and beside it "b", which a decision against it stopped; to be read only."""
+    folder, task = tmp_path_factory.mktemp("decided"), words(1000, 700)
+    run_task(task, ScriptedModel("x", name="first"), folder / "a")
+    rule = UntilDecided(folder / "a")
+    return run_task(task, ScriptedModel("y", name="second"), folder / "b", until=rule)
+
+
 class TestWidth:
-    def test_stops_before_the_end_and_says_what_it_saved(self, tmp_path: Path):
-        done = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
+    def test_stops_before_the_end_and_says_what_it_saved(self, stopped: Any):
+        done = stopped
         told = done.results["stopping"]
         assert told["n_used"] < 1000
         assert told["n_saved"] == 1000 - told["n_used"]
@@ -62,17 +79,18 @@ class TestWidth:
     def test_bytes_do_not_depend_on_concurrency(self, tmp_path: Path):
         for name, at_once in (("one", 1), ("many", 200)):
             run_task(
-                words(),
+                words(400, 360),
                 ScriptedModel("x"),
                 tmp_path / name,
-                until=UntilWidth(0.12),
+                until=UntilWidth(0.2),
                 concurrency=at_once,
                 run_id="r",
             )
         assert content(tmp_path / "one") == content(tmp_path / "many")
 
-    def test_going_on_asks_the_rest_alone(self, tmp_path: Path):
-        first = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
+    def test_going_on_asks_the_rest_alone(self, stopped: Any, tmp_path: Path):
+        first = stopped
+        shutil.copytree(first.run.path, tmp_path / "r")
         again = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
         assert again.n_asked == 0
         assert again.results["stopping"]["n_used"] == first.results["stopping"]["n_used"]
@@ -83,9 +101,10 @@ class TestWidth:
         assert whole.card["exact_match"].value == pytest.approx(0.9)
 
     def test_measured_again_counts_the_same_samples(self, tmp_path: Path):
-        done = run_task(words(), ScriptedModel("X"), tmp_path / "r", until=UntilWidth(0.12))
-        again = measure_run(done.run, words(), graders=["exact_match{ignore_case=true}"])
-        assert len(again.records) == len(done.records)
+        until = UntilWidth(0.2)
+        done = run_task(words(400, 360), ScriptedModel("X"), tmp_path / "r", until=until)
+        again = measure_run(done.run, words(400, 360), graders=["exact_match{ignore_case=true}"])
+        assert len(again.records) == len(done.records) < 400
         assert again.results["stopping"]["n_saved"] == done.results["stopping"]["n_saved"]
         assert "sequence" in again.card["exact_match"].ci.method
         assert again.card["exact_match"].value > 0.8
@@ -97,10 +116,10 @@ class TestWidth:
             return "x"
 
         whole = run_task(
-            words(300, 300), ScriptedModel(answer), until=UntilWidth(0.12), give_up_after=None
+            words(150, 150), ScriptedModel(answer), until=UntilWidth(0.12), give_up_after=None
         )
-        assert whole.results["stopping"]["n_used"] == 300
-        assert "all 300 units are used" in whole.results["stopping"]["reason"]
+        assert whole.results["stopping"]["n_used"] == 150
+        assert "all 150 units are used" in whole.results["stopping"]["reason"]
 
     def test_judges_are_watched_too(self):
         judge = Judge(rubric="refusal", model=ScriptedModel("no"))
@@ -126,12 +145,8 @@ class TestWidth:
 
 
 class TestDecided:
-    def test_a_clear_difference_is_told_early(self, tmp_path: Path):
-        task = words(1000, 700)
-        run_task(task, ScriptedModel("x"), tmp_path / "a")
-        rule = UntilDecided(tmp_path / "a")
-        done = run_task(task, ScriptedModel("y"), tmp_path / "b", until=rule)
-        told = done.results["stopping"]
+    def test_a_clear_difference_is_told_early(self, decided: Any):
+        told = decided.results["stopping"]
         assert told["verdict"] == "worse"
         assert told["n_used"] < 500
         assert told["interval"]["ci_high"] < 0.0
@@ -158,27 +173,20 @@ class TestDecided:
         assert done.results["stopping"]["n_used"] == 200
         assert done.results["stopping"]["verdict"] == "undecided"
 
-    def test_comparing_says_that_a_run_was_stopped(self, tmp_path: Path):
-        task = words(1000, 700)
-        run_task(task, ScriptedModel("x"), tmp_path / "a")
-        rule = UntilDecided(tmp_path / "a")
-        run_task(task, ScriptedModel("y"), tmp_path / "b", until=rule)
-        comparison = compare_runs(tmp_path / "a", tmp_path / "b")
+    def test_comparing_says_that_a_run_was_stopped(self, decided: Any):
+        comparison = compare_runs(decided.run.path.with_name("a"), decided.run.path)
         assert any("stopped early" in line for line in comparison.notes)
 
-    def test_a_leaderboard_says_that_a_run_was_stopped(self, tmp_path: Path):
-        task = words(1000, 700)
-        run_task(task, ScriptedModel("x", name="first"), tmp_path / "a")
-        rule = UntilDecided(tmp_path / "a")
-        run_task(task, ScriptedModel("y", name="second"), tmp_path / "b", until=rule)
-        (note,) = leaderboard([tmp_path / "a", tmp_path / "b"], n_draws=2000).notes
+    def test_a_leaderboard_says_that_a_run_was_stopped(self, decided: Any):
+        folders = [str(decided.run.path.with_name(one)) for one in "ab"]
+        (note,) = leaderboard(folders, n_draws=2000).notes
         assert note.startswith("words: second was stopped early, after ")
-        shown = CliRunner().invoke(cli, ["leaderboard", *(str(tmp_path / one) for one in "ab")])
+        shown = CliRunner().invoke(cli, ["leaderboard", *folders])
         assert note in " ".join(shown.output.split())
 
     def test_robustness_says_that_a_run_was_stopped(self, tmp_path: Path):
-        task = words(1000, 700)
-        run_task(task, ScriptedModel("x"), tmp_path / "a", until=UntilWidth(0.12))
+        task = words(400, 360)
+        run_task(task, ScriptedModel("x"), tmp_path / "a", until=UntilWidth(0.2))
         run_task(perturbed(task, Perturbation("upper")), ScriptedModel("x"), tmp_path / "b")
         found = robustness(tmp_path / "a", [tmp_path / "b"])
         assert [note.partition(", after")[0] for note in found.notes] == [

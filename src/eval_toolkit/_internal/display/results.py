@@ -43,9 +43,12 @@ class Displayed:
     def __repr__(self) -> str:
         return short_repr(self)
 
+    def __str__(self) -> str:
+        tables = _tables(self) if type(self).__repr__ is Displayed.__repr__ else []
+        return "\n\n".join(map(_text, tables)) if len(tables) > 1 else repr(self)
+
     def _repr_html_(self) -> str:
-        facts, tables = _parts(self)
-        pieces = [bare_html_table(Table([type(self).__name__, ""], facts)), *tables]
+        pieces = [bare_html_table(table) for table in _tables(self)]
         return pieces[0] if len(pieces) == 1 else f"<div>{''.join(pieces)}</div>"
 
 
@@ -82,8 +85,19 @@ class Tabled(Displayed):
         """Return a LaTeX ``tabular`` followed by its notes; needs booktabs."""
         return latex_table(self._as_table())
 
+    def __str__(self) -> str:
+        return _text(_cut(self._as_table()))
+
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return bare_html_table(_cut(self._as_table()))
+
+
+def _text(table: Table) -> str:
+    from eval_toolkit._internal.display.to_text import text_table
+
+    return text_table(table.footnoted(_MOST_CHARACTERS))
 
 
 def _cut(table: Table) -> Table:
@@ -144,21 +158,21 @@ def _is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _parts(result: Any) -> tuple[list[tuple[str, Cell]], list[str]]:
-    """Return the fields of a result as lines, plus a table for each list of results."""
+def _tables(result: Any) -> list[Table]:
+    """Return the fields of a result as a table, plus a table for each list of results."""
     facts: list[tuple[str, Cell]] = []
-    tables: list[str] = []
+    tables: list[Table] = []
     for name, value in _fields(result):
         records = _records_in(value)
         if isinstance(value, Tabled):
             facts.append((name, Text("below")))
-            tables.append(value._repr_html_())
+            tables.append(_cut(value._as_table()))
         elif records:
             facts.append((name, Text(f"{len(records)}, below")))
             tables.append(_record_table(name, records))
         else:
             facts.append((name, _cell(value)))
-    return facts, tables
+    return [Table([type(result).__name__, ""], facts), *tables]
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
@@ -173,14 +187,14 @@ def _records_in(value: Any) -> list[tuple[str, Any]]:
     return found if len(kinds) == 1 and _is_record(found[0][1]) else []
 
 
-def _record_table(name: str, records: list[tuple[str, Any]]) -> str:
+def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
     lines = [{field: _cell(value) for field, value in _fields(record)} for _, record in records]
     told = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
     rows: Rows = [
         [key, *(line[field] for field in told)]
         for (key, _), line in zip(records, lines, strict=True)
     ]
-    return bare_html_table(_cut(Table([name, *told], rows)))
+    return _cut(Table([name, *told], rows))
 
 
 def _cell(value: Any) -> Cell:
@@ -203,7 +217,7 @@ def _shown(value: Any) -> str:
         return _listed(items, len(value))
     if isinstance(value, list | tuple | set | frozenset):
         return _listed([str(_cell(item)) for item in list(value)[:_MOST_ITEMS]], len(value))
-    return str(value)
+    return repr(value) if isinstance(value, Displayed) else str(value)
 
 
 def _listed(items: list[str], n: int) -> str:

@@ -13,6 +13,7 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit._internal.tables.cells import guessed, joined
+    from eval_toolkit._internal.tables.conditions import Condition, conditions_of, rows_that
     from eval_toolkit._internal.tables.dialect import dialect_of
     from eval_toolkit._internal.tables.formats import (
         CSV,
@@ -26,8 +27,19 @@ if TYPE_CHECKING:
         expand_paths,
         media_type_of,
     )
-    from eval_toolkit._internal.tables.labels import LabelMap, classes_of, label_class
-    from eval_toolkit._internal.tables.numbers import decimal_of, number_in, numbers_in
+    from eval_toolkit._internal.tables.labels import (
+        LabelMap,
+        classes_of,
+        label_class,
+        usual_labels,
+    )
+    from eval_toolkit._internal.tables.numbers import (
+        NotNumbersError,
+        decimal_of,
+        not_numbers,
+        number_in,
+        numbers_in,
+    )
     from eval_toolkit._internal.tables.reading import (
         AS_NAMED,
         KEY,
@@ -55,12 +67,15 @@ __all__ = [
     "STDIN",
     "TSV",
     "XLSX",
+    "Condition",
     "FileFormat",
     "LabelMap",
+    "NotNumbersError",
     "RowPick",
     "Rows",
     "classes_of",
     "column_names",
+    "conditions_of",
     "decimal_of",
     "dialect_of",
     "distinct_values",
@@ -70,6 +85,7 @@ __all__ = [
     "label_class",
     "media_type_of",
     "named",
+    "not_numbers",
     "number_in",
     "numbers_in",
     "plain_value",
@@ -79,7 +95,9 @@ __all__ = [
     "read_table",
     "read_text",
     "rows_of",
+    "rows_that",
     "shown",
+    "usual_labels",
     "write_table",
     "write_tables",
 ]
@@ -88,12 +106,13 @@ __getattr__ = names_on_use(
     __name__,
     {
         "cells": "guessed joined",
+        "conditions": "Condition conditions_of rows_that",
         "dialect": "dialect_of",
         "formats": (
             "CSV JSON JSONL MEDIA_TYPES PARQUET TSV XLSX FileFormat expand_paths media_type_of"
         ),
-        "labels": "LabelMap classes_of label_class",
-        "numbers": "decimal_of number_in numbers_in",
+        "labels": "LabelMap classes_of label_class usual_labels",
+        "numbers": "NotNumbersError decimal_of not_numbers number_in numbers_in",
         "reading": "AS_NAMED KEY ROW RowPick column_names distinct_values read_table",
         "records": "plain_value read_records",
         "rows": "Rows read_rows rows_of",

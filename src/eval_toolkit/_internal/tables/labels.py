@@ -18,7 +18,7 @@ from eval_toolkit._internal.tables.numbers import also_in, decimal_of, numbers_i
 from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["LabelMap", "classes_of", "label_class"]
+__all__ = ["LabelMap", "classes_of", "label_class", "usual_labels"]
 
 _TRUTHS = {"0": 0, "1": 1, "false": 0, "true": 1}
 _POSITIVE = (
@@ -35,6 +35,18 @@ _POSITIVE = (
     "attack",
 )
 """Words suggested as the positive class in error messages."""
+_PAIRS = frozenset(
+    {
+        *(("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("negative", "positive")),
+        *(("neg", "pos"), ("-", "+"), ("-1", "1"), ("-1.0", "1.0"), ("-1", "+1")),
+        *(("ham", "spam"), ("not spam", "spam"), ("safe", "unsafe"), ("harmless", "harmful")),
+        *(("benign", "harmful"), ("benign", "malicious"), ("benign", "malignant")),
+        *(("benign", "attack"), ("normal", "attack"), ("normal", "anomaly"), ("legit", "fraud")),
+        *(("legitimate", "fraud"), ("genuine", "fraud"), ("non-toxic", "toxic")),
+        *(("not toxic", "toxic"), ("nontoxic", "toxic"), ("negative class", "positive class")),
+    }
+)
+"""Pairs of words of which the second is always the positive class, in lower case."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
@@ -111,6 +123,23 @@ class LabelMap:
         return self.others
 
 
+def usual_labels(values: NDArray[Any]) -> LabelMap | None:
+    """Return the label map of a column of two words whose positive class is beyond doubt.
+
+    Examples
+    --------
+    >>> usual_labels(np.array(["ham", "spam", "ham"], dtype=object)).classes
+    {'ham': 0, 'spam': 1}
+    >>> usual_labels(np.array(["cat", "dog"], dtype=object)) is None
+    True
+    """
+    found = _spellings(values)
+    for negative, positive in (found, found[::-1]) if len(found) == 2 else ():
+        if (negative.lower(), positive.lower()) in _PAIRS:
+            return LabelMap({negative: 0, positive: 1})
+    return None
+
+
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
     """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
@@ -166,6 +195,7 @@ def classes_of(
     place: Place,
     column: str | None = None,
     labels: LabelMap | None = None,
+    remedy: str = "",
 ) -> BoolArray:
     """Convert a column of labels to classes.
 
@@ -179,6 +209,8 @@ def classes_of(
         Column name for messages; None if ``place`` includes it.
     labels : LabelMap, optional
         Classes of labels that are words.
+    remedy : str, default ""
+        Advice for missing labels.
 
     Raises
     ------
@@ -200,7 +232,9 @@ def classes_of(
         bad = np.array([one is None for one in known])[codes]
         positive = np.array([one == 1 for one in known])[codes]
     if bad.any():
-        raise InvalidInputError(_refusal(values, np.flatnonzero(bad), place, column, labels))
+        raise InvalidInputError(
+            _refusal(values, np.flatnonzero(bad), place, column, labels, remedy)
+        )
     if labels is not None and labels.must_occur is not None and not positive.any() and len(values):
         source, _ = place(0)
         raise InvalidInputError(
@@ -228,6 +262,7 @@ def _refusal(
     place: Place,
     column: str | None,
     labels: LabelMap | None,
+    remedy: str,
 ) -> str:
     first = int(rows[0])
     source, at = place(first)
@@ -239,7 +274,7 @@ def _refusal(
     also = also_in(rows.tolist(), said)
     where = f"{source}: {at}" if column is None else f"{source}: {at}: {column!r}"
     if _is_gap(values[first]):
-        return f"{where} is missing; every row needs a label{also}"
+        return f"{where} is missing; every row needs a label{also}{remedy}"
     if labels is not None:
         return (
             f"{where} is {_shown(values[first])}, which is not in label_map "

@@ -10,7 +10,15 @@ import numpy as np
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["MARKS", "also_in", "decimal_of", "not_numbers", "number_in", "numbers_in"]
+__all__ = [
+    "MARKS",
+    "NotNumbersError",
+    "also_in",
+    "decimal_of",
+    "not_numbers",
+    "number_in",
+    "numbers_in",
+]
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COMMA = re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -21,6 +29,10 @@ MARKS = (
     "`decimal`"
 )
 _FIRST = 5
+
+
+class NotNumbersError(InvalidInputError):
+    """A column of numbers has other cells."""
 
 
 def decimal_of(cells: Sequence[str | None]) -> str | None:
@@ -103,7 +115,7 @@ def not_numbers(
     cells: Sequence[str | None],
     rows: Sequence[int],
     mark: str | None,
-) -> InvalidInputError:
+) -> NotNumbersError:
     """Return the error for rows without a number, with locations and advice on commas.
 
     Parameters
@@ -129,7 +141,7 @@ def not_numbers(
     elif any("," in (cells[row] or "") for row in rows):
         hint = f": {MARKS}"
     where = ": ".join(place(rows[0]))
-    return InvalidInputError(
+    return NotNumbersError(
         f"{where}: {column!r} is {_shown(cells[rows[0]])}; it must be a finite number"
         f"{also_in(rows, said)}{hint}"
     )

@@ -67,7 +67,8 @@ class Rows:
     def place(self, row: int) -> tuple[str, str]:
         """Return the file of a row, and its row number in the file, from 1."""
         if self.starts is None:
-            return self.name, f"row {row + 1}"
+            number = row + 1 if self.numbers is None else int(self.numbers[row])
+            return self.name, f"row {number}"
         at = int(np.searchsorted(self.starts, row, side="right")) - 1
         number = row - self.starts[at] + 1 if self.numbers is None else self.numbers[row]
         return shown(self.files[at]), f"row {number}"
@@ -76,9 +77,27 @@ class Rows:
         """Return the location of a row, for messages."""
         return ": ".join(self.place(row))
 
-    def classes(self, label: str, labels: LabelMap | None = None) -> BoolArray:
+    def take(self, at: IntArray) -> "Rows":
+        """Return a subset of the rows, in order; each keeps its row number in its file."""
+        if self.numbers is not None:
+            numbers = self.numbers
+        else:
+            numbers = np.arange(1, len(self) + 1)
+            if self.starts is not None:
+                sizes = np.diff([*self.starts, len(self)])
+                numbers = numbers - np.repeat(self.starts, sizes)
+        return replace(
+            self,
+            columns={name: column[at] for name, column in self.columns.items()},
+            starts=None if self.starts is None else np.searchsorted(at, self.starts),
+            numbers=numbers[at],
+        )
+
+    def classes(self, label: str, labels: LabelMap | None = None, *, remedy: str = "") -> BoolArray:
         """Return a column of labels as classes; raise with the rows of invalid labels."""
-        return classes_of(self.columns[label], place=self.place, column=label, labels=labels)
+        return classes_of(
+            self.columns[label], place=self.place, column=label, labels=labels, remedy=remedy
+        )
 
 
 def read_rows(

@@ -23,7 +23,7 @@ from eval_toolkit.graders import Grade
 from eval_toolkit.integrations.importing.column_names import is_beside
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.loaders.predictions import LABELS, SCORES
+from eval_toolkit.loaders.columns import LABELS, SCORES
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 __all__ = ["NAME", "read", "recognises"]

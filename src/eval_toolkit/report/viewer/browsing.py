@@ -10,9 +10,11 @@ from eval_toolkit._internal.words import number, visible
 from eval_toolkit.report.viewer import rendering
 from eval_toolkit.report.viewer.listing import ListedRun
 from eval_toolkit.report.viewer.menus import run_menu
-from eval_toolkit.report.viewer.previews import previews
+from eval_toolkit.report.viewer.previews import TEXTS, previews
 from eval_toolkit.report.viewer.records import Filter, Record, Shape, records_at
 from eval_toolkit.report.viewer.store import TooLongError
+from eval_toolkit.report.viewer.verdicts import DISAGREE, VERDICTS, Verdicts
+from eval_toolkit.runs.shown import Words, kind_named
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,12 +35,12 @@ __all__ = [
 
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
-_COLUMNS_BESIDE_TEXTS = 4
 _TEXT_AT_MOST = 60
 """Maximum length of a measured text."""
 WHOLE = "all"
 """Name of the slice of all rows."""
 Q_AT_MOST = 500
+_NO_NAMES: Mapping[float, str] = {}
 
 
 def show(request: "Request") -> "Response":
@@ -50,17 +52,22 @@ def show(request: "Request") -> "Response":
     shape = viewer.shape(run)
     wanted, ignored = read_filter(request.query_params, shape)
     size = size_of(request.query_params.get("size"))
-    stopped = ""
+    stopped, verdicts, rows = "", None, []
     try:
         order: Sequence[int] = viewer.order(run, wanted)
+        verdicts, rows = viewer.judged(run), viewer.matching(run, wanted)
     except TooLongError as error:
         order, stopped = [], str(error)
     n_pages = max(1, math.ceil(len(order) / size))
     at = min(max(1, whole_number(request.query_params.get("page")) or 1), n_pages)
     start = (at - 1) * size
-    columns = shown_columns(shape, wanted)
-    found = records_at(viewer.store, shape, order[start : start + size], columns)
-    texts = previews(viewer.store, shape, found)
+    columns = shown_columns(shape, wanted, verdicts)
+    read = list(shape.columns) if shape.tables else columns  # a kind shows answers by their values
+    found = records_at(viewer.store, shape, order[start : start + size], read)
+    texts = previews(
+        viewer.store, shape, found, [name for name in TEXTS if _is_shown(name, wanted)]
+    )
+    words = kind_named(run.kind).words
     html = rendering.page(
         "samples.html",
         title="Samples",
@@ -71,14 +78,16 @@ def show(request: "Request") -> "Response":
         parts=dict(wanted.parts),
         ignored=ignored,
         stopped=stopped,
-        records=_lines(run, wanted, size, start, found, texts),
-        texts=bool(texts),
+        records=_lines(run, wanted, size, start, found, texts, verdicts),
+        texts=[name for name in TEXTS if any(name in own for own in texts.values())],
         columns=columns,
-        heads=[
-            {**_head(run, wanted, size, name), "num": name in shape.numbers}
-            for name in ("unit", *columns)
-        ],
+        heads=_heads(run, shape, wanted, size, columns),
         whole=_whole_columns(found, columns),
+        choices=_choices(shape, wanted, columns, texts),
+        tabs=_tabs(run, wanted, size, verdicts, rows, words),
+        sorts=_sorts(run, wanted, size),
+        judged="" if verdicts is None else _judged(verdicts, shape, words),
+        verdict_words={"right": words.right, "wrong": words.wrong},
         n=len(order),
         start=start,
         size=size,
@@ -86,8 +95,6 @@ def show(request: "Request") -> "Response":
         page=at,
         n_pages=n_pages,
         links=_links(run, wanted, size, at, n_pages),
-        several_scorers=len(shape.values["scorer"]) != 1,
-        several_slices=len(shape.values["slice"]) != 1,
         shown=_shown,
         menu=run_menu(run, "Samples"),
         crumbs=[{"href": "/", "label": "Runs"}, {"href": f"/runs/{run.key}", "label": run.run_id}],
@@ -124,6 +131,10 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     if sort and sort.removeprefix("-") not in ("unit", *shape.columns):
         ignored.append(f"there is no column {sort.removeprefix('-')!r} to sort by")
         sort = ""
+    verdict = given.get("show", "")
+    if verdict not in ("", *VERDICTS, DISAGREE):
+        ignored.append(f"there is no verdict {verdict!r}")
+        verdict = ""
     status = given.get("status", "")
     if status not in ("", "ok", "skipped", "error"):
         ignored.append(f"there is no status {status!r}")
@@ -149,9 +160,24 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
         parts=tuple((name, value) for name, value in parts if value),
         column=column,
         status=status,
+        show=verdict,
         sort=sort,
+        columns=_asked_columns(given, shape),
         **bounds,
     ), ignored
+
+
+def _asked_columns(given: Mapping[str, str], shape: Shape) -> tuple[str, ...]:
+    """Return the columns requested by a URL, in the order of the page."""
+    several = getattr(given, "getlist", None)  # the query of a request, else a plain mapping
+    asked = several("col") if several else [given["col"]] if "col" in given else []
+    return tuple(name for name in _column_names(shape) if name in asked)
+
+
+def _column_names(shape: Shape) -> list[str]:
+    """Return everything that can be shown of a record, in order; parts and values are prefixed."""
+    parts = [f"part.{name}" for name in shape.parts]
+    return [*TEXTS, "slice", "scorer", *parts, *(f"value.{name}" for name in shape.columns)]
 
 
 def _parts(shape: Shape) -> dict[str, str]:
@@ -161,12 +187,14 @@ def _parts(shape: Shape) -> dict[str, str]:
 def to_query(wanted: Filter, **more: object) -> str:
     """Return a filter as a URL query; empty parts are omitted."""
     pairs: list[tuple[str, object]] = [
-        (name, getattr(wanted, name)) for name in ("q", "slice", "scorer", "column", "status")
+        (name, getattr(wanted, name))
+        for name in ("q", "slice", "scorer", "column", "status", "show")
     ]
     pairs += [(f"part.{name}", value) for name, value in wanted.parts]
     pairs += [("low", wanted.low), ("high", wanted.high), ("sort", wanted.sort), *more.items()]
     kept = [(name, value) for name, value in pairs if value not in (None, "")]
     kept += [("slice", "")] if wanted.every_slice else []
+    kept += [("col", name) for name in wanted.columns]
     return urlencode(kept, errors="replace")
 
 
@@ -176,12 +204,118 @@ def address(run: ListedRun, name: str, wanted: Filter, **more: object) -> str:
     return f"/runs/{run.key}/{name}{'?' + query if query else ''}"
 
 
-def shown_columns(shape: Shape, wanted: Filter) -> list[str]:
-    """Return the measured columns shown in a list, filtered and sorted ones first."""
-    first = [wanted.column, wanted.sort.removeprefix("-")]
-    asked = [name for name in dict.fromkeys(first) if name in shape.columns]
-    most = _COLUMNS_BESIDE_TEXTS if shape.tables else _COLUMNS_AT_MOST
-    return list(dict.fromkeys([*asked, *shape.numbers, *shape.columns]))[:most]
+def _is_shown(name: str, wanted: Filter) -> bool:
+    """Return whether a column is requested, or nothing is."""
+    return not wanted.columns or name in wanted.columns
+
+
+def shown_columns(shape: Shape, wanted: Filter, verdicts: Verdicts | None) -> list[str]:
+    """Return the measured columns shown in a list.
+
+    By default these are the filtered and sorted ones, the label, the one that decides and those of
+    graders; the others only if the run has no texts, such as answers.
+    """
+    if wanted.columns:
+        return [name for name in shape.columns if f"value.{name}" in wanted.columns]
+    asked = [wanted.column, wanted.sort.removeprefix("-")]
+    decides = () if verdicts is None else (verdicts.column, *verdicts.graders)
+    first = dict.fromkeys(name for name in (*asked, "label", *decides) if name in shape.columns)
+    others = () if shape.tables and first else (*shape.numbers, *shape.columns)
+    return list(dict.fromkeys([*first, *others]))[:_COLUMNS_AT_MOST]
+
+
+def _heads(
+    run: ListedRun, shape: Shape, wanted: Filter, size: int, columns: Sequence[str]
+) -> dict[str, Any]:
+    """Return the headers: of the unit, of plain columns by name, and of measured columns."""
+    several = {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
+    plain = [
+        name
+        for name in ("slice", "scorer", *_parts(shape))
+        if (
+            name in wanted.columns
+            if wanted.columns
+            else name not in ("slice", "scorer") or name in several
+        )
+    ]
+    return {
+        "unit": {**_head(run, wanted, size, "unit"), "num": False},
+        "slice": "slice" in plain,
+        "scorer": "scorer" in plain,
+        "parts": [name for marked, name in _parts(shape).items() if marked in plain],
+        "measured": [
+            {**_head(run, wanted, size, name), "num": name in shape.numbers} for name in columns
+        ],
+    }
+
+
+def _choices(
+    shape: Shape, wanted: Filter, columns: Sequence[str], texts: Mapping[int, Mapping[str, str]]
+) -> list[dict[str, Any]]:
+    """Return the columns that can be shown, and whether they are."""
+    there = [name for name in TEXTS if any(name in own for own in texts.values())]
+    usual = {*there, *_parts(shape), *(f"value.{name}" for name in columns)}
+    usual |= {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
+    known = [
+        name for name in _column_names(shape) if name not in TEXTS or shape.tables or shape.units
+    ]
+    return [
+        {
+            "name": name,
+            "label": name.removeprefix("part.").removeprefix("value."),
+            "on": name in (wanted.columns or usual),
+        }
+        for name in known
+    ]
+
+
+def _tabs(
+    run: ListedRun,
+    wanted: Filter,
+    size: int,
+    verdicts: Verdicts | None,
+    rows: Sequence[int],
+    words: Words,
+) -> list[dict[str, Any]]:
+    """Return the links to the records of each verdict, with their numbers."""
+    counts = {} if verdicts is None else verdicts.counts(rows)
+    if not counts:
+        return []
+    labels = {"right": words.right, "wrong": words.wrong}
+    return [
+        {
+            "label": labels.get(name, name or "all"),
+            "n": n,
+            "on": wanted.show == name,
+            "href": address(run, "samples", replace(wanted, show=name), size=size),
+        }
+        for name, n in {"": len(rows), **counts}.items()
+    ]
+
+
+def _sorts(run: ListedRun, wanted: Filter, size: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": label,
+            "on": wanted.sort == sort,
+            "href": address(run, "samples", replace(wanted, sort=sort), size=size),
+        }
+        for label, sort in (("worth reading first", ""), ("by id", "unit"))
+    ]
+
+
+def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
+    """Return what a verdict means, in words; "" without verdicts."""
+    column, rule = verdicts.column, verdicts.rule
+    if rule.kind == "threshold":
+        at = "its own threshold" if math.isnan(rule.threshold) else f"{rule.threshold:.6g}"
+        positive = shape.label_names.get(1.0, "1")
+        return f"A {column} of at least {at} means {visible(positive, _TEXT_AT_MOST)}."
+    if rule.kind == "binary":
+        return f"By {column}: {int(rule.higher is not False)} is {words.right}."
+    if rule.higher is not None:
+        return f"Ordered by {column}, the worst first."
+    return ""
 
 
 def _links(run: ListedRun, wanted: Filter, size: int, at: int, n_pages: int) -> dict[str, str]:
@@ -213,14 +347,16 @@ def _lines(
     size: int,
     start: int,
     found: Sequence[Record],
-    texts: Mapping[int, str],
+    texts: Mapping[int, Mapping[str, str]],
+    verdicts: Verdicts | None,
 ) -> list[dict[str, Any]]:
     return [
         {
             "record": record,
             "href": address(run, "sample", wanted, size=size, row=record.row, at=start + place),
-            "text": texts.get(record.row, ""),
-            "broken": any(one.status == "error" for one in record.measured),
+            "texts": texts.get(record.row, {}),
+            "verdicts": [] if verdicts is None else verdicts.of(record.row),
+            "values": {one.name: one for one in record.measured},
         }
         for place, record in enumerate(found)
     ]
@@ -237,7 +373,9 @@ def _whole_columns(found: Sequence[Record], columns: Sequence[str]) -> set[str]:
     return set(columns) - broken
 
 
-def _shown(value: float | str | None, whole: bool) -> str:
+def _shown(value: float | str | None, whole: bool, names: Mapping[float, str] = _NO_NAMES) -> str:
+    if value in names:
+        return visible(names[value], _TEXT_AT_MOST)  # type: ignore[index]
     if isinstance(value, str):
         return visible(value, _TEXT_AT_MOST)
     return f"{value:.0f}" if whole and value is not None else number(value)

@@ -156,8 +156,15 @@ def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
             ("differ by most", first.address(sort="difference"), bool(asked.sort)),
         ],
         "lines": lines,
-        "texts": previews(viewer.store, pair.shape_a, [line["record"] for line in lines]),
+        "texts": {
+            row: text
+            for row, own in previews(
+                viewer.store, pair.shape_a, [line["record"] for line in lines]
+            ).items()
+            if (text := own.get("input") or own.get("answer"))
+        },
         "parts": list(pair.shape_a.parts),
+        "label_names": pair.shape_a.label_names,
         "n": len(these.places),
         "n_all": len(found),
         "start": start,

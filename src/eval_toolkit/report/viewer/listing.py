@@ -55,6 +55,13 @@ class ListedRun:
     n: int | None = None
     n_records: int | None = None
     when: str = ""
+    items: str = ""
+    """Hash of the evaluated units; "" if unknown."""
+    cost: float | None = None
+    """Cost of all requests, with those of judges; None without prices."""
+    tokens: int = 0
+    seconds: float | None = None
+    """Duration of the evaluation."""
     git: str = ""
     manifest_hash: str = ""
     """Hash of the manifest, used as a cache key of the run's pages."""
@@ -216,7 +223,35 @@ def _measured(run: Run) -> dict[str, Any]:
         "n": n if isinstance(n, int) else None,
         "n_records": n_rows if isinstance(n_rows, int) else None,
         "manifest_hash": str(run.manifest.get("manifest_sha256") or ""),
+        "items": str(run.manifest.get("item_set_hash") or ""),
+        **_spent(run.manifest),
     }
+
+
+def _spent(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run took, including its judges."""
+    judges = manifest.get("judges")
+    told = [manifest, *(judges.values() if isinstance(judges, Mapping) else ())]
+    usages = [
+        one["usage"]
+        for one in told
+        if isinstance(one, Mapping) and isinstance(one.get("usage"), Mapping)
+    ]
+
+    def total(name: str) -> float:
+        found = (_finite(usage.get(name)) for usage in usages)
+        return sum(value for value in found if value is not None)
+
+    return {
+        "cost": total("cost") or None,
+        "tokens": int(total("prompt_tokens") + total("completion_tokens")),
+        "seconds": _finite(manifest.get("wall_clock_seconds")),
+    }
+
+
+def _finite(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= _MOST else None
 
 
 def _git(manifest: Mapping[str, Any]) -> str:

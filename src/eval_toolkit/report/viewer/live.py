@@ -10,6 +10,7 @@ from eval_toolkit.report.viewer.listing import ListedRun
 from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.runs import RunProgress, read_progress
 from eval_toolkit.runs.folder import run_head
+from eval_toolkit.runs.so_far import read_so_far
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -63,6 +64,7 @@ def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
 def _told(viewer: Viewer, run: ListedRun) -> dict[str, Any]:
     """Return the progress of a run as template data."""
     least: dict[str, Any] = {"run": run, "broken": "", "progress": None, "last": []}
+    least["so_far"] = None
     try:
         before = viewer.positions.get(run.key)
         progress = read_progress(run.path, since=before)
@@ -78,6 +80,7 @@ def _told(viewer: Viewer, run: ListedRun) -> dict[str, Any]:
     return least | {
         "next": "go on" if progress.state == "running" else "stop",
         "progress": progress,
+        "so_far": read_so_far(run.path),
         "last": last,
         "share": _share(progress),
         "rate": _rate(progress.rate),

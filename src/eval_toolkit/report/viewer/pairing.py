@@ -15,6 +15,7 @@ from eval_toolkit.report.viewer.listing import ListedRun
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.report.viewer.records import Filter, Shape
 from eval_toolkit.report.viewer.state import Viewer
+from eval_toolkit.report.viewer.verdicts import main_column
 from eval_toolkit.runs import Run
 
 __all__ = ["Asked", "Chosen", "Pair", "chosen"]
@@ -112,7 +113,7 @@ class Pair:
             for name, cell in block.cells.items()
         }
         columns = {name: (name, name) for name in shapes[0].numbers if name in shapes[1].numbers}
-        main = _main_column(a, shapes[0]), _main_column(b, shapes[1])
+        main = main_column(shapes[0], _metric(a)), main_column(shapes[1], _metric(b))
         if not columns and all(main):
             columns = {" / ".join(main): main}
         subjects = _subjects(runs[0].subjects, runs[1].subjects)
@@ -122,7 +123,7 @@ class Pair:
 
     def column(self, asked: str) -> str:
         """Return the requested column, or the main one by default."""
-        main = _main_column(self.a, self.shape_a)
+        main = main_column(self.shape_a, _metric(self.a))
         return next(name for name in (asked, main, *self.columns) if name in self.columns)
 
     def sides(self, subject: int, column: str) -> tuple[Side, Side]:
@@ -147,11 +148,8 @@ class Pair:
         return Rule("graded" if in_a == in_b else "apart", higher=higher)
 
 
-def _main_column(run: ListedRun, shape: Shape) -> str:
-    """Return the main column; "" if there is none."""
-    main = run.cell.name if run.cell is not None else ""
-    rest = [name for name in shape.numbers if name != "label"]
-    return next((name for name in (main, "score", *rest) if name in shape.numbers), "")
+def _metric(run: ListedRun) -> str:
+    return run.cell.name if run.cell is not None else ""
 
 
 def _subjects(

@@ -1,26 +1,30 @@
-"""Short previews of records for lists."""
+"""Beginnings of the texts of records for lists: input, answer and reference."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.viewer.records import Record, Shape, inside_json
+from eval_toolkit._internal.tables.sources import quoted
+from eval_toolkit.report.viewer.records import Record, Shape
 from eval_toolkit.report.viewer.store import Store, pattern
-from eval_toolkit.runs.three_tables import PARQUET
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.blocks import excerpts
+from eval_toolkit.runs.selected_units import Place, selected_units
+from eval_toolkit.runs.shown import show_unit
 
-__all__ = ["previews"]
+__all__ = ["TEXTS", "previews"]
 
+TEXTS = ("input", "answer", "reference")
+_STORED = ("input", "reference")
+"""Texts in the table of units; an answer is what the run's kind shows as one."""
 _CHARS = 160
-_SCATTERED_AT_MOST = 200_000
-"""Largest run with previews of scattered records: each of them costs reading a row group."""
+_SCATTERED_AT_MOST = 300_000
+"""Largest run with answers of scattered records: each of them costs reading a row group."""
 
 
-def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int, str]:
-    """Return a preview of every record that has one: its input, or its response.
-
-    In large runs only adjacent records have previews: fetched from all over the table, they would
-    take longer than the rest of the page.
+def previews(
+    store: Store, shape: Shape, found: Sequence[Record], wanted: Sequence[str] = TEXTS
+) -> Mapping[int, Mapping[str, str]]:
+    """Return the beginnings of the texts of records.
 
     Parameters
     ----------
@@ -30,57 +34,77 @@ def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int
         Shape of the run.
     found : sequence of Record
         Records of a page.
+    wanted : sequence of str
+        Names in `TEXTS`.
 
     Returns
     -------
-    mapping of int to str
-        Preview by record number.
+    mapping of int to mapping of str to str
+        Texts by record number and name; absent ones are left out. In very large runs, records from
+        all over the table have no answers, which would take longer than the rest of the page.
     """
-    units = list(dict.fromkeys(record.unit_id for record in found))
+    texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])
     rows = [record.row for record in found]
     scattered = max(rows, default=0) - min(rows, default=0) >= 2 * len(rows)
-    if not units or (scattered and shape.n_rows > _SCATTERED_AT_MOST):
+    if shape.tables and not (scattered and shape.n_rows > _SCATTERED_AT_MOST):
+        for row, shown in _shown(store, shape.path.parent, found).items():
+            some = {name: shown[name] for name in wanted if name in shown}
+            texts[row] = some | texts.get(row, {})
+    return {
+        row: {name: _cut(text) for name, text in own.items() if text} for row, own in texts.items()
+    }
+
+
+def _of_units(
+    store: Store, shape: Shape, found: Sequence[Record], wanted: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """Return texts of the table of units by record; all names in the query are our own."""
+    stored, ids = shape.units, list(dict.fromkeys(record.unit_id for record in found))
+    columns = [] if stored is None else [name for name in wanted if name in stored.columns]
+    if stored is None or not columns or not ids:
         return {}
-    stored = shape.units
-    if stored is not None and "input" in stored.columns:
-        texts = _by_key(
-            store, stored.files, stored.sql, "slice, unit_id", "input", "unit_id", units
-        )
-        return _of(found, texts, lambda one: (stored.slice_with("input", one.slice), one.unit_id))
-    if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "attempt", "step", "response"}:
-        said = inside_json("response", "$.text")
-        own = "step = '' AND unit_id"  # steps of judges and testers have names
-        files = (shape.path.parent / RESPONSES,)
-        texts = _by_key(store, files, PARQUET, "unit_id, attempt", said, own, units)
-        return _of(found, texts, lambda record: (record.unit_id, record.attempt))
-    return {}
-
-
-def _of(
-    found: Sequence[Record],
-    texts: Mapping[tuple[Any, ...], str],
-    key: Callable[[Record], tuple[Any, ...]],
-) -> dict[int, str]:
-    return {record.row: texts[key(record)] for record in found if key(record) in texts}
-
-
-def _by_key(
-    store: Store,
-    files: Sequence[Path],
-    table: str,
-    key: str,
-    text: str,
-    unit: str,
-    units: Sequence[str],
-) -> dict[tuple[Any, ...], str]:
-    """Return texts by key; all names in the query are our own, never from the data."""
+    beginnings = ", ".join(f"left({quoted(name)}, {_CHARS + 1})" for name in columns)
     rows = store.query(
-        files[0],
-        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM {table} "  # noqa: S608
-        f"WHERE {unit} IN ({', '.join('?' * len(units))})",
-        [*map(pattern, files), *units],
+        stored.files[0],
+        f"SELECT slice, unit_id, {beginnings} FROM {stored.sql} "  # noqa: S608
+        f"WHERE unit_id IN ({', '.join('?' * len(ids))})",
+        [*map(pattern, stored.files), *ids],
     )
-    return {tuple(row[:-1]): _cut(str(row[-1])) for row in rows if row[-1]}
+    by_unit = {(str(row[0]), str(row[1])): dict(zip(columns, row[2:], strict=True)) for row in rows}
+    return {
+        record.row: {
+            name: str(text)
+            for name in columns
+            if (
+                text := by_unit.get(
+                    (str(stored.slice_with(name, record.slice)), record.unit_id), {}
+                ).get(name)
+            )
+        }
+        for record in found
+    }
+
+
+def _shown(store: Store, folder: Path, found: Sequence[Record]) -> dict[int, Mapping[str, str]]:
+    """Return the texts that the run's kind shows of each record."""
+    places = [
+        Place(
+            slice=record.slice,
+            scorer=record.scorer,
+            unit_id=record.unit_id,
+            attempt=record.attempt,
+            values={
+                one.name: one.value
+                for one in record.measured
+                if one.status == "ok" and one.value is not None
+            },
+        )
+        for record in found
+    ]
+    units = selected_units(Run.open(folder, verify=False), places, whole=False, tables=store)
+    return {
+        record.row: excerpts(show_unit(unit)) for record, unit in zip(found, units, strict=True)
+    }
 
 
 def _cut(text: str) -> str:

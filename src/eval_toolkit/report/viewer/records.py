@@ -18,6 +18,7 @@ from eval_toolkit.runs.folder import RECORDS, TURNS
 from eval_toolkit.runs.stored_units import StoredUnits, stored_units
 
 __all__ = [
+    "FROM",
     "Filter",
     "Measured",
     "Record",
@@ -34,7 +35,7 @@ VALUE_CHARS = 200
 """Longer values are not listed as choices, since the page contains every choice in full."""
 _TEXT_AT_MOST = 400
 """Maximum length of a text in a list."""
-_FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
+FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _ASKED = frozenset({"unit_id", "prompt_hash", "prompt", "params", "response", "error"})
 _STATES = ("ok", "skipped", "error")
 _OK = "'ok'"
@@ -56,6 +57,8 @@ class Shape:
     units: StoredUnits | None = None
     texts: frozenset[str] = frozenset()
     """Measured columns that contain text."""
+    label_names: Mapping[float, str] = field(default_factory=dict)
+    """Labels as they were written in the data, by their number."""
 
     @property
     def numbers(self) -> dict[str, str]:
@@ -75,8 +78,12 @@ class Filter:
     status: str = ""
     low: float | None = None
     high: float | None = None
+    show: str = ""
+    """Verdict, as in `Verdicts`; `fitting` does not know it."""
     sort: str = ""
     """Measured column or "unit"; a leading "-" reverses the order."""
+    columns: tuple[str, ...] = ()
+    """Columns to show; empty for the usual ones. They do not affect which records match."""
     every_slice: bool = False
     """Whether all slices were requested although one of them contains the others."""
 
@@ -162,6 +169,7 @@ def shape_of(store: Store, path: Path) -> Shape:
         tables,
         _units(store, run),
         frozenset(texts),
+        _label_names(run),
     )
 
 
@@ -171,6 +179,14 @@ def _units(store: Store, run: Run) -> StoredUnits | None:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:
         return None
+
+
+def _label_names(run: Run) -> dict[float, str]:
+    stored = run.manifest.get("label_names")
+    found = stored.items() if isinstance(stored, Mapping) else ()
+    return {
+        float(number): str(name)[:VALUE_CHARS] for number, name in found if number in ("0", "1")
+    }
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:
@@ -191,7 +207,7 @@ def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
     name = f"left({quoted(stored)}, {VALUE_CHARS + 1})"
     found = store.query(
         table,
-        f"SELECT DISTINCT {name} FROM {_FROM} WHERE {name} IS NOT NULL "  # noqa: S608
+        f"SELECT DISTINCT {name} FROM {FROM} WHERE {name} IS NOT NULL "  # noqa: S608
         f"LIMIT {_VALUES_AT_MOST + 1}",
         [pattern(table)],
     )
@@ -232,7 +248,7 @@ def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     found = store.column(
         shape.path,
-        f"SELECT file_row_number FROM {_FROM} {where} ORDER BY {order}file_row_number",  # noqa: S608
+        f"SELECT file_row_number FROM {FROM} {where} ORDER BY {order}file_row_number",  # noqa: S608
         [pattern(shape.path), *parameters],
     )
     numbers: list[int] = np.asarray(found).astype(np.int32)  # type: ignore[assignment]
@@ -408,7 +424,7 @@ def _read(
         selected.append(f"left({quoted(f'{stored}.reason')}, {int(text_at_most)})")
     rows = store.query(
         shape.path,
-        f"SELECT {', '.join(selected)} FROM {_FROM} WHERE {which}",  # noqa: S608
+        f"SELECT {', '.join(selected)} FROM {FROM} WHERE {which}",  # noqa: S608
         [pattern(shape.path), *parameters],
     )
     with malformed(shape.path.name, "table", error=ArtifactError):

@@ -9,7 +9,9 @@ from urllib.parse import urlencode
 from eval_toolkit.report.viewer import rendering
 from eval_toolkit.report.viewer.browsing import whole_number
 from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.live import duration
 from eval_toolkit.report.viewer.menus import main_menu
+from eval_toolkit.report.viewer.trends import HEIGHT, WIDTH, trends_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,11 +40,10 @@ _COLUMNS = (
     _Column("run", "run", lambda run: run.run_id.lower()),
     _Column("value", "main metric", _value, num=True),
     _Column("n", "n", lambda run: run.n, num=True),
-    _Column("kind", "kind", lambda run: run.kind),
-    _Column("scorers", "scorers", lambda run: run.subjects.lower()),
-    _Column("state", "state", lambda run: run.shown_state),
-    _Column("when", "when", lambda run: run.when),
-    _Column("git", "git", lambda run: run.git),
+    _Column("scorers", "model or scorer", lambda run: run.subjects.lower()),
+    _Column("cost", "cost", lambda run: (run.cost or 0.0, run.tokens), num=True),
+    _Column("seconds", "took", lambda run: run.seconds, num=True),
+    _Column("when", "date", lambda run: run.when),
 )
 _DEFAULT = "-when"
 
@@ -69,6 +70,9 @@ def show(request: "Request") -> "Response":
         n=len(fitting),
         start=start,
         runs=fitting[start : start + _PER_PAGE],
+        trends=trends_of(fitting),
+        trend_size=(WIDTH, HEIGHT),
+        duration=duration,
         links=_links({**kept, "sort": sort}, page, n_pages),
         heads=[_head(column, sort, kept) for column in _COLUMNS],
         kinds=sorted({run.kind for run in everything} - {""}),

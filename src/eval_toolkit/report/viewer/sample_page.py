@@ -13,6 +13,7 @@ from eval_toolkit.report.viewer.records import Filter, Record, records_at, recor
 from eval_toolkit.report.viewer.state import NotFoundError, Viewer
 from eval_toolkit.report.viewer.unit import blocks_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,6 +42,7 @@ def show(request: "Request") -> "Response":
     (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
     wanted, _ = read_filter(given, shape)
     opened = Run.open(run.path, verify=False)
+    words = kind_named(run.kind).words
     others = records_of_unit(viewer.store, shape, record.unit_id, (), at_most=_OTHERS_AT_MOST)
     html = rendering.page(
         "sample.html",
@@ -54,6 +56,9 @@ def show(request: "Request") -> "Response":
         others=_others(run, record, others),
         **_neighbours(viewer, run, wanted, given.get("at"), given.get("size", "")),
         n_first=FIRST,
+        label_names=shape.label_names,
+        verdicts=_verdicts(viewer, run, row),
+        verdict_words={"right": words.right, "wrong": words.wrong},
         shown=shown,
         menu=run_menu(run, "Samples"),
         crumbs=[
@@ -63,6 +68,13 @@ def show(request: "Request") -> "Response":
         ],
     )
     return HTMLResponse(html)
+
+
+def _verdicts(viewer: Viewer, run: ListedRun, row: int) -> list[str]:
+    try:
+        return viewer.judged(run).of(row)
+    except ArtifactError:  # the sample can still be shown
+        return []
 
 
 def _groups(record: Record) -> dict[str, list[Any]]:

@@ -14,6 +14,8 @@ from eval_toolkit.report.viewer.pairs import Joined
 from eval_toolkit.report.viewer.records import Filter, Shape, fitting, shape_of
 from eval_toolkit.report.viewer.statistics import Statistics
 from eval_toolkit.report.viewer.store import Store
+from eval_toolkit.report.viewer.verdicts import Verdicts, verdicts_of
+from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS
 from eval_toolkit.runs.progress import Position
 
@@ -22,6 +24,8 @@ __all__ = ["Kept", "NotFoundError", "Viewer"]
 _T = TypeVar("_T")
 _ORDERS_BYTES = 48 << 20
 """About twelve orders of a million records."""
+_VERDICTS_BYTES = 24 << 20
+"""Verdicts on four million records."""
 _JOINED_BYTES = 72 << 20
 """Two pairs of runs with a million records each."""
 
@@ -85,6 +89,8 @@ class Viewer:
     shapes: Kept[Shape]
     orders: Kept[Sequence[int]]
     """Numbers of the records that match a filter, in order."""
+    verdicts: Kept[Verdicts] = field(default_factory=lambda: Kept(64, _VERDICTS_BYTES))
+    """Verdicts on the records of a run."""
     joined: Kept[Joined] = field(default_factory=lambda: Kept(8, _JOINED_BYTES))
     """Common records of two runs."""
     statistics: Statistics = field(default_factory=Statistics)
@@ -144,17 +150,57 @@ class Viewer:
     def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
         """Return the numbers of the records that match a filter, in order, cached.
 
+        Without a sort order, the records most worth reading come first.
+
         Raises
         ------
         TooLongError
             If finding them took too long.
         """
+        wanted = replace(wanted, columns=())
         kept_as = (*_written(run), wanted)
         order = self.orders.get(kept_as)
         if order is None:
-            order = fitting(self.store, self.shape(run), wanted)
+            order = self.matching(run, wanted)
+            if wanted.show:
+                order = self.judged(run).among(order, wanted.show)
+            if not wanted.sort:
+                order = self.judged(run).ranked(order)
             self.orders.keep(kept_as, order, int(getattr(order, "nbytes", 64)))
         return order
+
+    def matching(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
+        """Return the numbers of the records that match a filter whatever their verdict, cached.
+
+        Raises
+        ------
+        TooLongError
+            If finding them took too long.
+        """
+        wanted = replace(wanted, show="", columns=())
+        kept_as = (*_written(run), "matching", wanted)
+        rows = self.orders.get(kept_as)
+        if rows is None:
+            rows = fitting(self.store, self.shape(run), wanted)
+            self.orders.keep(kept_as, rows, int(getattr(rows, "nbytes", 64)))
+        return rows
+
+    def judged(self, run: ListedRun) -> Verdicts:
+        """Return the verdicts on the records of a run, cached.
+
+        Raises
+        ------
+        TooLongError
+            If reading them took too long.
+        """
+        kept_as = _written(run)
+        found = self.verdicts.get(kept_as)
+        if found is None:
+            main = run.cell.name if run.cell is not None else ""
+            opened = Run.open(run.path, verify=False)
+            found = verdicts_of(self.store, self.shape(run), opened, main)
+            self.verdicts.keep(kept_as, found, found.nbytes)
+        return found
 
 
 def _written(run: ListedRun) -> tuple[object, ...]:

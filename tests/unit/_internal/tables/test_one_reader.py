@@ -246,15 +246,15 @@ def test_rows_in_memory_are_read_as_those_of_a_file(make: Any) -> None:
 @pytest.mark.parametrize("make", MAKERS)
 def test_bad_rows_in_memory_are_named(make: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        read_predictions(make({"label": ["yes", "no", "yes"], "score": [0.1, 0.2, 0.3]}))
+        read_predictions(make({"label": ["b", "a", "b"], "score": [0.1, 0.2, 0.3]}))
     assert str(caught.value) == (
-        "the data: row 1: 'label' is 'yes'; labels must be 0 or 1 (3 such rows: row 1 'yes', "
-        "row 2 'no', row 3 'yes'): pass label_map={'no': 0, 'yes': 1} with 1 for positive"
+        "the data: row 1: 'label' is 'b'; labels must be 0 or 1 (3 such rows: row 1 'b', "
+        "row 2 'a', row 3 'b'): pass label_map={'a': 0, 'b': 1} with 1 for positive"
     )
     with pytest.raises(InvalidInputError, match="the data: row 2: 'score' is 'x'; it must be a"):
         read_predictions(make({"label": [0, 1], "score": ["0.5", "x"]}))
     gap = make({"label": [0, 1], "score": [0.5, None]})
-    with pytest.raises(InvalidInputError, match="the data: row 2: 'score' is missing; it must"):
+    with pytest.raises(InvalidInputError, match="the data: row 2: 'score' is missing; fill it in"):
         read_predictions(gap)
 
 

@@ -251,10 +251,10 @@ def test_an_entry_with_an_error_is_no_answer():
     assert json.loads(Entry.of(outcome).line())["error"]["kind"] == "timeout"
 
 
-def test_a_hundred_thousand_lines_are_read(tmp_path):
+def test_many_lines_are_read(tmp_path):
     path = tmp_path / "j.jsonl"
-    path.write_bytes(b'{"journal": 1}\n' + b"".join(entry(n).line() for n in range(100_000)))
-    assert len(Journal(path).read()) == 100_000
+    path.write_bytes(b'{"journal": 1}\n' + b"".join(entry(n).line() for n in range(20_000)))
+    assert len(Journal(path).read()) == 20_000
 
 
 def test_background_work_is_done_once_for_many_calls_and_again_after_a_rest():

@@ -182,7 +182,7 @@ def test_the_sentences_are_those_that_compare_prints(
 
 def settled(ask: Asking, more: str) -> Answer:
     """The page, once the statistics are there."""
-    for _ in range(1200):
+    for _ in range(6000):
         answer = compare(ask, more)
         if "Comparing the two runs" not in answer.text:
             return answer
@@ -212,7 +212,7 @@ def test_many_records_are_compared_in_a_process_of_their_own(
     assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in first.text
     (address,) = re.findall(r'data-follow="([^"]*)"', first.text)
     assert "q1" in samples_of(first)
-    for _ in range(1200):
+    for _ in range(6000):
         part = ask(html.unescape(address))
         if part.headers["x-follow"] == "stop":
             break

@@ -17,6 +17,7 @@ from tests.support.viewer_serving import served
 from eval_toolkit.report import Wanted
 from eval_toolkit.report.viewer import listing, reporting
 from eval_toolkit.runs import open_run
+from eval_toolkit.runs.so_far import SO_FAR, ValueSoFar
 
 TASK = """
 [task]
@@ -225,3 +226,16 @@ def test_the_script_is_ours_and_is_served(ask: Asking, runs_dir: Path) -> None:
     assert script.status == 200
     assert script.headers["content-type"].startswith("text/javascript")
     assert "innerHTML" not in script.text
+
+
+def test_the_value_so_far_is_shown_with_its_interval(ask: Asking, runs_dir: Path) -> None:
+    told = ValueSoFar(
+        metric="<b>right", value=0.75, low=0.6, high=0.85, confidence=0.95, n_units=40, n_planned=90
+    )
+    with open_run(runs_dir / "r1", manifest={"run_id": "r1"}) as opened:
+        page = page_of(ask)
+        assert "so far" not in page.words
+        (opened.path / SO_FAR).write_text(json.dumps(told.to_dict()))
+        for answer in (page_of(ask), ask(follow_of(page))):
+            assert "<b>right so far: 0.750 [0.600, 0.850] The first 40 of 90 units" in answer.words
+            assert "<b>right" not in answer.text

@@ -13,6 +13,7 @@ from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.report.viewer import listing
 from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer.trends import trends_of
 from eval_toolkit.runs import run_state, write_run
 
 VALUES = {"beta": 0.5, "alpha": 0.9, "gamma": 0.7}
@@ -125,9 +126,11 @@ def test_hostile_names_are_only_text(ask: Asking, runs_dir: Path) -> None:
     answer = ask("/")
     assert answer.status == 200
     assert len(re.findall(r"<tr>\s*<td>", answer.text)) == 60
+    assert "<svg" in answer.text, "60 runs of one task have a trend"
     assert not re.search(
         r"<(?!/?(?:html|head|body|meta|title|link|a|header|div|nav|button|main|h1|"
-        r"p|span|form|label|input|select|option|table|thead|tbody|tr|th|td|br|"
+        r"p|span|form|label|input|select|option|table|thead|tbody|tr|th|td|br|strong|"
+        r"figure|figcaption|svg|g|path|line|circle|text|"
         r"footer|script|!doctype)\b)[a-z!]",
         answer.text,
     )
@@ -158,3 +161,30 @@ def test_odd_results_keep_no_other_run_from_being_listed(
     assert run_state(run.path) == "complete"
     for sort in ("value", "n", "when"):
         assert sorted(names(ask(f"/?sort={sort}").text)) == ["alpha", "beta", "gamma", "odd"]
+
+
+def test_cost_and_duration_are_listed_and_sorted_by(ask: Asking, runs_dir: Path) -> None:
+    for name, cost, seconds in (("cheap", 0.5, 61.0), ("dear", 1.25, 3.0)):
+        usage = {"prompt_tokens": 1000, "completion_tokens": 234, "cost": cost}
+        judges = {"strict": {"usage": {"cost": 0.25, "prompt_tokens": 1}}}
+        more = {"usage": usage, "judges": judges, "wall_clock_seconds": seconds}
+        plain_run(runs_dir / name, name, 0.5, **more)
+    plain_run(runs_dir / "odd", "odd", 0.5, usage={"cost": "high"}, wall_clock_seconds=-1)
+    words = ask("/").words
+    for told in ("0.75", "1.5", "1,235 tokens", "1 min 1 s", "3 s"):
+        assert told in words
+    assert names(ask("/?sort=-cost").text)[:2] == ["dear", "cheap"]
+    assert names(ask("/?sort=-seconds").text)[:2] == ["cheap", "dear"]
+
+
+def test_runs_of_one_task_make_a_trend(runs_dir: Path) -> None:
+    for at, (name, value) in enumerate((("mon", 0.5), ("tue", 0.9), ("wed", 0.7))):
+        when = f"2026-11-0{at + 1}T10:00:00Z"
+        plain_run(runs_dir / name, name, value, captured_at=when, item_set_hash="same")
+    plain_run(runs_dir / "other", "other", 0.1, item_set_hash="other items")
+    (trend,) = trends_of(RunList(runs_dir).runs())
+    assert [one.run.run_id for one in trend.points] == ["mon", "tue", "wed"]
+    assert trend.ends == (0.5, 0.9)
+    low, high, middle = (one.y for one in trend.points)
+    assert low > middle > high, "larger values are drawn higher"
+    assert trend.words.endswith("mon 0.500, tue 0.900, wed 0.700")

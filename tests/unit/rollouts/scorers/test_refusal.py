@@ -1,7 +1,7 @@
 """Refusals by rules: replies written for these tests, with what a reader would say of each."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.each import each
 
@@ -145,7 +145,8 @@ def test_case_and_white_space_do_not_count(text: str) -> None:
     assert refusal_kind(f"\n {text.replace(' ', '  ')} \n") == refusal_kind(text)
 
 
-@given(st.lists(st.text(max_size=80), max_size=6))
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=40), max_size=4))
 def test_each_text_is_scored_by_itself(texts: list[str]) -> None:
     scorer = RefusalScorer(partial=True)
     assert scorer.score(texts) == [scorer.score([text])[0] for text in texts]

@@ -1,0 +1,125 @@
+"""The plain case of `evaluate`: one table, and scorers or columns of scores."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import frames
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.errors import InvalidTypeError, MissingColumnError
+from eval_toolkit.harness.scorers import as_scorer, checked_scores
+from eval_toolkit.harness.scoring import checked_names
+from eval_toolkit.loaders.predictions import Predictions, Wanted, read_predictions
+from eval_toolkit.scorecards.parts import WHOLE
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["PlainRows"]
+
+_TEXTS = ("text", "prompt", "input", "question", "message")
+"""Columns that scorers of texts receive, by their usual names."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A column of scores in the place of a scorer."""
+
+    column: str
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        raise NotImplementedError(f"the scores are in the column {self.column!r}")
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """Scorers, slice and scores of a table, as `evaluate` takes them."""
+
+    scorers: dict[str, Any]
+    slices: list[EvalSlice]
+    scores: dict[tuple[str, str], FloatArray]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, data: Any, scorers: Any) -> "PlainRows":
+        """Read a table; score it where a scorer is no column.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError, MissingColumnError
+            If a scorer is neither a column, a function nor an object with ``predict_proba``; and
+            as in `read_predictions`.
+
+        Examples
+        --------
+        >>> table = {"y": [0, 1], "p": [0.2, 0.9]}
+        >>> plain = PlainRows.of(table, {"old": "p"})
+        >>> plain.scores["all", "old"].tolist(), plain.notes
+        ([0.2, 0.9], ("labels: column 'y'",))
+        """
+        named = checked_names(scorers)
+        table = data
+        columns = {}
+        for name, scorer in named.items():
+            columns[name] = scorer if isinstance(scorer, str) else f"score of {name}"
+            if not isinstance(scorer, str):
+                table = frames.with_column(table, columns[name], _scored(data, name, scorer))
+        found = read_predictions(table, Wanted(scores=tuple(dict.fromkeys(columns.values()))))
+        made = {
+            name: _Stored(scorer) if isinstance(scorer, str) else _usable(scorer)
+            for name, scorer in named.items()
+        }
+        scores = {(WHOLE, name): found.scores[column] for name, column in columns.items()}
+        return cls(made, [_slice(found)], scores, (f"labels: column {found.label!r}",))
+
+
+def _slice(found: Predictions) -> EvalSlice:
+    """Return the rows in the order of their scores; their ids stand for what is not known."""
+    ids = found.unit_ids()
+    columns = {"label": found.y_true.astype(np.int64), "id": ids, "input": ids}
+    return EvalSlice(WHOLE, columns, feature_col="input", id_col="id")
+
+
+def _usable(scorer: Any) -> Any:
+    return as_scorer(scorer) if hasattr(scorer, "get_params") else _Called.of(scorer)
+
+
+@dataclass(frozen=True)
+class _Called:
+    """A function of inputs as a scorer."""
+
+    function: Any
+
+    @classmethod
+    def of(cls, scorer: Any) -> Any:
+        return scorer if hasattr(scorer, "predict_proba") else cls(scorer)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.function(X)
+
+
+def _scored(data: Any, name: str, scorer: Any) -> FloatArray:
+    if isinstance(scorer, type) or not (
+        callable(scorer) or callable(getattr(scorer, "predict_proba", None))
+    ):
+        raise InvalidTypeError(
+            f"scorers[{name!r}] is {scorer!r:.60}; it must be the name of a column of scores, a "
+            "function of the inputs, or an object with predict_proba"
+        )
+    inputs = _inputs(data, name, scorer)
+    return checked_scores(_usable(scorer).predict_proba(inputs), frames.n_rows(data), name)
+
+
+def _inputs(data: Any, name: str, scorer: Any) -> Any:
+    """Return the columns that an estimator was fitted on, or the column of texts."""
+    have = frames.names(data)
+    fitted = getattr(scorer, "feature_names_in_", None)
+    if fitted is not None:
+        return frames.select(data, [str(column) for column in fitted])
+    for column in _TEXTS:
+        if column in have:
+            return frames.column(data, column).tolist()
+    raise MissingColumnError(
+        f"scorers[{name!r}] needs inputs, and no column is named {', '.join(_TEXTS)}; say which one "
+        f"it is: evaluate({{{name!r}: scorer}}, [EvalSlice('all', data, feature_col=…)], run_id=…); "
+        f"the columns are {', '.join(map(repr, have))}"
+    )

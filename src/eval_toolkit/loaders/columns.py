@@ -1,0 +1,291 @@
+"""Roles of columns by their names: which column has the labels, which the scores."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._internal import tables
+from eval_toolkit._internal.tables import FileFormat, LabelMap
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+
+__all__ = [
+    "HASHES",
+    "IDS",
+    "LABELS",
+    "SCORES",
+    "NoUsualColumnError",
+    "Peek",
+    "Roles",
+    "Scale",
+    "Wanted",
+    "label_column",
+    "named_column",
+    "score_column",
+]
+
+LABELS = ("label", "y_true", "y", "target")
+SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
+IDS = ("unit_id", "row_id", "id")
+HASHES = "content_hash"
+
+Scale: TypeAlias = Literal["probability", "percent", "logit"]
+"""Scale of scores: as they are, percent from 0 to 100, or log-odds."""
+
+_ALSO_LABELS = (
+    *("class", "true_label", "true_class", "truth", "ground_truth", "gold", "gold_label", "actual"),
+    *("labels", "targets", "y_test", "outcome"),
+)
+_ALSO_SCORES = (
+    *("p", "proba", "y_prob", "y_proba", "pred_prob", "pred_proba", "predicted_probability"),
+    *("predict_proba", "predicted_prob", "prob_1", "proba_1", "p_1", "p1", "score_1", "scores"),
+    *("probs", "probabilities", "positive_probability", "p_positive", "risk", "logit", "logits"),
+    *("log_odds",),
+)
+_MARKED = re.compile(r"(p|prob|proba|probability|score)_.+|.+_(prob|proba|probability|score|logit)")
+_DECISIONS = ("prediction", "predictions", "predicted", "pred", "preds", "y_pred")
+"""Names of scores in some files and of decisions in others; used if no other name fits."""
+_PEEKED = 1000
+"""Rows looked at to say which columns may be meant."""
+
+Peek = Callable[[int], Mapping[str, NDArray[Any]]]
+"""Returns the columns of the first rows, to say which may be meant."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns to read by role; unspecified roles use the usual names.
+
+    Examples
+    --------
+    >>> Wanted(by=("language",)).key([["id", "score"], ["score", "id"]])
+    'id'
+    """
+
+    label: str | None = None
+    scores: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    group: str | None = None
+    id: str | None = None
+    text: str | None = None
+    """Column with the text of each row; read only if specified."""
+    weight: str | None = None
+    """Column with the weight of each row; read only if specified."""
+    labels: LabelMap | None = None
+    keyed: bool = True
+    """Whether to use a usual id column if none is specified."""
+    file_format: FileFormat = tables.AS_NAMED
+    where: tuple[str, ...] = ()
+    """Conditions that rows must satisfy, such as ``lang = 'de'``."""
+    drop_missing: bool = False
+    """Whether rows without label, score, weight, group or id are left out."""
+    scale: Scale | None = None
+    """Scale of the scores, which are converted to probabilities; by default they are not."""
+
+    def __post_init__(self) -> None:
+        if self.scale not in (None, *get_args(Scale)):
+            raise InvalidInputError(
+                f"`scale` is {self.scale!r}; it must be one of {', '.join(get_args(Scale))}"
+            )
+
+    def key(self, names: Iterable[Sequence[str]]) -> str | None:
+        """Return the id column: the specified one, or a usual one present in all files."""
+        if self.id is not None or not self.keyed:
+            return self.id
+        of_files = list(names)
+        return next((name for name in IDS if all(name in have for have in of_files)), None)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Columns of a source by role."""
+
+    label: str
+    scores: list[str]
+    by: list[str]
+    group: str | None
+    key: str | None
+    hashes: str | None
+    text: str | None
+    weight: str | None
+
+    @classmethod
+    def of(cls, name: str, names: Sequence[Sequence[str]], wanted: Wanted, peek: Peek) -> "Roles":
+        """Find the columns, named or by their usual names; raise if one is missing."""
+        have = names[0]
+        label = label_column(name, have, wanted.label, peek)
+        asked = wanted.scores or (None,)
+        scores = [score_column(name, have, one, [label], peek) for one in asked]
+        by = [named_column(name, have, one, (), "`by`") for one in dict.fromkeys(wanted.by)]
+        key = wanted.key(names)
+        single = {"group": wanted.group, "id": key, "text": wanted.text, "weight": wanted.weight}
+        for role, column in single.items():
+            if column is not None:
+                named_column(name, have, column, (), f"`{role}`")
+        if wanted.text in (label, *scores):
+            raise InvalidInputError(f"{name}: `text` is {wanted.text!r}, the label or the score")
+        hashes = HASHES if HASHES in have else None
+        for column in (*by, wanted.group, key, hashes):
+            if column in scores:
+                raise InvalidInputError(
+                    f"{name}: {column!r} is the score, and cannot also be a slice, group or id"
+                )
+        return cls(label, scores, by, wanted.group, key, hashes, wanted.text, wanted.weight)
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns of numbers."""
+        return [*self.scores, *([self.weight] if self.weight else [])]
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns of texts, which may include the label."""
+        return [one for one in (*self.by, self.group, self.key, self.hashes, self.text) if one]
+
+    def guessed(self, wanted: Wanted) -> list[str]:
+        """Describe the label and the score if they were guessed and are not named so."""
+        if (wanted.label or self.label == "label") and (wanted.scores or self.scores == ["score"]):
+            return []
+        return [f"label: {self.label!r}, score: {', '.join(map(repr, self.scores))}"]
+
+
+class NoUsualColumnError(MissingColumnError):
+    """Missing column: none was specified, and no column has a usual name."""
+
+
+def named_column(
+    file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
+) -> str:
+    """Return the requested column, or the first existing column with a usual name."""
+    if asked is not None:
+        if asked not in have:
+            raise MissingColumnError(
+                f"{file}: there is no column {asked!r} ({option}); {_listed(have)}"
+            )
+        return asked
+    for name in usual:
+        if name in have:
+            return name
+    raise NoUsualColumnError(
+        f"{file}: none of the columns {', '.join(usual)} exists; specify yours with {option}; "
+        f"{_listed(have)}"
+    )
+
+
+def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek: Peek) -> str:
+    """Return the column of labels: the requested one, or the only one that fits by its name.
+
+    Raises
+    ------
+    MissingColumnError
+        If the column does not exist, or none or several fit by their names.
+
+    Examples
+    --------
+    >>> label_column("p.csv", ["id", "Class", "score"], None, lambda n: {})
+    'Class'
+    """
+    if asked is not None:
+        return named_column(file, have, asked, (), "`label`")
+    found = _only(file, have, (_of(LABELS), _of(_ALSO_LABELS)), "labels", "label")
+    return found or _refuse(file, have, LABELS, "label", _two_valued(peek))
+
+
+def score_column(
+    file: str | Path, have: Sequence[str], asked: str | None, taken: Collection[str], peek: Peek
+) -> str:
+    """Return a column of scores: the requested one, or the only one that fits by its name.
+
+    Parameters
+    ----------
+    file : path
+        Name of the source, for messages.
+    have : sequence of str
+        Columns of the source.
+    asked : str or None
+        Requested column.
+    taken : collection of str
+        Columns with another role.
+    peek : callable
+        Returns the columns of the first rows.
+
+    Raises
+    ------
+    MissingColumnError
+        If the column does not exist, or none or several fit by their names.
+
+    Examples
+    --------
+    >>> score_column("p.csv", ["id", "y", "p", "p2"], None, ["y"], lambda n: {})
+    'p'
+    """
+    if asked is not None:
+        return named_column(file, have, asked, (), "`scores`")
+    free = [name for name in have if name not in taken]
+    tiers = (_of(SCORES), _of(_ALSO_SCORES), _MARKED.fullmatch, _of(_DECISIONS))
+    found = _only(file, free, tiers, "scores", "scores")
+    return found or _refuse(file, have, SCORES, "scores", _fractions(peek, taken))
+
+
+def _of(names: Sequence[str]) -> Callable[[str], Any]:
+    return names.__contains__
+
+
+def _only(
+    file: str | Path,
+    have: Sequence[str],
+    tiers: Sequence[Callable[[str], Any]],
+    what: str,
+    option: str,
+) -> str | None:
+    """Return the only column with a name of the first tier that has any; None without one."""
+    for fits in tiers:
+        found = [name for name in have if fits(_plain(name))]
+        if len(found) > 1:
+            either = " or ".join(f"{option}={name!r}" for name in found)
+            raise MissingColumnError(
+                f"{file}: the {what} may be in {' or '.join(map(repr, found))}; pass {either}"
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "_", name).strip("_").lower()
+
+
+def _refuse(
+    file: str | Path, have: Sequence[str], usual: Sequence[str], option: str, may_be: list[str]
+) -> str:
+    """Raise if no name fits; say what to pass if the content tells."""
+    either = " or ".join(f"{option}={name!r}" for name in may_be[:3])
+    remedy = f"pass {either}" if may_be else f"specify yours with `{option}`"
+    raise NoUsualColumnError(
+        f"{file}: none of the columns {', '.join(usual)} exists, or one like them; {remedy}; "
+        f"{_listed(have)}"
+    )
+
+
+def _two_valued(peek: Peek) -> list[str]:
+    return [
+        name
+        for name, column in peek(_PEEKED).items()
+        if len({str(value) for value in column.tolist() if value is not None}) == 2
+    ]
+
+
+def _fractions(peek: Peek, taken: Collection[str]) -> list[str]:
+    return [
+        name
+        for name, column in peek(_PEEKED).items()
+        if name not in taken and column.dtype.kind == "f" and len(np.unique(column)) > 2
+    ]
+
+
+def _listed(have: Sequence[str]) -> str:
+    return f"the columns are {', '.join(map(repr, have))}"

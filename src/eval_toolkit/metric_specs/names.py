@@ -1,0 +1,292 @@
+"""One grammar of metric names, for Python, the command line, claims and scikit-learn.
+
+===========================  ==========================================================
+``roc_auc``                  a metric without parameters
+``f1@0.5``                   a metric of decisions, at a threshold of the scores
+``recall@fpr=0.01``          recall, or ``roc_auc``, at a limit of the false-positive rate
+``ece=15``                   a calibration error, with its number of bins
+===========================  ==========================================================
+
+Case does not matter, and ``-`` is as good as ``_``. The names under which results are stored
+(``op_f1_at_0.5``, ``recall_at_fpr_0.01``, ``ece_n_bins_15_strategy_uniform``), older spellings
+(``f1=0.5``, ``recall_at_fpr=0.01``, ``partial_roc_auc=0.1``) and the names of `metrics.CATALOGUE`
+are accepted as well.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from eval_toolkit._internal.words import nearest
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs.scores import (
+    ScoreSpec,
+    brier,
+    log_loss,
+    partial_roc_auc,
+    pr_auc,
+    recall_at_fpr,
+    roc_auc,
+)
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "METRIC_NAMES",
+    "QUANTITIES",
+    "chosen_metrics",
+    "named",
+    "quantity_of",
+    "stored_name",
+]
+
+At: TypeAlias = Any
+"""Threshold, `FittedOperatingPoint` or `ThresholdSelector` of metrics of decisions, or None."""
+
+DEFAULT_METRICS: tuple[ScoreSpec, ...] = (pr_auc, roc_auc, brier, log_loss)
+"""Metrics of `scorecard`, `evaluate`, `score` and `compare` if none are named."""
+_DEFAULT_AT_THRESHOLD = ("f1", "precision", "recall", "fpr")
+"""Metrics added to them if there is a threshold."""
+
+QUANTITIES = (
+    *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
+    *("mcc", "kappa", "fpr", "fnr", "net_benefit"),
+)
+"""Metrics of decisions, which need a threshold."""
+MAX_BINS = 10_000
+
+_PLAIN = ("pr_auc", "roc_auc", "brier", "log_loss", "smooth_ece")
+_SYNONYMS = {
+    **dict.fromkeys(("auprc", "average_precision"), "pr_auc"),
+    **dict.fromkeys(("auc", "auroc"), "roc_auc"),
+}
+_OLD = {"recall_at_fpr": "recall@fpr=0.01", "partial_roc_auc": "roc_auc@fpr=0.1"}
+"""Older spellings without a number, with the default that they had."""
+_AT_FPR: dict[str, Callable[[float], ScoreSpec]] = {
+    "recall": recall_at_fpr,
+    "roc_auc": partial_roc_auc,
+}
+_BINNED = {"ece": "uniform", "ece_equal_mass": "quantile"}
+METRIC_NAMES = (*_PLAIN, *_OLD, *_BINNED, *QUANTITIES)
+_SHOWN = (*_PLAIN, "recall@fpr=0.01", "roc_auc@fpr=0.1", "ece=15", "ece_equal_mass=15", "f1@0.5")
+_OTHERS = QUANTITIES[1:]
+
+_NUMBER = r"([+-]?[0-9.]+(?:e[+-]?\d+)?)"
+_STORED = tuple(
+    (re.compile(pattern), spelling)
+    for pattern, spelling in (
+        (rf"op_({'|'.join(QUANTITIES)})_at_(.+)", r"\1@\2"),
+        (rf"recall_at_fpr_{_NUMBER}", r"recall@fpr=\1"),
+        (rf"roc_auc_max_fpr_{_NUMBER}", r"roc_auc@fpr=\1"),
+        (r"ece_n_bins_(\d+)_strategy_uniform", r"ece=\1"),
+        (r"ece_n_bins_(\d+)_strategy_quantile", r"ece_equal_mass=\1"),
+        (rf"({'|'.join(QUANTITIES)})=(.+)", r"\1@\2"),
+        (r"recall_at_fpr=(.+)", r"recall@fpr=\1"),
+        (r"partial_roc_auc=(.+)", r"roc_auc@fpr=\1"),
+    )
+)
+"""Names under which results are stored and older spellings, as the grammar spells them."""
+
+
+def named(name: str, *, at: At = None) -> MetricSpec:
+    """Return the metric of labels and scores with this name.
+
+    Parameters
+    ----------
+    name : str
+        Name in the grammar of this module: ``roc_auc``, ``f1@0.5``, ``recall@fpr=0.01``,
+        ``ece=15``; a stored name or an older spelling.
+    at : float, FittedOperatingPoint or ThresholdSelector, optional
+        Threshold of a metric of decisions whose name has none, such as ``f1``; 0.5 by default.
+
+    Returns
+    -------
+    MetricSpec
+        For `scorecard`, `evaluate`, `summarise` and `bootstrap_ci`.
+
+    Raises
+    ------
+    MissingColumnError
+        (a ValueError and a KeyError) If no metric has that name; the message has the nearest one.
+    InvalidInputError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> named("f1@0.5").name, named("recall@fpr=0.01").name, named("ece=10").name
+    ('op_f1_at_0.5', 'recall_at_fpr_0.01', 'ece_n_bins_10_strategy_uniform')
+    >>> named("F1", at=0.3).compute([0, 1], [0.2, 0.7])
+    1.0
+    >>> named("birer")
+    Traceback (most recent call last):
+        ...
+    eval_toolkit.errors.MissingColumnError: there is no metric 'birer'; did you mean brier?
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError(f"`metric` is {name!r}; it must be the name of a metric")
+    key, sign, value = _parsed(name)
+    if sign == "" and key in _PLAIN:
+        return _plain(key)
+    if key in _BINNED and sign in ("", "="):
+        return _binned(key, _number(name, value, f"{key}=15") if sign else 15)
+    if sign == "@" and value.partition("=")[0] == "fpr" and key in _AT_FPR:
+        return _AT_FPR[key](_number(name, value.partition("=")[2], f"{key}@fpr=0.01"))
+    if key in QUANTITIES and sign != "=" and (sign or at is not None):
+        return _of_decisions(key, _number(name, value, f"{key}@0.5") if sign else at)
+    return _of_catalogue(name, key, sign)
+
+
+def chosen_metrics(
+    metrics: Sequence[MetricSpec | str] | None, *, at: At = None
+) -> list[MetricSpec]:
+    """Return metrics given as specs or names, or the default ones.
+
+    Parameters
+    ----------
+    metrics : sequence of MetricSpec or str, optional
+        Specs, or names as accepted by `named`. By default PR-AUC, ROC-AUC, Brier score and
+        log-loss, with a threshold also F1, precision, recall and false-positive rate.
+    at : float, FittedOperatingPoint or ThresholdSelector, optional
+        Threshold of metrics of decisions whose name has none.
+
+    Returns
+    -------
+    list of MetricSpec
+        Specs in the given order; a name whose metric is already there is left out.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``metrics`` is a single name or spec.
+    MissingColumnError
+        (a ValueError and a KeyError) If no metric has that name.
+
+    Examples
+    --------
+    >>> [spec.name for spec in chosen_metrics(None)]
+    ['pr_auc', 'roc_auc', 'brier', 'log_loss']
+    >>> [spec.name for spec in chosen_metrics(["brier", "f1"], at=0.3)]
+    ['brier', 'op_f1_at_0.3']
+    """
+    if metrics is None:
+        more = _DEFAULT_AT_THRESHOLD if at is not None else ()
+        return [*DEFAULT_METRICS, *(_of_decisions(key, at) for key in more)]
+    if isinstance(metrics, str):
+        raise InvalidTypeError(f"`metrics` must be a list; write [{metrics!r}]")
+    if hasattr(metrics, "compute"):
+        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")  # type: ignore[attr-defined]
+    try:
+        given = list(metrics)
+    except TypeError:
+        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
+    specs: list[MetricSpec] = []
+    for one in given:
+        spec = named(one, at=at) if isinstance(one, str) else one
+        if one is spec or all(spec.name != other.name for other in specs):
+            specs.append(spec)
+    return specs
+
+
+def stored_name(name: str) -> str:
+    """Return the name under which a metric is stored; names of other things are returned as is.
+
+    Examples
+    --------
+    >>> stored_name("f1@0.5"), stored_name("exact_match_pass@4"), stored_name("words=3")
+    ('op_f1_at_0.5', 'exact_match_pass@4', 'words=3')
+    """
+    try:
+        return named(name).name
+    except InvalidInputError:
+        return name
+
+
+def quantity_of(name: str) -> str | None:
+    """Return the quantity of a metric of decisions by its stored name; None for other metrics.
+
+    Examples
+    --------
+    >>> quantity_of("op_f1_at_max_f1_fitted_on_val"), quantity_of("pr_auc")
+    ('f1', None)
+    """
+    match = _STORED[0][0].fullmatch(name)
+    return match[1] if match else None
+
+
+def _parsed(name: str) -> tuple[str, str, str]:
+    """Return the metric, the sign after it, ``@``, ``=`` or nothing, and what follows."""
+    text = re.sub(r"\s*([@=])\s*", r"\1", name.strip().lower())
+    head, rest = re.fullmatch(r"([^@=]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    for spelled in (text, head.replace("-", "_") + rest):
+        for pattern, grammar in _STORED:
+            if match := pattern.fullmatch(spelled):
+                return _split(match.expand(grammar))
+    return _split(_OLD.get(spelled, spelled))
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    key, sign, value = re.fullmatch(r"([^@=]*)([@=]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return _SYNONYMS.get(key, key), sign, value
+
+
+def _plain(key: str) -> ScoreSpec:
+    for spec in DEFAULT_METRICS:
+        if spec.name == key:
+            return spec
+    from eval_toolkit.metric_specs.calibration import smooth_ece
+
+    return smooth_ece
+
+
+def _binned(key: str, n_bins: float) -> ScoreSpec:
+    if n_bins != int(n_bins) or n_bins > MAX_BINS:
+        raise InvalidInputError(
+            f"{key}={n_bins:g}: the number of bins must be an integer of at most {MAX_BINS}"
+        )
+    from eval_toolkit.metric_specs.calibration import ece
+
+    return ece(n_bins=int(n_bins), strategy=_BINNED[key])
+
+
+def _of_decisions(key: str, at: At) -> MetricSpec:
+    from eval_toolkit.metric_specs import at_threshold
+
+    spec: MetricSpec = getattr(at_threshold, f"op_{key}")(at)
+    return spec
+
+
+def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
+    """Return a metric of the catalogue, such as ``calibration_slope``, or say what to write."""
+    from eval_toolkit.inference.statistics import statistic_for
+    from eval_toolkit.metrics import CATALOGUE
+
+    if not sign and key in CATALOGUE:
+        info = CATALOGUE[key]
+        statistic = statistic_for(info.function)
+        return ScoreSpec(key, info.function, statistic, info.higher_is_better is not False)
+    if key in _PLAIN or key in CATALOGUE or key in _BINNED:
+        raise MissingColumnError(f"there is no metric {name!r}; {_remedy(key)}")
+    raise MissingColumnError(f"there is no metric {name!r}; {nearest(key, (*_SHOWN, *_OTHERS))}")
+
+
+def _remedy(key: str) -> str:
+    """Return what can be written of a metric that takes no such number."""
+    ways = [f"{key}@0.5"] if key in QUANTITIES else [f"{key}=15" if key in _BINNED else key]
+    return "write " + " or ".join([*ways, *([f"{key}@fpr=0.01"] if key in _AT_FPR else [])])
+
+
+def _number(name: str, text: str, example: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+        if text.strip("+-") not in ("nan", "inf", "infinity"):
+            raise MissingColumnError(
+                f"metric {name!r}: {text!r} is not a number; write {example}"
+            ) from None
+    if not math.isfinite(number):
+        raise MissingColumnError(f"metric {name!r}: {text!r} is not a finite number")
+    return number

@@ -1,0 +1,143 @@
+"""Mean of a metric of a run that is under way, with an interval that is valid at every look."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit._internal.files import read_regular
+from eval_toolkit.artifacts.strict_json import parse_bytes
+from eval_toolkit.errors import EvalToolkitError
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.sequences import ConfidenceSequence
+    from eval_toolkit.models.runner.journal import Entry
+
+__all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
+
+SO_FAR = "so_far.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grading:
+    """How finished answers are graded while others are under way.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric, a mean of one value per unit.
+    bounds : tuple of float
+        Smallest and largest possible value.
+    units : sequence of str
+        Ids of the units in random order. Those after the first unfinished one do not count yet,
+        since quick answers may be better or worse than others.
+    grade : callable
+        Function from finished requests to values by unit id; None for units without a value.
+    """
+
+    metric: str
+    bounds: tuple[float, float]
+    units: Sequence[str]
+    grade: "Callable[[Sequence[Entry]], Mapping[str, float | None]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSoFar:
+    """Mean of the units that have finished."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    confidence: float
+    n_units: int
+    n_planned: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class SoFar:
+    """Value so far, kept in the folder of a run."""
+
+    folder: Path
+    grading: Grading | None
+    _values: dict[str, float | None] = field(default_factory=dict)
+    _sequence: "ConfidenceSequence | None" = None
+    _at: int = 0
+
+    def add(self, entries: "Sequence[Entry]") -> None:
+        """Grade finished requests, and write the value so far."""
+        if self.grading is None:
+            return
+        try:
+            self._add(self.grading, entries)
+        except Exception:  # the run itself reports errors of graders; it must not end here
+            self.grading = None
+            (self.folder / SO_FAR).unlink(missing_ok=True)
+
+    def _add(self, grading: Grading, entries: "Sequence[Entry]") -> None:
+        from eval_toolkit.artifacts import write_json_strict
+        from eval_toolkit.inference.sequences import ConfidenceSequence
+
+        if self._sequence is None:
+            self._sequence = ConfidenceSequence(bounds=grading.bounds)
+        self._values |= grading.grade(entries)
+        found: list[float] = []
+        while self._at < len(grading.units) and grading.units[self._at] in self._values:
+            value = self._values[grading.units[self._at]]
+            found += [] if value is None else [value]
+            self._at += 1
+        if not found:
+            return
+        self._sequence.update(found)
+        interval = self._sequence.interval
+        told = ValueSoFar(
+            metric=grading.metric,
+            value=interval.point_estimate,
+            low=interval.ci_low,
+            high=interval.ci_high,
+            confidence=interval.confidence,
+            n_units=self._sequence.n,
+            n_planned=len(grading.units),
+        )
+        write_json_strict(told.to_dict(), self.folder / SO_FAR)
+
+
+def read_so_far(folder: Path) -> ValueSoFar | None:
+    """Return the value so far of a run that is under way.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run; it is only read.
+
+    Returns
+    -------
+    ValueSoFar or None
+        None if there is none, or if the file is malformed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> read_so_far(Path(tempfile.mkdtemp())) is None
+    True
+    """
+    try:
+        stored: Any = parse_bytes(read_regular(folder / SO_FAR), SO_FAR)
+        found = ValueSoFar(
+            metric=str(stored["metric"]),
+            value=float(stored["value"]),
+            low=float(stored["low"]),
+            high=float(stored["high"]),
+            confidence=float(stored["confidence"]),
+            n_units=int(stored["n_units"]),
+            n_planned=int(stored["n_planned"]),
+        )
+        numbers = (found.value, found.low, found.high, found.confidence)
+        return found if all(map(math.isfinite, numbers)) else None
+    except (OSError, ValueError, TypeError, LookupError, OverflowError, EvalToolkitError):
+        return None

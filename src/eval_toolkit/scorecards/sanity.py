@@ -1,0 +1,90 @@
+"""Warnings about labels and scores that are valid but look wrong."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import metrics
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.validation import BoolArray, FloatArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference import bootstrap_ci
+
+__all__ = ["sanity_notes"]
+
+_FAR_BELOW_CHANCE = 0.4
+"""ROC-AUC that a merely useless scorer does not stay below; weak scorers reach 0.45 by bad luck."""
+_LEAST_PERCENT = 10.0
+"""Largest score from which a scale up to 100 looks like percent, not like odds or stars."""
+
+
+def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
+    """Return warnings about labels and scores that are valid but look wrong.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive.
+
+    Returns
+    -------
+    list of str
+        One sentence for each of: a ROC-AUC whose interval lies far below 0.5, as with swapped
+        labels; decisions of 0 and 1 instead of scores; scores that look like percent. Empty if
+        nothing looks wrong.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are invalid.
+
+    Examples
+    --------
+    >>> sanity_notes([0, 1] * 20, [0.2, 0.7] * 20)
+    []
+    >>> print(sanity_notes([0, 1] * 20, [97.5, 3.99] * 20)[-1])
+    the scores reach from 3.99 to 97.5, like percent: divide them by 100, unless they are not \
+probabilities
+    """
+    labels, scores = validation.binary_pair(y_true, y_score)
+    found = (_swapped(labels, scores), _decisions(scores), _percent(scores))
+    return [note for note in found if note]
+
+
+def _swapped(labels: BoolArray, scores: FloatArray) -> str:
+    if labels.all() or not labels.any():
+        return ""
+    value = metrics.roc_auc(labels, scores)
+    if value >= _FAR_BELOW_CHANCE:
+        return ""
+    try:
+        ci = bootstrap_ci(labels, scores, metrics.roc_auc)
+    except (UndefinedMetricError, InvalidInputError):  # too few rows to say
+        return ""
+    if ci.ci_high >= _FAR_BELOW_CHANCE:
+        return ""
+    return (
+        f"ROC-AUC is {value:.3f} [{ci.ci_low:.3f}, {ci.ci_high:.3f}], far below 0.5: the labels "
+        "look swapped, or low scores mean positive; name the other label as the positive one, or "
+        "use 1 - score"
+    )
+
+
+def _decisions(scores: FloatArray) -> str:
+    if np.any((scores != 0.0) & (scores != 1.0)) or scores.min() == scores.max():
+        return ""
+    return (
+        "the scores are 0 and 1 only, like decisions: ROC-AUC, PR-AUC and calibration need scores "
+        "before the threshold; of decisions report f1@0.5, precision@0.5 and recall@0.5"
+    )
+
+
+def _percent(scores: FloatArray) -> str:
+    low, high = float(scores.min()), float(scores.max())
+    if low < 0.0 or not _LEAST_PERCENT < high <= 100.0:
+        return ""
+    return (
+        f"the scores reach from {low:g} to {high:g}, like percent: divide them by 100, unless they "
+        "are not probabilities"
+    )

@@ -1,0 +1,80 @@
+"""Grading of a task's answers while others are under way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from eval_toolkit.graders.code import CodeTests
+from eval_toolkit.graders.judges.asking import is_judge
+from eval_toolkit.runs.so_far import Grading
+from eval_toolkit.tasks.measuring import grader_columns, measure
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.runner.jobs import Job
+    from eval_toolkit.models.runner.journal import Entry
+    from eval_toolkit.protocols import Grader
+    from eval_toolkit.tasks.kind import TaskKind
+
+__all__ = ["task_grading"]
+
+
+def task_grading(kind: TaskKind) -> Grading | None:
+    """Return how the answers of a task are graded while others are under way.
+
+    Parameters
+    ----------
+    kind : TaskKind
+        Task with its samples, jobs and graders.
+
+    Returns
+    -------
+    Grading or None
+        Grading by the first bounded column of a grader that asks no model and runs no program. None
+        without one, for samples in groups, and if samples are not asked in random order or need
+        several requests: the mean so far would then mislead.
+    """
+    samples = {sample.id: sample for sample in kind.samples}
+    jobs = {job.unit_id: job for job in kind.jobs if job.attempt == 1 and not job.step}
+    random = kind.settings.get("order") == "shuffled"
+    if not random or jobs.keys() != samples.keys():
+        return None
+    if any(sample.group not in (None, sample.id) for sample in kind.samples):
+        return None
+    quick = (
+        one for one in kind.measuring.graders if not (is_judge(one) or isinstance(one, CodeTests))
+    )
+    fitting = (
+        (grader, column, info.bounds)
+        for grader in quick
+        for column, info in grader_columns([grader]).items()
+        if info.metric and all(map(math.isfinite, info.bounds))
+    )
+    grader, column, bounds = next(fitting, (None, "", (0.0, 1.0)))
+    if grader is None:
+        return None
+    grade = partial(_grades, kind, grader, column, jobs)
+    return Grading(metric=column, bounds=bounds, units=list(samples), grade=grade)
+
+
+def _grades(
+    kind: TaskKind, grader: Grader, column: str, jobs: Mapping[str, Job], entries: Sequence[Entry]
+) -> dict[str, float | None]:
+    """Return the grade of each first attempt; None for failed ones."""
+    asked = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
+    answers = [
+        answer
+        for unit, entry in asked.items()
+        if unit in jobs and (answer := entry.answer(jobs[unit], entry.request_hash)) is not None
+    ]
+    answered = {answer.job.unit_id for answer in answers}
+    samples = [sample for sample in kind.samples if sample.id in answered]
+    values: dict[str, float | None] = dict.fromkeys(asked)
+    if samples:
+        records = measure(kind.task, samples, answers, graders=[grader])
+        known = records.status[column] == "ok"
+        for unit, value, ok in zip(records.unit_id, records.columns[column], known, strict=True):
+            values[str(unit)] = float(value) if ok else None
+    return values
