@@ -25,6 +25,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+from eval_toolkit.models.wheels import cache_folder
+
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "benchmarks" / "FIRST_ATTEMPTS.md"
 TIME_LIMIT_S = 90
@@ -394,7 +396,7 @@ class Mock(BaseHTTPRequestHandler):
 def _answer(model: str, messages: list[dict[str, str]]) -> str:
     last = messages[-1]["content"]
     if model == "judge":
-        return "The answer is right.\nGRADE: C"
+        return "yes"  # the one word that the rubric asks for
     if model == "bot":
         return "I cannot help with that."
     known = [text for question, text in QUESTIONS.items() if question in last]
@@ -498,6 +500,7 @@ def try_one(attempt: Attempt, port: int) -> tuple[str, str]:
             "PYTHONWARNINGS": "ignore::DeprecationWarning",
             "COLUMNS": "160",
             "HOME": name,
+            "EVAL_TOOLKIT_CACHE": str(cache_folder()),  # weights that were fetched before
         }
         shell = attempt.typed.startswith("$ ")
         command = (

@@ -64,7 +64,7 @@ _EXPORTS = {
     "harness": "RunResult evaluate evaluate_folded save_run score_predictions",
     "models.messages": "Message Role",
     "models": "load_model",
-    "tasks": "BaseTask load_task run_task",
+    "tasks": "BaseTask ask load_task run_task",
     "rollouts": "Evaluator run_rollouts",
     "report": "write_report",
     "integrations.importing": "import_logs",

@@ -79,7 +79,7 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard,
 from eval_toolkit.seeds import set_global_seeds
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import GroupKFoldSplitter, StratifiedKFoldSplitter
-from eval_toolkit.tasks import BaseTask, load_task, run_task
+from eval_toolkit.tasks import BaseTask, ask, load_task, run_task
 from eval_toolkit.text_dedup import (
     EmbeddingCosineStrategy,
     ExactNormalizedHashStrategy,
@@ -140,6 +140,7 @@ __all__ = [
     "Versioned",
     "__version__",
     "as_scorer",
+    "ask",
     "bootstrap_ci",
     "bootstrap_metric_from_predictions",
     "brier_score",

@@ -1,6 +1,7 @@
 """Running the command in this process, and small files of predictions."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from eval_toolkit._internal import tables
 from eval_toolkit.cli import main
 
+PROGRESS = re.compile(r"^[\d,]+ of [\d,]+ requests.*\n", re.MULTILINE)
+"""Lines of the progress display where standard error is not a terminal."""
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -27,14 +30,14 @@ def _interrupts_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run the command line: exit code, standard output, standard error."""
+    """Run the command line: exit code, standard output, standard error without progress."""
 
     def run(*args: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:
             main([str(arg) for arg in args])
         out, err = capsys.readouterr()
         assert isinstance(caught.value.code, int)
-        return caught.value.code, out, err
+        return caught.value.code, out, PROGRESS.sub("", err)
 
     return run
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.runs import write_run
+from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
@@ -380,6 +380,15 @@ class TestWithoutAFile:
         code, out, _ = command("gate", run, "--claims", file, "--at-least", "pr_auc", "0.8")
         assert (code, "2 of 2 claims hold" in out) == (0, True)
 
+    def test_values_are_compared_without_their_intervals(self, command: Command, run: Path) -> None:
+        value = Run.open(run)["pr_auc"].value
+        assert value is not None
+        for option, bound, code in (
+            *(("--min", value - 0.001, 0), ("--min", value + 0.001, 1)),
+            *(("--max", value - 0.001, 1), ("--max", value + 0.001, 0)),
+        ):
+            assert command("gate", run, option, f"pr_auc={bound}")[0] == code
+
     def test_a_drop_needs_a_baseline(self, command: Command, run: Path, tmp_path: Path) -> None:
         code, out, err = command("gate", run, "--max-drop", "pr_auc", "0.1")
         assert (code, out) == (2, "")
@@ -393,7 +402,9 @@ class TestWithoutAFile:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ((), "pass claims: --claims FILE, or --at-least CELL NUMBER"),
+            ((), "pass claims: --claims FILE, --min CELL=NUMBER or --max CELL=NUMBER"),
+            (("--min", "pr_auc"), "--min pr_auc: write CELL=NUMBER"),
+            (("--max", "pr_auc=low"), "--max pr_auc=low: write CELL=NUMBER"),
             (("--at-least", "pr_auc @ x", "0.5"), None),
             (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it has no metric"),
             (("--max-drop", "pr_auc", "0"), "must be greater than 0"),

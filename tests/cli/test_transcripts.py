@@ -37,14 +37,14 @@ def test_prints_what_the_library_makes(command: Command, run: Path, form: str) -
     assert command("transcripts", run, "--format", form) == (0, expected, "")
 
 
-def test_markdown_by_default(command: Command, run: Path) -> None:
+def test_text_by_default(command: Command, run: Path) -> None:
     code, out, _ = command("transcripts", run)
     assert code == 0
-    assert out.startswith("# Transcripts\n")
+    assert out.startswith("u1: goal\n  tester: p\n")
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("form", ["jsonl", "md", "csv"])
+@pytest.mark.parametrize("form", ["txt", "jsonl", "md", "csv"])
 def test_the_name_of_the_file_decides(
     command: Command, run: Path, tmp_path: Path, form: str
 ) -> None:
@@ -66,7 +66,7 @@ def test_wrong_names_are_one_line(command: Command, run: Path, tmp_path: Path) -
     code, out, err = command("transcripts", run, "--unit", "u3")
     assert (code, out) == (2, "")
     assert err == "error: --unit is 'u3'; the units are 'u1', 'u2'\n"
-    code, _, err = command("transcripts", run, "--out", tmp_path / "told.txt")
+    code, _, err = command("transcripts", run, "--out", tmp_path / "told.doc")
     assert code == 2
     assert "or set --format" in err
     code, _, err = command("transcripts", tmp_path / "none")

@@ -44,7 +44,7 @@ from eval_toolkit.inference import (
 )
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.runs.addresses import written
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
@@ -74,8 +74,8 @@ class Comparing(Resampling, total=False):
     **RESAMPLING,
 )
 def compare_runs(
-    a: Run | str | Path,
-    b: Run | str | Path,
+    a: Run | Outcome | str | Path,
+    b: Run | Outcome | str | Path,
     *,
     metrics: Sequence[MetricSpec | str] | None = None,
     slices: Sequence[str] | None = None,
@@ -90,8 +90,8 @@ def compare_runs(
 
     Parameters
     ----------
-    a, b : Run or path
-        Baseline and candidate.
+    a, b : Run, Outcome or path
+        Baseline and candidate; outcomes of `run_task` need not be stored.
     metrics : sequence of MetricSpec or str, optional
         Specs, names as stored, or columns of the records; every stored metric by default. A name
         may be the address of a cell, ``exact_match @ subject=Africa``: then only this part is
@@ -418,10 +418,12 @@ def _options(
     )
 
 
-def opened_run(run: Run | str | Path, name: str) -> Run:
-    """Return a run; open and check it if a path was given."""
+def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
+    """Return a run; open and check it if a path was given, or the outcome of one."""
     if isinstance(run, (str, Path)):
         return Run.open(run)
+    if isinstance(run, Outcome):
+        return run.as_run()
     if not isinstance(run, Run):
         raise InvalidTypeError(f"`{name}` must be a Run or the path of one, got {run!r}")
     return run

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
+from eval_toolkit._internal.display.progress import ProgressBar
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
@@ -129,7 +129,7 @@ def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
     if quiet or sys.stderr is None:
         yield None
         return
-    with ProgressBar() as bar:
+    with ProgressBar(functools.partial(say, err=True)) as bar:
         yield bar
 
 

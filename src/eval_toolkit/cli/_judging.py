@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from eval_toolkit.cli._models import ModelChoice, is_http
+from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.judges import Judge, Panel, Rubric
 from eval_toolkit.protocols import Model
@@ -122,8 +122,7 @@ def loaded_judge(
     among: Sequence[str] = (),
 ) -> Model:
     """Load the judge models; the concurrency is passed to models that limit their own requests."""
-    told = {"concurrency": concurrency} if concurrency and is_http(model) else {}
-    return choose(model, among=among, **told).load()
+    return choose(model, among=among, concurrency=concurrency).load()
 
 
 def typed(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,26 @@
 """Options that select and configure a model, shared by `run` and `models check`."""
 
-import difflib
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
 
 from eval_toolkit._internal.files import parse_json, parse_toml
-from eval_toolkit.errors import ArtifactError, InvalidInputError, PluginError
-from eval_toolkit.models.loading import available_models, load_model
-from eval_toolkit.plugins import user_hosts
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.models.loading import full_name, load_model, model_spec
+from eval_toolkit.models.servers import user_server
 from eval_toolkit.protocols import Model
 
-__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments"]
+__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments", "server_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_AT = ("base_url", "api_key_env")
+_ADDRESS = re.compile(r"""\bbase_url\s*=\s*["']?([^"'\s,}]+)""")
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,11 @@ class ModelChoice:
 
     def load(self) -> Model:
         """Return the model; weights and connections are loaded on first use."""
-        try:
-            return load_model(self.name, self.options)
-        except PluginError as error:
-            kind, colon, _ = self.name.partition(":")
-            near = difflib.get_close_matches(kind, available_models(), n=1)
-            if not colon or not near or getattr(error.__cause__, "name", None) != kind:
-                raise  # an existing module may fail to import another one
-            hint = f"there is no model {kind!r}; did you mean {near[0]!r}?"
-            raise PluginError(hint) from error
+        return load_model(self.name, self.options)
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1."),
+    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1; judges are asked there, too.  [default: $OPENAI_BASE_URL, else OpenAI]"),
     click.option(
         "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
@@ -70,13 +66,31 @@ def model_options(command: _Command) -> _Command:
             options["prices"] = _prices(prices)
         arguments = read_arguments(kwargs.pop("model_args"))
 
-        def choose(given: str, among: Sequence[str] = (), **more: Any) -> ModelChoice:
-            """Return the model; HTTP options apply only to models queried over HTTP."""
-            name, own = _with_options(given)
-            apart = any(map(is_http, among)) and not is_http(name)
-            return ModelChoice(name, {**more, **({} if apart else options), **arguments, **own})
+        def choose(
+            given: str,
+            among: Sequence[str] = (),
+            *,
+            concurrency: int | None = None,
+            bare: bool = True,
+        ) -> ModelChoice:
+            """Return the model; HTTP options apply only to models queried over HTTP.
 
-        with user_hosts([options["base_url"]] if "base_url" in options else []):
+            With ``bare``, a name without a kind is that of a model at ``--base-url``.
+            """
+            name = full_name(given) if bare else given
+            http = is_http(name)
+            apart = not http and any(is_http(full_name(one)) for one in among)
+            told = {"concurrency": concurrency} if concurrency and http else {}
+            own: dict[str, Any] = {}
+            if http:
+                kind, which, own = model_spec(name)
+                name = f"{kind}:{which}"
+            elsewhere = "base_url" in options and "base_url" in own
+            left_out = _AT if elsewhere else ()  # the key belongs to --base-url
+            shared = {n: v for n, v in options.items() if n not in left_out}
+            return ModelChoice(name, {**told, **({} if apart else shared), **arguments, **own})
+
+        with _server(options, args, kwargs):
             return command(*args, choose=choose, **kwargs)
 
     decorated: Any = click.option(
@@ -91,18 +105,61 @@ def model_options(command: _Command) -> _Command:
     return decorated  # type: ignore[no-any-return]
 
 
+def server_options(command: _Command) -> _Command:
+    """Add ``--base-url`` and ``--api-key-env``, for commands that only query judges."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        options = {name: kwargs.pop(name) for name in _AT}
+        given = {name: value for name, value in options.items() if value is not None}
+        with _server(given, args, kwargs):
+            return command(*args, **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_HTTP[: len(_AT)]):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _server(
+    options: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    """Return the context in which models without an address are asked at the user's server."""
+    mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
+    tell = _nobody if kwargs.get("dry_run") else _teller()
+    return user_server(options, mentioned=mentioned, tell=tell)
+
+
 def is_http(name: str) -> bool:
     """Return whether a model is queried over HTTP."""
     return name.startswith("openai:")
 
 
-def _with_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Split a model's name from its options, as in ``openai:m{max_tries=3}``."""
-    name, brace, rest = text.partition("{")
-    if not brace or not is_http(name):  # scripted answers may contain braces
-        return text, {}
-    place = f"{text}: the options are not a TOML table such as {{base_url='URL'}}"
-    return name, parse_toml(f"options = {{{rest}", place)["options"]
+def _nobody(message: str) -> None:
+    """Print nothing, since nothing is sent."""
+
+
+def _teller() -> Callable[[str], None]:
+    """Return a function that prints each message once on standard error."""
+    said: set[str] = set()
+
+    def tell(message: str) -> None:
+        if message not in said:
+            said.add(message)
+            say(message, err=True)
+
+    return tell
+
+
+def _texts(given: Any) -> Iterator[str]:
+    """Yield the texts in the arguments of a command."""
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, Mapping):
+        yield from _texts(tuple(given.values()))
+    elif isinstance(given, tuple | list):
+        for one in given:
+            yield from _texts(one)
 
 
 def _prices(text: str) -> tuple[float, float]:

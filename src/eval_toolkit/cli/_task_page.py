@@ -19,7 +19,7 @@ from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
 
-__all__ = ["estimate_page", "task_page"]
+__all__ = ["answers_page", "estimate_page", "task_page"]
 
 _SHOWN_BY_SUBJECT = 3
 """Number of metrics in the table of subjects; the others are in --json."""
@@ -56,6 +56,20 @@ def estimate_page(
     lead = [f"task {task.NAME}: dry run, no request was sent"]
     payload = {"task": task.NAME, **planned.to_dict(), **({"judges": judges} if judges else {})}
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
+
+
+def answers_page(done: Outcome) -> Page:
+    """Return the page of graded answers of any origin."""
+    config = done.results["config"]
+    lead = [
+        f"{config['task']['name']}: {len(done.records):,} answers, graded without asking a model"
+        + (", but for judges" if done.judges else ""),
+        f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
+    ]
+    tables = [_overall(done.card)]
+    tables += [failures_table(done.card, "answers without a grade")] if done.n_errors else []
+    notes = _notes(done, asks=False)[1:]  # nothing was asked
+    return Page(config["task"]["name"], done.to_dict(), lead, tables, notes)
 
 
 def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:

@@ -24,6 +24,10 @@ _PHRASES = {
     "pass a `label_map` from label to 0 or 1": "type --labels NEGATIVE,POSITIVE, or --positive LABEL",
     "pass overwrite=True": "say --overwrite",
     "with `pairs`": "with --pair A=B",
+    "`columns`={'answer': …}": "--answer-column",
+    "`columns`={'reference': …}": "--reference-column",
+    "choose `graders` that need none": "choose a --grader that needs none",
+    "choose it with `graders`": "choose it with --grader",
     "set `num_fewshot`": "set --fewshot",
     "Pass `strata` (the verdicts, if labels were bought by verdict) or `weights` "
     "(1 / chance of a label)": "Say --by-verdict if labels were bought by verdict",

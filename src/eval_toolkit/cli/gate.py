@@ -61,6 +61,20 @@ Bound: TypeAlias = tuple[str, float]
     help="Require the upper end of the cell's interval to be at most NUMBER. Repeatable.",
 )
 @click.option(
+    "--min",
+    "lowest",
+    multiple=True,
+    metavar="CELL=NUMBER",
+    help="Like --at-least CELL NUMBER: --min accuracy=0.8. Repeatable.",
+)
+@click.option(
+    "--max",
+    "highest",
+    multiple=True,
+    metavar="CELL=NUMBER",
+    help="Like --at-most CELL NUMBER: --max toxicity=0.1, the mean of that scorer. Repeatable.",
+)
+@click.option(
     "--max-drop",
     nargs=2,
     type=(str, float),
@@ -91,6 +105,8 @@ def gate(
     claims: Path | None,
     at_least: Sequence[Bound],
     at_most: Sequence[Bound],
+    lowest: Sequence[str],
+    highest: Sequence[str],
     max_drop: Sequence[Bound],
     baseline: str | None,
     junit: Path | None,
@@ -107,13 +123,18 @@ def gate(
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
     eval-toolkit gate runs/r7 --at-least "exact_match @ subject=Africa / model-b" 0.8
     """  # noqa: D301
+    if not (claims or at_least or at_most or lowest or highest or max_drop):
+        raise click.UsageError("pass claims: --claims FILE, --min CELL=NUMBER or --max CELL=NUMBER")
+    values = {
+        bound: [_pair(f"--{bound}", text) for text in given]
+        for bound, given in (("min", lowest), ("max", highest))
+    }
+    candidate = Run.open(run)
     wanted = [
         *([] if claims is None else load_claims(claims)),
         *_bounds(at_least, at_most, max_drop),
+        *_of_values(candidate, values),
     ]
-    if not wanted:
-        raise click.UsageError("pass claims: --claims FILE, or --at-least CELL NUMBER")
-    candidate = Run.open(run)
     against = None if baseline is None else Run.open(baseline)
     report = evaluate_gate(
         candidate,
@@ -141,6 +162,26 @@ def gate(
         raise EvidenceSaysNo
 
 
+def _pair(option: str, text: str) -> Bound:
+    """Return a cell and its bound, as in ``toxicity=0.1``; a cell may contain ``=`` itself."""
+    cell, equals, number = text.rpartition("=")
+    try:
+        bound = float(number)
+    except ValueError:
+        bound = math.nan
+    if not cell.strip() or not equals or math.isnan(bound):
+        raise click.UsageError(f"{option} {text}: write CELL=NUMBER, as in {option} accuracy=0.8")
+    return cell.strip(), bound
+
+
+def _cell(run: Run, cell: str) -> str:
+    """Return the cell with the name of a scorer of rollouts replaced by its mean over replies."""
+    name, at, rest = cell.partition("@")
+    mean = f"{name.strip()}_mean"
+    known = run.cells.metrics
+    return f"{mean} {at}{rest}".strip() if name.strip() not in known and mean in known else cell
+
+
 def _bounds(
     at_least: Sequence[Bound], at_most: Sequence[Bound], max_drop: Sequence[Bound]
 ) -> list[Claim]:
@@ -158,6 +199,18 @@ def _bounds(
             raise click.UsageError(f"--max-drop {at!r} {limit:g}: must be greater than 0")
         made.append(Claim(name=f"{at}: drops less than {limit:g}", at=at, non_inferior_by=limit))
     return made
+
+
+def _of_values(run: Run, given: Mapping[str, Sequence[Bound]]) -> list[Claim]:
+    """Return the claims about values without their intervals."""
+    found = []
+    for bound, pairs in given.items():
+        words, op = ("at least", ">=") if bound == "min" else ("at most", "<=")
+        for cell, limit in pairs:
+            at = _cell(run, cell)
+            require = Requirement("value", op, limit)
+            found.append(Claim(name=f"{at}: value {words} {limit:g}", at=at, require=require))
+    return found
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:

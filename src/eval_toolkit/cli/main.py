@@ -22,6 +22,10 @@ __all__ = ["main"]
 # Name: (import path, first line of the help). The line is repeated here so that `--help` imports
 # no command.
 _COMMANDS = {
+    "answers": (
+        "eval_toolkit.cli.answers:answers",
+        "Print or export the answers of a run: question, answer, reference and grades.",
+    ),
     "check": (
         "eval_toolkit.cli.check:check",
         "Check for leakage: duplicates, conflicting labels and groups.",
@@ -50,6 +54,10 @@ _COMMANDS = {
     "gate": (
         "eval_toolkit.cli.gate:gate",
         "Check a run against claims; exit with 1 if one fails.",
+    ),
+    "grade": (
+        "eval_toolkit.cli.grade:grade",
+        "Grade stored answers of any origin: questions, answers and references in a file.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",

@@ -19,7 +19,7 @@ from eval_toolkit.cli._asking import (
     resumable,
 )
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._models import ModelChoice, is_http, model_options
+from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.errors import InvalidInputError, PluginError
@@ -35,6 +35,8 @@ from eval_toolkit.seeds import DEFAULT_SEED
 __all__ = ["rollout"]
 
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+_DEPTH = 3
 _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 """Matches package.module:object; a model's name may contain dots, as in openai:name-4.1."""
 
@@ -42,10 +44,8 @@ _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 def _seed_options(command: Any) -> Any:
     """Add the options of the seed prompts."""
     options = [
-        click.option("--seeds", required=True, metavar="FILE",
-                     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-                     help="File of seed prompts: .txt (one per line), .csv, .tsv, .json, "
-                         ".jsonl, .parquet, .xlsx; - for standard input."),
+        click.argument("prompts", required=False, metavar="[PROMPTS]", type=_FILE),
+        click.option("--seeds", metavar="FILE", type=_FILE, help="The same as PROMPTS."),
         *(
             click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
             for name, what in {
@@ -68,9 +68,8 @@ def _seed_options(command: Any) -> Any:
 def _sampling_options(command: Any) -> Any:
     """Add the options of branching and stopping."""
     options = [
-        click.option("--depth", default=3, show_default=True, type=click.IntRange(1), help=(
-            "Number of turns."
-        )),
+        click.option("--depth", type=click.IntRange(1),
+                     help="Number of turns.  [default: 3; 1 without a --tester]"),
         click.option("--width", multiple=True, type=click.IntRange(1),
                      help="Branches per turn: one number, or one for each turn.  [default: "
                          "chosen by the attack]"),
@@ -112,10 +111,9 @@ class _WithNames(click.Command):
     "--tester",
     "testers",
     multiple=True,
-    required=True,
     metavar="ATTACK",
     help=(
-        "Attack from the list below, with options in braces: scripted{probes=['Hi.', "
+        "Attack from the list below  [default: static, the prompts unchanged]; with options in braces: scripted{probes=['Hi.', "
         "'{goal}']}; nested attacks: role_play+base64; or a model that refines its own "
         "probes. Repeatable: each attack gets a branch."
     ),
@@ -128,10 +126,13 @@ class _WithNames(click.Command):
     multiple=True,
     metavar="SCORER",
     help="Scorer from the list below, with an optional threshold as in toxicity@0.7. The "
-    "first one decides whether the target failed. Repeatable.",
+    "first one decides whether the target failed. Repeatable.  [default: toxicity, if its "
+    "weights are there]",
 )
 @click.option(
     "--system-prompt",
+    "--system",
+    "system_prompt",
     default="",
     metavar="TEXT",
     help="System prompt of the target, e.g. a defence.",
@@ -163,7 +164,8 @@ def rollout(
     tester_model: str | None,
     target: str,
     scorers: tuple[str, ...],
-    seeds: str,
+    prompts: str | None,
+    seeds: str | None,
     dry_run: bool,
     choose: Callable[..., ModelChoice],
     asked: Asked,
@@ -171,11 +173,20 @@ def rollout(
 ) -> None:
     """Test a target with multi-turn attacks: when and how it fails.
 
-    Every probe and answer is stored; run the same command again to resume after an
+    PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
+    .xlsx; - is standard input. Every probe and answer is stored; run the same command again to resume after an
     interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
     conversations. Exit with 3 if more rollouts failed than --max-error-rate allows.
     """
-    prompts, read_from = _prompts(seeds, given)
+    file = _one_file(prompts, seeds)
+    units, notes = _prompts(file, given)
+    if not testers:
+        testers, given["depth"] = ("static",), given["depth"] or 1
+    given["depth"] = given["depth"] or _DEPTH
+    if not scorers:
+        scorers = ("toxicity",)
+        _require_default_scorer(dry_run)
+        notes.append("no --scorer: toxicity decides whether the target failed")
     loaded = _Loaded(choose, asked, [target, *testers, *([tester_model] if tester_model else [])])
     system: System[Any, Any] = System(
         _tester(testers, tester_model, loaded),
@@ -188,14 +199,14 @@ def rollout(
             for name in ("system_prompt", "formatter", "temperature", "top_p", "max_tokens", "stop")
         },
     )
-    asking, sampler = _asking(given, _name(seeds).stem, system)
+    asking, sampler = _asking(given, _name(file).stem, system)
     if dry_run:
-        planned = planned_page(system, sampler, prompts, asking["rollouts_per_seed"])
-        asked.output.emit(replace(planned, notes=[*planned.notes, *read_from]))
+        planned = planned_page(system, sampler, units, asking["rollouts_per_seed"])
+        asked.output.emit(replace(planned, notes=[*planned.notes, *notes]))
         return
     told = {
         "system": system.describe(),
-        "seeds": [[prompt.id, prompt.content_hash] for prompt in prompts],
+        "seeds": [[prompt.id, prompt.content_hash] for prompt in units],
         "scorers": {scorer.name: str(scorer.version) for scorer in system.scorers},
         **{name: value for name, value in asking.items() if name not in ("asr_at", "policy")},
         "budget": None if asking["budget"] is None else asking["budget"].to_dict(),
@@ -203,12 +214,40 @@ def rollout(
     folder = asked.folder(f"rollout-{system.tester_name}-{system.target_name}", told)
     with progress_bar(asked.quiet) as bar, resumable(folder):
         done = run_rollouts(
-            system, prompts, folder, on_progress=bar, **asking, **asked.counted, **asked.engine
+            system, units, folder, on_progress=bar, **asking, **asked.counted, **asked.engine
         )
     page = rollout_page(done)
-    asked.output.emit(replace(page, notes=[*page.notes, *read_from]))
+    asked.output.emit(replace(page, notes=[*page.notes, *notes]))
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _one_file(argument: str | None, option: str | None) -> str:
+    """Return the file of seed prompts, which may be given as argument or option."""
+    if argument and option:
+        raise click.UsageError(f"give the prompts once: {argument}, or --seeds {option}")
+    if file := argument or option:
+        return file
+    raise click.UsageError(
+        "no prompts; give a file with one prompt per line (.txt), or with a column of them: "
+        "eval-toolkit rollout prompts.csv --target MODEL"
+    )
+
+
+def _require_default_scorer(dry_run: bool) -> None:
+    """Raise if no scorer is given and toxicity cannot be used."""
+    from eval_toolkit.rollouts.plain import default_scorer
+
+    try:
+        default_scorer()
+    except InvalidInputError as error:
+        if not dry_run:
+            raise click.UsageError(
+                f"{error}".replace("`scorer` is missing", "--scorer is missing").replace(
+                    "such as a function of a reply, 'refusal' or 'keywords:WORD,WORD'",
+                    "--scorer refusal or --scorer keywords:WORD,WORD",
+                )
+            ) from None
 
 
 class _Loaded:
@@ -220,10 +259,10 @@ class _Loaded:
         self._among = among
         self._models: dict[str, Model] = {}
 
-    def __call__(self, name: str) -> Model:
+    def __call__(self, name: str, *, bare: bool = True) -> Model:
         if name not in self._models:
-            told = {"concurrency": self._wanted} if self._wanted and is_http(name) else {}
-            self._models[name] = self._choose(name, among=self._among, **told).load()
+            told = {"among": self._among, "concurrency": self._wanted, "bare": bare}
+            self._models[name] = self._choose(name, **told).load()
         return self._models[name]
 
 
@@ -255,7 +294,7 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
     _refuse_mistaken(name)
     if not _names_an_attack(name):
         try:
-            return as_attack(loaded(name))
+            return as_attack(loaded(name, bare=False))
         except PluginError:
             return load_attack(name)  # its message lists the valid names and the nearest one
     if model is not None:
@@ -315,7 +354,6 @@ def _asking(
         **{option: given[option] for option in ("depth", "keep", "stop_on_success", "seed")},
         "width": None if not width else width[0] if len(width) == 1 else list(width),
     }
-    _check_shape(given, system)
     sampler: TreeSampler[Any, Any] = TreeSampler(system, **shape)
     _check_policy(given["policy"], sampler)
     asking = {
@@ -333,18 +371,4 @@ def _check_policy(given: str | None, sampler: TreeSampler[Any, Any]) -> None:
         raise click.UsageError(
             f"--policy {given!r} needs all branches, but only the worst continue; pass "
             "--policy best, or a --width without --keep"
-        )
-
-
-def _check_shape(given: dict[str, Any], system: System[Any, Any]) -> None:
-    """Raise if an option needs a scorer and there is none."""
-    if system.scorer is not None:
-        return
-    for option in ("keep", "stop_on_success"):
-        if given[option]:
-            raise click.UsageError(f"--{option.replace('_', '-')} needs a --scorer")
-    if getattr(system.tester, "branches", 1) > 1 and not given["width"]:
-        raise click.UsageError(
-            "several --tester, and best_of_n, continue with the worst branch for the "
-            "target, which needs a --scorer; or give a --width"
         )

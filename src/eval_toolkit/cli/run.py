@@ -211,9 +211,7 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _As
 
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
     """Load the model; the concurrency is passed to models that limit their own requests."""
-    wanted = asking.engine["concurrency"]
-    told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
-    return choose(model, **told).load()
+    return choose(model, concurrency=asking.engine["concurrency"]).load()
 
 
 _WITH_MEASURE = {

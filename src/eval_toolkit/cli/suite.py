@@ -64,8 +64,7 @@ def suite(
     if a mean over tasks could not be computed.
     """
     read = load_suite(file, allow_code=allow_code)
-    told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
-    asked = choose(model, **told).load()
+    asked = choose(model, concurrency=concurrency).load()
     folder = Path(out) if out else Path("runs") / f"{read.name}-{asked.name}".replace("/", "-")
     if limit is not None:
         read = _told(read, {"limit": limit})

@@ -20,8 +20,8 @@ __all__ = ["transcripts"]
 @click.option(
     "--format",
     type=click.Choice(TRANSCRIPT_FORMATS),
-    help="One JSON line per conversation, Markdown, or one CSV row per turn.  [default: by "
-    "the suffix of --out, else md]",
+    help="Text to read, one JSON line per conversation, Markdown, or one CSV row per turn.  "
+    "[default: by the suffix of --out, else txt]",
 )
 @click.option("--out", metavar="FILE", help="Write to this file instead of printing.")
 @click.option("--failed", is_flag=True, help="Only conversations in which the target failed.")
@@ -35,8 +35,8 @@ def transcripts(
 ) -> None:
     """Print the conversations of a run of rollouts.
 
-    The format is JSON lines, Markdown or CSV. In a tree every path from the seed prompt to a last turn is a conversation; in CSV every
-    turn appears once.
+    The format is text, JSON lines, Markdown or CSV. In a tree every path from the seed prompt to
+    a last turn is a conversation; in CSV every turn appears once.
 
     \b
     eval-toolkit transcripts runs/red-team --failed
@@ -49,7 +49,7 @@ def transcripts(
         say(f"wrote {out}", err=True)
         return
     n_shown = 0
-    for piece in told(graphs, format or "md", failed_only=failed, unit=unit):
+    for piece in told(graphs, format or "txt", failed_only=failed, unit=unit):
         n_shown += 1
         _print(piece)
     if format == "jsonl" and not n_shown:

@@ -48,11 +48,12 @@ if TYPE_CHECKING:
         count_words,
     )
     from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
+    from eval_toolkit.graders.match import Match
     from eval_toolkit.graders.mathematics import MathMatch, find_math_answers, normal_form
     from eval_toolkit.graders.percentages import ExponentialSimilarity
     from eval_toolkit.graders.repetition import RepeatedText
     from eval_toolkit.graders.rouge import Rouge
-    from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
+    from eval_toolkit.graders.texts import ExactMatch, Includes, TextRules, TokenF1
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
 __all__ = [
@@ -72,12 +73,14 @@ __all__ = [
     "ExponentialSimilarity",
     "Grade",
     "IFEval",
+    "Includes",
     "JsonFormat",
     "LanguageConsistency",
     "LanguageMatch",
     "LengthControl",
     "LengthRatio",
     "LetterMatch",
+    "Match",
     "MathMatch",
     "NumberMatch",
     "Placeholders",
@@ -128,11 +131,12 @@ __getattr__ = names_on_use(
             "LengthControl LengthRatio UnitCount count_paragraphs count_sentences count_words"
         ),
         "loading": "available_graders default_graders load_grader",
+        "match": "Match",
         "mathematics": "MathMatch find_math_answers normal_form",
         "percentages": "ExponentialSimilarity",
         "repetition": "RepeatedText",
         "rouge": "Rouge",
-        "texts": "ExactMatch TextRules TokenF1",
+        "texts": "ExactMatch Includes TextRules TokenF1",
         "translation": "Bleu ChrF Ter",
     },
 )

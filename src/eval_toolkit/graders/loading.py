@@ -1,5 +1,6 @@
 """Loading of graders by name, for the command line and task files."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -41,6 +42,7 @@ PLAIN_GRADERS = {
     "f1": f"{_HERE}.texts:TokenF1",
     "f1_plain": f"{_HERE}.texts:TokenF1",
     "ifeval": f"{_HERE}.ifeval:IFEval",
+    "includes": f"{_HERE}.texts:Includes",
     "json_format": f"{_HERE}.json_format:JsonFormat",
     "keywords": f"{_JUDGES}.keywords:KeywordJudge",
     "language_consistency": f"{_HERE}.languages:LanguageConsistency",
@@ -73,6 +75,7 @@ _OURS = {
     **PLAIN_GRADERS,
     "code_pass": f"{_HERE}.code:CodeTests",
     "judge": f"{_JUDGES}.judge:Judge",
+    "match": f"{_HERE}.match:Match",
     "panel": f"{_JUDGES}.panel:Panel",
 }
 _PRESET: dict[str, dict[str, Any]] = {
@@ -81,6 +84,7 @@ _PRESET: dict[str, dict[str, Any]] = {
     "accuracy_norm_tokens": {"normalise": "tokens"},
     "character_count": {"unit": "characters"},
     "f1_plain": {"normalise": "plain"},
+    "judge": {"rubric": "correctness"},
     "paragraph_count": {"unit": "paragraphs"},
     "probability_mass_norm_bytes": {"normalise": "bytes"},
     "probability_mass_norm_chars": {"normalise": "characters"},
@@ -171,15 +175,16 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
     ]
 
 
-def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grader:
+def load_grader(given: Any, **options: Any) -> Grader:
     """Return the grader given by a name, or by a mapping with a name and options.
 
     Parameters
     ----------
-    given : str, mapping or Grader
+    given : str, mapping, Grader or function
         Name from `available_graders` or ``package.module:object``, optionally followed by options
         as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under ``grader``
-        and the options as further keys. A grader is returned unchanged.
+        and the options as further keys. A function of (answer) or (answer, reference) that returns
+        a number or a truth value is a grader by its name. A grader is returned unchanged.
     **options
         Options of the grader.
 
@@ -207,9 +212,7 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
     return named_grader(given, options, origin=TYPED)
 
 
-def named_grader(
-    given: str | Mapping[str, Any] | Grader, options: Mapping[str, Any], *, origin: Origin
-) -> Grader:
+def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> Grader:
     """Return the grader given by a name or a mapping from a known origin.
 
     Parameters
@@ -242,11 +245,16 @@ def named_grader(
             raise InvalidInputError(f"{dict(given)!r} names no grader; it needs 'grader'")
         return named_grader(name, {**table, **options}, origin=origin)
     if not isinstance(given, str):
+        if inspect.isfunction(given) and not options:
+            from eval_toolkit.graders.functions import FunctionGrader
+
+            return FunctionGrader(given)
         if options or not _is_grader(given):
             raise InvalidTypeError(
-                f"{given!r} is no grader; it needs `name`, `version` and `grade(response)`"
+                f"{given!r:.80} is no grader; pass a name, a function of (answer, reference), or an "
+                "object with `name`, `version` and `grade(response)`"
             )
-        return given
+        return given  # type: ignore[no-any-return]
     name, told = name_and_options(given)
     preset = _PRESET.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)

@@ -1,4 +1,4 @@
-"""Graders of generated texts: exact match and token F1, with text normalisation.
+"""Graders of generated texts: exact match, inclusion and token F1, with text normalisation.
 
 User-supplied patterns are applied to at most the last `PATTERN_LIMIT` characters of a text. A
 pattern that could be slow on some texts, such as ``(a+)+$``, runs in a worker process and is
@@ -29,7 +29,7 @@ from eval_toolkit.graders.base import (
 )
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1"]
+__all__ = ["PATTERN_LIMIT", "ExactMatch", "Includes", "TextRules", "TokenF1"]
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -196,6 +196,94 @@ class ExactMatch:
         except Overrun:  # the time limit was exceeded
             return {self.name: 0.0, **dict.fromkeys(late, 1.0)}
         return {self.name: float(right), **late}
+
+
+@dataclass(frozen=True, slots=True)
+class Includes:
+    """Whether the text contains one of the references.
+
+    A reference must not be a part of a longer word or number: neither "art" nor "1" is in
+    "party of 10". An empty reference is only in an empty text.
+
+    Parameters
+    ----------
+    where : {"any", "begin", "end"}, default "any"
+        Where the reference must stand; punctuation around it is ignored at the end of the text.
+    ignore_case : bool, default True
+        Whether to ignore case.
+    ignore_punctuation, ignore_articles : bool, default False
+        See `TextRules`.
+    whole_words : bool, default True
+        Whether parts of words and of numbers do not count.
+    name : str, default "includes"
+        Name of the column.
+
+    Examples
+    --------
+    >>> Includes().grade(Completion("It is Rome, I think.", ground_truth=["Rome", "Roma"]))
+    {'includes': 1.0}
+    >>> Includes().grade(Completion("14", ground_truth="4"))
+    {'includes': 0.0}
+    """
+
+    where: str = "any"
+    ignore_case: bool = True
+    ignore_punctuation: bool = False
+    ignore_articles: bool = False
+    whole_words: bool = True
+    name: str = "includes"
+    response_types = COMPLETIONS
+    _rules: TextRules = field(default=TextRules(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        choice(self.where, "where", ("any", "begin", "end"))
+        rules = TextRules(self.ignore_case, self.ignore_punctuation, self.ignore_articles)
+        object.__setattr__(self, "_rules", rules)
+
+    @property
+    def version(self) -> str:
+        """Version of the grader; changes when its results may change."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return the columns that the grader fills."""
+        return {self.name: RATE}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return 1 if any reference is in the text, else 0."""
+        text = self._rules.apply(response.completion)
+        return {
+            self.name: float(any(self._is_in(one, text) for one in applied(self._rules, response)))
+        }
+
+    def _is_in(self, truth: str, text: str) -> bool:
+        if not truth:
+            return not text
+        at = text.find(truth)
+        while at >= 0:
+            before, after = text[:at], text[at + len(truth) :]
+            apart = not (self.whole_words and _continues(before, truth, after))
+            if apart and (
+                self.where == "any"
+                or (self.where == "begin" and not before.strip(_AROUND))
+                or (self.where == "end" and not after.strip(_AROUND))
+            ):
+                return True
+            at = text.find(truth, at + 1)
+        return False
+
+
+_AROUND = string.punctuation + string.whitespace + "«»“”‘’„…。！？"
+_WORD = r"[^\W_\u3040-\u30ff\u3400-\u9fff]"
+"""Character of a word; Chinese and Japanese have no space between words."""
+_WITHIN = re.compile(rf"{_WORD}\x00{_WORD}|[0-9][.,]?\x00[0-9]|[0-9]\x00[.,][0-9]")
+"""Boundary inside a word or a number."""
+
+
+def _continues(before: str, inner: str, after: str) -> bool:
+    """Return whether a text is a part of a longer word or number in which it was found."""
+    sides = f"{before[-2:]}\0{inner[:2]}", f"{inner[-2:]}\0{after[:2]}"
+    return any(_WITHIN.search(side) for side in sides)
 
 
 _PLAIN = TextRules(ignore_case=True)

@@ -1,4 +1,4 @@
-"""Language models behind a common protocol: HTTP, numpy, transformers, llama.cpp, scripted.
+"""Language models behind a common protocol: HTTP, numpy, transformers, llama.cpp, functions.
 
 Names are imported lazily: a model over HTTP does not import the numpy model, and vice versa.
 """
@@ -9,6 +9,7 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.models.cache import CachedModel, ResponseCache
+    from eval_toolkit.models.callables import CallableModel, as_model
     from eval_toolkit.models.embedded import EmbeddedModel, fetch_model, model_path
     from eval_toolkit.models.huggingface import HuggingFaceModel
     from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CachedModel",
+    "CallableModel",
     "EmbeddedModel",
     "HuggingFaceModel",
     "LlamaCppModel",
@@ -25,6 +27,7 @@ __all__ = [
     "OpenAICompatible",
     "ResponseCache",
     "ScriptedModel",
+    "as_model",
     "available_models",
     "fetch_model",
     "load_model",
@@ -35,6 +38,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "cache": "CachedModel ResponseCache",
+        "callables": "CallableModel as_model",
         "embedded": "EmbeddedModel fetch_model model_path",
         "huggingface": "HuggingFaceModel",
         "llama_cpp": "LlamaCppModel LlamaCppServer",

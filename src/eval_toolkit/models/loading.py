@@ -1,20 +1,24 @@
 """Construction of models from names, for the command line."""
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import (
     TYPED,
     Origin,
     available_plugins,
     finish_plugin,
+    known_name,
     load_plugin,
+    name_and_options,
     read_spec,
 )
 from eval_toolkit.protocols import Model
 
-__all__ = ["available_models", "load_model", "named_model"]
+__all__ = ["available_models", "full_name", "load_model", "model_spec", "named_model"]
 
 _OURS = {
     "embedded": "eval_toolkit.models.embedded:EmbeddedModel",
@@ -23,11 +27,14 @@ _OURS = {
     "openai": "eval_toolkit.models.openai_compatible:OpenAICompatible",
     "scripted": "eval_toolkit.models.scripted:ScriptedModel",
 }
+_TEXT = "scripted"
+"""Kind whose part after the colon is any text."""
+_TYPING_ERROR = 0.8
 _WHAT = {
     "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` gets it",
     "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
     "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
-    "openai": "openai:NAME with --base-url, any OpenAI-compatible server (extra llm)",
+    "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
     "scripted": "scripted:TEXT, the same answer to everything, for trying things out",
 }
 
@@ -50,15 +57,17 @@ def available_models() -> dict[str, str]:
     }
 
 
-def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
+def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
     """Return the model denoted by a name; weights are loaded on first use.
 
     Parameters
     ----------
-    name : str
+    name : str or object
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
-        ``my_model{size=3}``.
+        ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
+        braces, so it takes no options. Anything else that answers, such as a function from prompt
+        to text, is made a model by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -79,6 +88,12 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     >>> load_model("scripted:Paris").name
     'scripted'
     """
+    if not isinstance(name, str):
+        from eval_toolkit.models.callables import as_model
+
+        if options:
+            raise InvalidInputError(f"`options`: {name!r:.60} is ready made; it takes no options")
+        return as_model(name)
     return named_model(name, options or {}, origin=TYPED)
 
 
@@ -109,11 +124,14 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     >>> named_model("scripted:Paris", {}, origin=read_from("task.toml")).name
     'scripted'
     """
-    kind, which, told = read_spec("models", name, _OURS)
+    kind, which, told = model_spec(full_name(name))
     if which == "":
         raise InvalidInputError(f"model {name!r}: say which after the colon")
     given = {**told, **options}
-    made = load_plugin("models", kind, _OURS, origin=origin)
+    try:
+        made = load_plugin("models", kind, _OURS, origin=origin)
+    except PluginError as error:
+        raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
         origin.refuse(f"gives options, which may hold an address, to the model {name!r:.120}")
     arguments = [which] if which else []
@@ -126,3 +144,80 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
             raise
         raise InvalidInputError(f"{error}; write {_WHAT[kind]}") from error
     return model
+
+
+def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Split the name of a model into its kind, the part after the colon, and its options.
+
+    Parameters
+    ----------
+    name : str
+        As in `load_model`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text in braces is not a TOML table.
+
+    Examples
+    --------
+    >>> model_spec("openai:m{max_tries=3}"), model_spec("scripted:{a}")
+    (('openai', 'm', {'max_tries': 3}), ('scripted', '{a}', {}))
+    """
+    kind, which, told = read_spec("models", name, _OURS)
+    if which is None or kind not in _OURS or kind == _TEXT or not which.rstrip().endswith("}"):
+        return kind, which, told
+    which, own = name_and_options(which)
+    return kind, which, own
+
+
+def full_name(name: str) -> str:
+    """Return the name of a model with its kind: with the user's server, a bare name is one there.
+
+    Parameters
+    ----------
+    name : str
+        Name as typed, such as ``gpt-4o``.
+
+    Returns
+    -------
+    str
+        ``openai:NAME`` for a name of no kind if the user named a server, else the name.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.servers import user_server
+    >>> with user_server({"base_url": "http://localhost:8000/v1"}):
+    ...     full_name("llama"), full_name("embedded"), full_name("hf:llama")
+    ('openai:llama', 'embedded', 'hf:llama')
+    """
+    server = the_server()
+    head = name.partition("{")[0].strip()
+    if server.base_url is None or not head or ":" in head or _meant(head):
+        return name
+    server.tell(f"{head} is taken as openai:{head}, a model at --base-url")
+    return f"openai:{name.strip()}"
+
+
+def _meant(kind: str) -> str | None:
+    """Return the kind of models that a text is, or all but is; "llama" is not "llamacpp"."""
+    known = known_name("models", kind, _OURS)
+    near = difflib.get_close_matches(kind, available_models(), n=1, cutoff=_TYPING_ERROR)
+    return known or next(iter(near), None)
+
+
+def _unknown(name: str, error: PluginError) -> PluginError:
+    """Return the error for a name of no kind, with the address that may have been meant."""
+    head = name.partition("{")[0].strip()
+    kind, colon, _ = head.partition(":")
+    missing = getattr(error.__cause__, "name", None) in (kind, kind.partition(".")[0])
+    if not (missing if colon else str(error).startswith("there is no model")):
+        return error  # of a kind that exists, or a module that fails to import another one
+    near = _meant(kind)
+    if near is not None:
+        hint = f"did you mean {near!r}?"
+    else:
+        hint = f"write openai:{head} for a model of an OpenAI-compatible server"
+        hint += f", hf:{head} for one of Hugging Face" if "/" in head else ""
+        hint += "; kinds of models: " + ", ".join(available_models())
+    return PluginError(f"there is no model {kind if colon else head!r}; {hint}")

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -227,7 +228,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     Parameters
     ----------
     text : str
-        Name, optionally followed by a TOML table.
+        Name, optionally followed by a TOML table, in which words need no quotes.
 
     Returns
     -------
@@ -243,12 +244,28 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     --------
     >>> name_and_options("number_match{where='boxed'}")
     ('number_match', {'where': 'boxed'})
+    >>> name_and_options("judge{model=openai:m, votes=3}")
+    ('judge', {'model': 'openai:m', 'votes': 3})
     """
     name, brace, rest = text.partition("{")
     if not brace:
         return text, {}
     place = f"{text!r:.200}: the options are no TOML table such as {{ignore_case=true}}"
-    return name.strip(), parse_toml(f"options = {{{rest}", place)["options"]
+    try:
+        options = parse_toml(f"options = {{{rest}", place)["options"]
+    except InvalidInputError:
+        # Shells remove quotes, so a word without them is text.
+        options = parse_toml(f"options = {{{_BARE_WORD.sub(_quoted, rest)}", place)["options"]
+    return name.strip(), options
+
+
+_BARE_WORD = re.compile(r"""(?<==)\s*([^\s,{}\[\]"'=][^,{}\[\]"'=]*(?:\{[^{}]*\})?)(?=\s*[,}])""")
+_TOML_WORD = re.compile(r"true|false|[+-]?(?:inf|nan|[\d_.]+(?:e[+-]?\d+)?)", re.IGNORECASE)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    word = found[1].rstrip()
+    return found[0] if _TOML_WORD.fullmatch(word) else json.dumps(word)
 
 
 def _check_options(

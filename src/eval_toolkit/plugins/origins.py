@@ -28,6 +28,7 @@ __all__ = [
 _CONSENTS = ("allow_code", "trust_remote_code")
 """Options that permit code execution, which only the user may set."""
 _HOSTS_VARIABLE = "EVAL_TOOLKIT_HOSTS"
+_ADDRESS_VARIABLE = "OPENAI_BASE_URL"
 _ALLOW = "pass allow_code=True if you trust the file"
 """Advice in error messages; the command line replaces it with --allow-code."""
 
@@ -225,7 +226,7 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ------
     InvalidInputError
         If the object under construction comes from an untrusted file, and the host is neither on
-        the command line nor in EVAL_TOOLKIT_HOSTS, would be queried by http though it was only
+        the command line nor in EVAL_TOOLKIT_HOSTS or OPENAI_BASE_URL, would be queried by http though it was only
         given with https, or the file selects a secret.
 
     Examples
@@ -247,9 +248,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
             f"{_Host.read(host).name}; a file cannot choose that: {_ALLOW}"
         )
     asked = _Host.read(host)
-    in_environment = {
-        _Host.read(one) for one in environ.get(_HOSTS_VARIABLE, "").split(",") if one.strip()
-    }
+    named_there = [*environ.get(_HOSTS_VARIABLE, "").split(","), environ.get(_ADDRESS_VARIABLE, "")]
+    in_environment = {_Host.read(one) for one in named_there if one.strip()}
     named = [one for one in _HOSTS.get() | in_environment if one.name == asked.name]
     if not named:
         raise InvalidInputError(

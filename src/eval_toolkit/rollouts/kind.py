@@ -40,6 +40,7 @@ from eval_toolkit.scorecards import Records
 
 if TYPE_CHECKING:
     from eval_toolkit.analysis import RunComparison
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shown import Estimator
@@ -139,6 +140,12 @@ class MeasuredRollouts(Kind[Graphs]):
     def config(self) -> Mapping[str, Any]:
         """Return seeds, system, sampling, scorers and summary."""
         return {**self.settings, **self.measuring.to_dict()}
+
+    def answers_table(self, attempts: Graphs, graded: Graded) -> AnswersTable:
+        """Return what was said, one row per conversation."""
+        from eval_toolkit.rollouts.said import said_table
+
+        return said_table(attempts, self.prompts)
 
     def units(self) -> Sequence[Unit]:
         """Return the seed prompts."""

@@ -1,4 +1,4 @@
-"""Export of rollouts: conversations as JSON lines or Markdown, turns as CSV."""
+"""Export of rollouts: conversations as text, JSON lines or Markdown, turns as CSV."""
 
 import csv
 import io
@@ -20,8 +20,15 @@ from eval_toolkit.rollouts.graphs import Graph, Node
 
 __all__ = ["TRANSCRIPT_FORMATS", "transcripts", "write_transcripts"]
 
-TRANSCRIPT_FORMATS = ("jsonl", "md", "csv")
-_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".md": "md", ".markdown": "md", ".csv": "csv"}
+TRANSCRIPT_FORMATS = ("txt", "jsonl", "md", "csv")
+_SUFFIXES = {
+    ".txt": "txt",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".md": "md",
+    ".markdown": "md",
+    ".csv": "csv",
+}
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that are part of words in some languages and of some emoji."""
 _NO_TURN = "there is no turn"
@@ -49,8 +56,8 @@ def transcripts(
     ----------
     graphs : iterable of Graph
         Rollouts.
-    format : {"jsonl", "md", "csv"}, default "jsonl"
-        JSONL: one object per conversation, i.e. per path from the seed prompt to a last turn.
+    format : {"txt", "jsonl", "md", "csv"}, default "jsonl"
+        Text: conversations to read, with the outcome and the scores. JSONL: one object per conversation, i.e. per path from the seed prompt to a last turn.
         Markdown: the same in readable form; messages are fenced so that they can neither close the
         fence nor act as markup or links, and non-printing characters are escaped. CSV: one row per
         turn, with a column ``score:NAME`` per scorer; texts that a spreadsheet would take for a
@@ -83,7 +90,7 @@ def transcripts(
     """
     validation.choice(format, "format", TRANSCRIPT_FORMATS)
     told = _wanted(list(graphs), failed_only, unit)
-    write = {"jsonl": _json_lines, "md": _markdown, "csv": _csv_lines}[format]
+    write = {"txt": _texts, "jsonl": _json_lines, "md": _markdown, "csv": _csv_lines}[format]
     return write(told)
 
 
@@ -131,8 +138,8 @@ def write_transcripts(
     chosen = _SUFFIXES.get(target.suffix.lower()) if format is None else format
     if chosen is None:
         raise InvalidInputError(
-            f"{target}: cannot tell the format from the name; let it end in .jsonl, .md or .csv, "
-            "or set `format`"
+            f"{target}: cannot tell the format from the name; let it end in .txt, .jsonl, .md "
+            "or .csv, or set `format`"
         )
     pieces = transcripts(graphs, chosen, failed_only=failed_only, unit=unit)
     try:
@@ -278,6 +285,44 @@ def _csv_line(cells: Iterable[Any]) -> str:
     # the writer quotes only line terminators: with "\n", a "\r" in a text would break its row
     csv.writer(stream, lineterminator="\r\n").writerow(written)
     return stream.getvalue().removesuffix("\r\n") + "\n"
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _texts(told: Iterable[_Told]) -> Iterator[str]:
+    empty = True
+    for graph, paths in told:
+        chain = graph.is_chain
+        for path in paths:
+            branch = f", path {_line(path[-1].id)}" if path and not chain else ""
+            again = f", rollout {graph.attempt}" if graph.attempt > 1 else ""
+            lines = [f"{_line(graph.unit_id)}{again}{branch}: {_line(_seed_prompt(graph))}"]
+            lines += [line for node in path for line in _said_lines(node)]
+            status, reason = _ended(path)
+            lines += [] if path else [f"  {status}: {_line(reason)}"]
+            yield "\n".join([*([] if empty else [""]), *lines, f"  {_outcome(path)}", ""])
+            empty = False
+    if empty:
+        yield "No conversation is to be shown.\n"
+
+
+def _said_lines(node: _Node) -> Iterator[str]:
+    """Yield who said what in a turn, with the scores of the reply."""
+    # scores of probes and of categories are in the other formats
+    named = {name: score for name, score in node.scores.items() if not {":", "/"} & {*name}}
+    scores = [f"{_line(name)} {score:.3g}" for name, score in named.items()]
+    for who, said in (("tester", node.probe), ("target", node.response)):
+        text = _printable("(no answer)" if said is None else str(said), keep="\n\t")
+        yield f"  {who}: {text.strip().replace(chr(10), chr(10) + ' ' * 10)}"
+    if scores:
+        yield f"          [{', '.join(scores)}]"
+    if node.status not in ("ok", "ended"):
+        yield f"          {node.status}: {_line(_why(node))}"
+
+
+def _line(text: str) -> str:
+    return _printable(" ".join(str(text).split()), keep="")
 
 
 # --- Markdown -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from eval_toolkit._internal.optional import names_on_use
 if TYPE_CHECKING:
     from eval_toolkit.models.runner.following import JournalEntry, RequestCounts
     from eval_toolkit.runs.addresses import Address
+    from eval_toolkit.runs.answers import AnswersTable, answers_of, answers_table
     from eval_toolkit.runs.blocks import (
         Block,
         Choice,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Address",
+    "AnswersTable",
     "AskSpec",
     "Attempt",
     "Block",
@@ -80,6 +82,8 @@ __all__ = [
     "Text",
     "Unit",
     "Words",
+    "answers_of",
+    "answers_table",
     "drive",
     "find_runs",
     "format_part",
@@ -96,6 +100,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "addresses": "Address",
+        "answers": "AnswersTable answers_of answers_table",
         "blocks": "Block Choice Choices Facts Group Mark Message Messages Note Table Text",
         "budgets": "Budget",
         "context": "Attempt Context",

@@ -53,7 +53,10 @@ class AskingDriver(Driver):
         config = config_of(self.kind)
         if folder is None:
             attempts, context = self._attempts(None, None)
-            return self._found(attempts, context, config, self.run_id or self.name, started)
+            found = self._found(attempts, context, config, self.run_id or self.name, started)
+            return replace(
+                found, saved=lambda place: self._saved(place, found, attempts, context, config)
+            )
         head = self.head(config, folder)
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
@@ -69,6 +72,21 @@ class AskingDriver(Driver):
             name = self.run_id or str(begun.get("run_id") or head["run_id"])
             found = self._found(attempts, context, config, name, started)
             return self._stored(opened, head, found, attempts, context, config)
+
+    def _saved(
+        self,
+        folder: Path,
+        found: Outcome,
+        attempts: Any,
+        context: Context,
+        config: Mapping[str, Any],
+    ) -> Run:
+        """Write an outcome in memory to a new folder."""
+        head = self.head(config, folder)
+        with open_run(folder, manifest=head) as opened:
+            stored = self._stored(opened, head, found, attempts, context, config)
+        assert stored.run is not None  # noqa: S101 - it was just written
+        return stored.run
 
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
         """Return the attempts, either new or restored from the source run, and their context."""

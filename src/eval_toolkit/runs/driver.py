@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,9 @@ class Driver:
         attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it sends no requests
         name = self.run_id or (self.name if folder is None else folder.resolve().name)
         found = self.outcome(attempts, config_of(self.kind), name, started)
-        return found if folder is None else self.store(found, folder, attempts)
+        if folder is not None:
+            return self.store(found, folder, attempts)
+        return replace(found, saved=lambda place: _run_of(self.store(found, place, attempts)))
 
     def outcome(
         self,
@@ -181,6 +184,7 @@ class Driver:
             too_many_errors=rate > self.max_error_rate,
             stopping=graded.stopping,
             elapsed_s=time.monotonic() - started,
+            answered=partial(self.kind.answers_table, attempts, graded),
             notes=tuple(dict.fromkeys((*self.notes, *self.kind.notes, *graded.notes, *notes))),
         )
 
@@ -261,6 +265,11 @@ class Driver:
     def full(self, found: Outcome) -> dict[str, Any] | None:
         """Return the content of ``results_full.json``, if there is any."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
+
+
+def _run_of(found: Outcome) -> Run:
+    assert found.run is not None  # noqa: S101 - it was just written
+    return found.run
 
 
 def store(

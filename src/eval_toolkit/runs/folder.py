@@ -29,6 +29,7 @@ from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
 
 if TYPE_CHECKING:
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.inputs import Inputs
     from eval_toolkit.runs.results import Results
     from eval_toolkit.runs.stored_units import StoredUnits
@@ -256,6 +257,12 @@ class Run(Tabled):
             found = from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
         whole = replace(found, slices=parts_of_records(found.slices))
         return whole if part == WHOLE else whole.take(units_of(whole, part))
+
+    def answers(self) -> AnswersTable:
+        """Return the answers with questions, references and grades; see `runs.answers_table`."""
+        from eval_toolkit.runs.answers import answers_table  # imports this module
+
+        return answers_table(self)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per cell: slice, part, system, metric, value, interval, counts."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eval_toolkit.models.responses.reasoning import Tags
     from eval_toolkit.models.runner.jobs import Key
     from eval_toolkit.protocols import MetricSpec
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.outcome import Subject
@@ -169,6 +170,12 @@ class Kind(Shown, Protocol[AttemptsT]):
     def grade(self, attempts: AttemptsT) -> Graded:
         """Return records and cells without any request."""
         return _graded(self, attempts)  # type: ignore[arg-type]
+
+    def answers_table(self, attempts: AttemptsT, graded: Graded) -> AnswersTable:
+        """Return the answers with questions, references and grades, for `Outcome.answers`."""
+        from eval_toolkit.runs.answers import answers_of
+
+        return answers_of(graded.subjects, self.units())
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return further entries of the manifest, without secrets.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from eval_toolkit._internal.display import Displayed
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 if TYPE_CHECKING:
+    from eval_toolkit._internal.display import Page
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.scorecards import Records, Scorecard
 
@@ -93,6 +96,89 @@ class Outcome(Displayed):
     """Model, request counts and usage of each judge."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
+    answered: Callable[[], AnswersTable] | None = field(default=None, repr=False, compare=False)
+    """Returns the table of `answers`; set by the driver."""
+    saved: Callable[[Path], Run] | None = field(default=None, repr=False, compare=False)
+    """Writes an outcome in memory to a folder; set by the driver."""
+
+    def __str__(self) -> str:
+        from eval_toolkit._internal.display.to_text import text_page
+
+        return text_page(self._page())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from eval_toolkit._internal.display.to_html import bare_html_table
+
+        return f"<div>{''.join(map(bare_html_table, self._page().tables))}</div>"
+
+    def _page(self) -> Page:
+        """Return the cells of each subject, with the counts and notes."""
+        from dataclasses import replace
+
+        from eval_toolkit._internal.display import Page
+        from eval_toolkit.runs.shown import kind_named
+
+        config = self.results.get("config") or {}
+        kind = kind_named(str(config.get("kind")))
+        tables, more = [], 0
+        for (slice_name, system), card in self.cards.items():
+            table = card._as_table()
+            groups = kind.metric_groups(config, list(card))
+            main = set(groups[0][1] if groups else card)
+            rows = [row for row in table.rows if row[0].text in main]
+            more += len(table.rows) - len(rows)
+            tables.append(replace(table, rows=rows, title=f"{slice_name}, {system}"))
+        lead = [", ".join(kind.subject(config))] if kind.subject(config) else []
+        left = [f"{more} more metrics in `card`"] if more else []
+        failed = [f"{self.n_errors:,} attempts failed"] if self.n_errors else []
+        return Page("", {}, lead, tables, [*left, *failed, *self.notes])
+
+    def answers(self) -> AnswersTable:
+        """Return the answers with questions, references and grades, one row per attempt.
+
+        Raises
+        ------
+        InvalidInputError
+            If the evaluation has no answers.
+        """
+        if self.answered is None:
+            raise InvalidInputError("the outcome has no answers")
+        return self.answered()
+
+    def to_pandas(self) -> Any:
+        """Return `answers` as a DataFrame: question, answer, reference, grades, tokens, error."""
+        return self.answers().to_pandas()
+
+    def wrong(self) -> Any:
+        """Return the answers that are not right as a DataFrame, including those that failed."""
+        return self.answers().wrong().to_pandas()
+
+    def save(self, folder: str | Path) -> Run:
+        """Write an outcome in memory to a new run folder, and return the run.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder contains a run, or the outcome is stored already.
+        """
+        from eval_toolkit.runs.folder import run_state
+
+        if self.saved is None:
+            where = "" if self.run is None else f" in {self.run.path}"
+            raise ArtifactError(f"the outcome is stored already{where}; copy that folder")
+        if run_state(folder) != "not a run":
+            raise ArtifactError(f"{folder}: already contains a run; choose another folder")
+        return self.saved(Path(folder))
+
+    def as_run(self) -> Run:
+        """Return the stored run; an outcome in memory is written to a temporary folder."""
+        if self.run is not None:
+            return self.run
+        from eval_toolkit.runs.remote import temporary_folder
+
+        return self.save(temporary_folder()[0] / "run")
 
     @property
     def records(self) -> Records:

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -129,12 +130,17 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
     return Run.open(folder)
 
 
-def private_copy(uri: str, *, verify: bool = True) -> Path:
-    """Return the folder of a temporary copy of a run that only this user can read."""
+def temporary_folder() -> tuple[Path, Callable[[], Any]]:
+    """Return a folder that is removed at exit, and a function that removes it now."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
     # atexit is skipped by pool workers and inherited by forked processes
-    clean = Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
-    copy = Path(folder) / (name_of(_folder(uri)) or "run")
+    return Path(folder), Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
+
+
+def private_copy(uri: str, *, verify: bool = True) -> Path:
+    """Return the folder of a temporary copy of a run that only this user can read."""
+    folder, clean = temporary_folder()
+    copy = folder / (name_of(_folder(uri)) or "run")
     try:
         _fetch_run(uri, copy, verify=verify)
     except BaseException:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         joined_choice,
     )
     from eval_toolkit.tasks.answers import answer_key_to_index
+    from eval_toolkit.tasks.asking import ask
     from eval_toolkit.tasks.base import BaseTask
     from eval_toolkit.tasks.composed import Task
     from eval_toolkit.tasks.declared import read_task_file
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         PositionResult,
         position_bias,
     )
+    from eval_toolkit.tasks.questions import questions_task
     from eval_toolkit.tasks.rescoring import judge_run, measure_run
     from eval_toolkit.tasks.rotating import rotated, run_rotations
     from eval_toolkit.tasks.running import run_task
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
     from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
     from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
+    from eval_toolkit.tasks.stored_answers import grade_answers
     from eval_toolkit.tasks.styles import (
         BPBStyle,
         ClozeStyle,
@@ -133,6 +136,7 @@ __all__ = [
     "UntilWidth",
     "Watch",
     "answer_key_to_index",
+    "ask",
     "ask_until",
     "available_tasks",
     "check_turns",
@@ -141,6 +145,7 @@ __all__ = [
     "fewshot_leakage",
     "format_mc_prompt",
     "format_prompt",
+    "grade_answers",
     "joined_choice",
     "judge_pairs",
     "judge_run",
@@ -153,6 +158,7 @@ __all__ = [
     "perturbed",
     "plan_jobs",
     "position_bias",
+    "questions_task",
     "read_task_file",
     "robustness",
     "rotated",
@@ -167,6 +173,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "answers": "answer_key_to_index",
+        "asking": "ask",
         "base": "BaseTask",
         "composed": "Task",
         "declared": "read_task_file",
@@ -182,11 +189,13 @@ __getattr__ = names_on_use(
         "perturbed_runs": "Robustness RobustnessCell robustness",
         "planning": "estimate plan_jobs",
         "positions": "PositionBias PositionDifference PositionResult position_bias",
+        "questions": "questions_task",
         "rescoring": "judge_run measure_run",
         "rotating": "rotated run_rotations",
         "running": "run_task",
         "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
+        "stored_answers": "grade_answers",
         "stopped": "stopped_card stopped_cell",
         "stopping": "UntilDecided UntilWidth",
         "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),

@@ -1,5 +1,6 @@
 """`Task`: a task composed of data, prompt, response and graders."""
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.sandbox import Overrun
 from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import groups_in
+from eval_toolkit._internal.words import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.prompts import joined_choice
@@ -167,6 +169,39 @@ class Task(BaseTask[str]):
             description["dataset"]["flags"] = self._flags.describe()
         return description
 
+    def samples(self, limit: int | None = None, *, order: str = "shuffled") -> list[Sample]:
+        """Return the samples of every subject, as `BaseTask.samples` does.
+
+        Raises
+        ------
+        InvalidInputError
+            Also if a generated answer would be asked for with the same prompt for every item.
+        """
+        made = super().samples(limit, order=order)
+        if self.RESPONSE_TYPE is ResponseType.COMPLETION:
+            self._refuse_one_prompt(made)
+        return made
+
+    def _refuse_one_prompt(self, samples: Sequence[Sample]) -> None:
+        """Raise if different items have the same prompt because it has no placeholder."""
+        if len({sample.messages for sample in samples}) > 1 or len(samples) < 2:
+            return
+        parts = self._prompt.system, self._prompt.initial, self._prompt.instruction
+        text = " ".join(filter(None, parts))
+        items = [self._items(subject, self.SAMPLE_SPLIT)[0] for subject in self.subjects]
+        fields = list(dict.fromkeys(name for item in items for name in item))
+        template = Template(text)
+        if template.fields or set(template.doubled) & set(fields):
+            return
+        wrong = next(iter(template.doubled), None)
+        near = difflib.get_close_matches(wrong or "question", fields, n=1, cutoff=0.5) or fields
+        what = "it has no placeholder" if wrong is None else f"there is no field {wrong!r}"
+        raise InvalidInputError(
+            f"task {self.NAME!r}: all {len(samples)} prompts would be the same, "
+            f"{one_line(text)!r:.80}: {what}; write {{{near[0]}}} where the item belongs (the fields "
+            f"are {', '.join(map(repr, fields))})"
+        )
+
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"
     ) -> Iterator[Sample]:
@@ -216,8 +251,14 @@ class Task(BaseTask[str]):
     def _get_raw_question(self, item: dict[str, Any]) -> str:
         return self._rendered(self._prompt.instruction, item)
 
+    def _is_styled(self, item: Mapping[str, Any]) -> bool:
+        """Return whether an item is asked in the style; one without choices may be answered freely."""
+        if self.TASK_STYLER is None or not isinstance(self._response, ChoicesSpec):
+            return False
+        return self.RESPONSE_TYPE is not ResponseType.COMPLETION or not self._response.absent(item)
+
     def _get_instruction_text(self, item: dict[str, Any]) -> str:
-        if self.TASK_STYLER is not None:
+        if self._is_styled(item):
             return super()._get_instruction_text(item)
         return self._rendered(self._prompt.instruction, item)
 
@@ -241,7 +282,10 @@ class Task(BaseTask[str]):
         return cue + joined_choice(cue, str(self._get_ground_truth(item)))
 
     def _get_context(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        return {name: item.get(name) for name in self._context_fields} or None
+        told = {name: item.get(name) for name in self._context_fields}
+        if self.RESPONSE_TYPE is ResponseType.COMPLETION and self._is_styled(item):
+            told["options"] = self._styled(item)[1]  # as they are lettered in the prompt
+        return told or None
 
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):
@@ -279,13 +323,13 @@ class Task(BaseTask[str]):
 
     def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
         if self.TASK_STYLER is not None:
-            return super()._get_possible_completions(item)
+            return super()._get_possible_completions(item) if self._is_styled(item) else None
         return self._right(item)[0] if isinstance(self._response, ChoicesSpec) else None
 
     def _get_ground_truth(self, item: dict[str, Any]) -> str | list[str] | None:
-        if self.TASK_STYLER is not None:
+        if self._is_styled(item):
             return super()._get_ground_truth(item)
-        if isinstance(self._response, ChoicesSpec):
+        if isinstance(self._response, ChoicesSpec) and self.TASK_STYLER is None:
             choices, right = self._right(item)
             return choices[right[0]] if len(right) == 1 else [choices[at] for at in right]
         if self._response.answer is None:

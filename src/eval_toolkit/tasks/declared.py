@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prom
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
 
-__all__ = ["Declaration", "read_declaration", "read_tables", "read_task_file"]
+__all__ = ["OPTIONS", "Declaration", "read_declaration", "read_tables", "read_task_file"]
 
 _TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
     "a text",
@@ -99,7 +99,8 @@ class Declaration:
         allow_code : bool, default False
             Whether graders may be named as ``package.module:object``.
         **options
-            ``data`` or ``rows`` instead of the task's own, and further options of `Task`.
+            ``data`` or ``rows``, ``prompt``, ``system`` and ``answer`` instead of the task's own,
+            and further options of `Task`.
 
         Returns
         -------
@@ -112,11 +113,19 @@ class Declaration:
             If the declaration or an option does not fit, or names code that is not allowed; the
             message names the file.
         """
-        unknown = sorted(set(options) - _OPTIONS)
+        unknown = sorted(set(options) - OPTIONS)
         if unknown:
             raise InvalidInputError(
-                f"task {self.name!r}: {_unknown(unknown[0], _OPTIONS, 'option')}"
+                f"task {self.name!r}: {_unknown(unknown[0], OPTIONS, 'option')}"
             )
+        texts = {
+            key: options.pop(name)
+            for name, key in (("prompt", "instruction"), ("system", "system"), ("answer", "answer"))
+            if options.get(name) is not None
+        }
+        if texts:
+            changed = replace(self, prompt={**self.prompt, **texts})
+            return changed.make(allow_code=allow_code, **options)
         data = options.pop("data", None)
         given = {
             "version": str(self.task.get("version", "1")),
@@ -185,10 +194,10 @@ class Declaration:
         )
 
 
-_OPTIONS = frozenset(
+OPTIONS = frozenset(
     {
         *("data", "rows", "graders", "num_fewshot", "seed", "subjects", "revision"),
-        *("user_prompt_suffix", "shuffle_choices", "corrected"),
+        *("user_prompt_suffix", "shuffle_choices", "corrected", "prompt", "system", "answer"),
     }
 )
 
@@ -207,7 +216,8 @@ def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any
     allow_code : bool, default False
         Whether to import Python objects named by the file as ``package.module:object``.
     **options
-        ``data`` (a path) or ``rows`` instead of the task's own, ``num_fewshot``, ``seed``,
+        ``data`` (a path) or ``rows``, ``prompt`` (the instruction), ``system`` and ``answer``
+        instead of the task's own, ``num_fewshot``, ``seed``,
         ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``,
         ``graders``.
 

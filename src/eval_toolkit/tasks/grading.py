@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GraderLike", "Measuring", "n_failed"]
 
-GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
+GraderLike: TypeAlias = Grader | str | Mapping[str, Any] | Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

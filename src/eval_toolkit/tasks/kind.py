@@ -30,6 +30,7 @@ from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
+    from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.so_far import Grading
@@ -226,6 +227,19 @@ class TaskKind(Kind[Answers]):
         return self.measuring.graded(
             self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
         )
+
+    def answers_table(self, attempts: Answers, graded: Graded) -> AnswersTable:
+        """Return the answers with questions, references and grades."""
+        from eval_toolkit.runs.answers import answers_of
+
+        metrics = [name for card in graded.cards.values() for name in card]
+        units = self.units()
+        found = answers_of(
+            graded.subjects, units, attempts.outcomes, metrics=metrics, tags=self.reasoning_tags
+        )
+        place = {unit.id: unit.row or 0 for unit in units}
+        ids = found.columns["id"].tolist()
+        return found.take(sorted(range(len(ids)), key=lambda at: place[ids[at]]))
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the settings of each judge."""

@@ -4,7 +4,7 @@ import difflib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -25,11 +25,12 @@ from eval_toolkit.plugins import (
     name_and_options,
 )
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.declared import read_declaration, read_task_file
+from eval_toolkit.tasks.declared import OPTIONS, read_declaration, read_task_file
 
 __all__ = ["TaskInfo", "available_tasks", "load_task", "named_task"]
 
 _FOLDERS = ("builtin", "definitions")
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
 _OUR_TABLES = {"prompt", "graders", "decoding"}
 
 
@@ -110,13 +111,15 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
     ----------
     name : str or path
         Name from `available_tasks` (ignoring case, ``-`` and ``_``), TOML or YAML task file, YAML
-        file of lm-eval (see `load_lm_eval_task`), Python file (``tasks.py``, or
+        file of lm-eval (see `load_lm_eval_task`), table of questions (CSV, JSON Lines …; see
+        `questions_task`), Python file (``tasks.py``, or
         ``tasks.py:MyTask`` if it defines several tasks), or ``package.module:MyTask``. Options may
         follow as a TOML table: ``boolq{num_fewshot=2}``.
     allow_code : bool, default False
         Whether to run Python code named by a file: ``package.module:object`` and ``!function``.
     **options
-        Options of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
+        Options of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …; for
+        files also ``prompt`` and ``system``.
 
     Returns
     -------
@@ -182,6 +185,11 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
         return read_task_file(text, allow_code=allow_code, **options)
     if text.lower().endswith((".yaml", ".yml")):
         return _from_yaml(Path(text), options, allow_code)
+    if is_questions_file(text):
+        from eval_toolkit.tasks.questions import questions_task
+
+        _refuse_unfit(text, options, questions_task)
+        return questions_task(name, **options)
     path, is_python, attribute = text.rpartition(".py")
     if is_python and (not attribute or attribute[0] == ":"):
         origin.refuse_import(text, f"the file {path}.py")
@@ -195,6 +203,21 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
         "tasks", text, found, options, protocol=BaseTask, origin=origin
     )
     return made
+
+
+def _refuse_unfit(text: str, options: Mapping[str, Any], made: Callable[..., Any]) -> None:
+    """Raise if an option does not fit a file of questions."""
+    known = {*inspect.signature(made).parameters, *OPTIONS} - {"given", "sampling", "data", "rows"}
+    for name in options:
+        if name not in known:
+            raise InvalidInputError(
+                f"{text}: a file of questions has no option {name!r}; there are {', '.join(sorted(known))}"
+            )
+
+
+def is_questions_file(text: str) -> bool:
+    """Return whether a name is that of a table of questions, such as CSV, JSON Lines or Parquet."""
+    return Path(text).name.lower().removesuffix(".gz").endswith(_TABLES)
 
 
 def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> BaseTask[Any]:

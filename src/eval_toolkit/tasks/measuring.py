@@ -27,9 +27,9 @@ from eval_toolkit.models.responses import (
 from eval_toolkit.models.responses.reasoning import CUT_OFF
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.protocols import Grader
+from eval_toolkit.runs.joining import joined
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
-from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 __all__ = [

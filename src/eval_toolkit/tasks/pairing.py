@@ -21,6 +21,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import (
@@ -36,7 +37,6 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import n_failed
-from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.measuring import answered, grades_by
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard

@@ -12,10 +12,10 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, 
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs.joining import PART
 from eval_toolkit.runs.specs import DecodingSpec
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.joining import PART
 from eval_toolkit.tasks.types import Part, Sample
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.artifacts import read_json
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.prompts import Formatter, formatter_name
+from eval_toolkit.models.servers import server_of_model
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.folder import MANIFEST
@@ -62,19 +63,22 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     maj_at: Sequence[int]
     replay: str | Path | None
     run_id: str | None
+    prompt: str | None
+    system: str | None
+    answer: str | None
 
 
 @gathers(
     _TaskOptions,
     **dict.fromkeys(("temperature", "top_p", "max_tokens", "stop", "graders")),
     **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
-    **dict.fromkeys(("replay", "run_id")),
+    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer")),
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
 )
 def run_task(
-    task: BaseTask[Any],
-    model: Model | None = None,
+    task: Any,
+    model: Any = None,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
@@ -89,10 +93,12 @@ def run_task(
 
     Parameters
     ----------
-    task : BaseTask
-        Task to run.
-    model : Model, optional
-        Model to query; not needed with ``replay``.
+    task : BaseTask, str, path, DataFrame, dataset or sequence of rows
+        Task to run, its name or file as in `load_task`, or a table of questions with references
+        (a file such as "questions.jsonl", or rows in memory), as in `questions_task`.
+    model : Model, str, callable or object with ``invoke``, optional
+        Anything that answers, as in `models.as_model`: a model, a function from prompt to text,
+        "openai:gpt-4o" …; not needed with ``replay``.
     out : path, optional
         Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
         requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
@@ -111,8 +117,11 @@ def run_task(
         sequences, which ``max_tokens`` and ``stop`` override.
     seed : int, optional
         Random seed of the run; by default that of the task.
-    graders : sequence of Grader, str or mapping, optional
-        Graders instead of the task's. Judges are queried once all answers are available, about
+    prompt, system, answer : str, optional
+        Prompt, system message and column of the reference for a table of questions or a task file,
+        as in `questions_task`: ``prompt="{question} Answer with one word."``
+    graders : sequence of Grader, str, mapping or function, optional
+        Graders instead of the task's; a function takes (answer) or (answer, reference). Judges are queried once all answers are available, about
         every answer that did not fail, with the same cache and journal.
     pass_at, pass_hat, maj_at : sequence of int
         Values of k for pass@k (at least one of k attempts is correct), pass^k (all are correct)
@@ -161,22 +170,23 @@ def run_task(
     >>> done.card["exact_match"].value, done.n_requests
     (0.5, 2)
     """
-    check_task(task)
+    task = _task(task, {name: options[name] for name in ("prompt", "system", "answer")})
     validation.place(out, "out", NoneType)
     ask = AskSpec.of(options)
     _check_run_id(options["run_id"])
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
-    measuring = Measuring.of(
-        task,
-        options["graders"],
-        options["pass_at"],
-        options["pass_hat"],
-        options["maj_at"],
-        summary,
-        attempts,
-    )
+    with server_of_model(model):  # where judges without an address are asked
+        measuring = Measuring.of(
+            task,
+            options["graders"],
+            options["pass_at"],
+            options["pass_hat"],
+            options["maj_at"],
+            summary,
+            attempts,
+        )
     decoding = decoding_of(
         task,
         temperature=options["temperature"],
@@ -184,6 +194,7 @@ def run_task(
         max_tokens=options["max_tokens"],
         stop=options["stop"],
     )
+    model = _made(model)
     asked = _asked(model, options["replay"])
     given = _recorded_form(options["replay"]) if formatter is None else formatter
     form = default_formatter(task, asked) if given is None else given
@@ -215,7 +226,8 @@ def run_task(
         jobs=jobs,
         watch=watch,
     )
-    notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
+    how = getattr(task, "how_graded", ()) if options["graders"] is None else ()
+    notes = (*task.data_notes, *how, *greedy_again(decoding.temperature, attempts))
     return drive(
         kind,
         out,
@@ -271,6 +283,37 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     }
 
 
+def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
+    """Return a task, or the task of a name, a file or a table of questions."""
+    told: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    if isinstance(given, BaseTask):
+        if told:
+            name = next(iter(told))
+            raise InvalidInputError(
+                f"`{name}`: the task {given.NAME!r} has its own; it is for tables of questions and task "
+                "files"
+            )
+        return given
+    if isinstance(given, (str, Path)):
+        from eval_toolkit.tasks.loading import load_task
+
+        return load_task(given, **told)
+    if given is None or isinstance(given, (type, int, float)):
+        check_task(given)
+    from eval_toolkit.tasks.questions import questions_task
+
+    return questions_task(given, **told)
+
+
+def _made(model: Any) -> Model | None:
+    """Return anything that answers as a model."""
+    if model is None or (isinstance(model, Model) and not isinstance(model, type)):
+        return model
+    from eval_toolkit.models.callables import as_model
+
+    return as_model(model)
+
+
 def _asked(model: Model | None, replay: str | Path | None) -> Model:
     """Return the model to query, or a model that replays stored answers."""
     if replay is not None:
@@ -279,8 +322,4 @@ def _asked(model: Model | None, replay: str | Path | None) -> Model:
         return ReplayModel(replay, name=None if model is None else model.name)
     if model is None:
         raise InvalidInputError("`model` is missing; pass one, or `replay` with stored answers")
-    if isinstance(model, type) or not isinstance(model, Model):
-        raise InvalidTypeError(
-            f"`model` is {model!r:.80}; it must have name, describe, generate and loglikelihood"
-        )
     return model

@@ -9,6 +9,7 @@ from eval_toolkit.graders.choices import softmax
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.runs.blocks import Block, Choice, Choices, Group, Note, Text
+from eval_toolkit.runs.joining import PART, joined
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 from eval_toolkit.runs.showing import (
     asked_of,
@@ -20,7 +21,6 @@ from eval_toolkit.runs.showing import (
     request_group,
     verdicts,
 )
-from eval_toolkit.tasks.joining import PART, joined
 from eval_toolkit.tasks.references import Reference, references_of
 
 __all__ = ["right_by_grades", "right_by_part", "sample_blocks"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.validation import choice as one_of
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks.answers import ANSWER_KINDS, Choices, read_choices, right_choices
 from eval_toolkit.tasks.hooks import place_of
-from eval_toolkit.tasks.templates import FieldSpec, Template
+from eval_toolkit.tasks.templates import FieldSpec, Template, field_value
 from eval_toolkit.tasks.types import NO_SUBJECT
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Prompt:
         Answer of a few-shot example, after the cue; by default the reference.
     style : str or TaskStyler, optional
         "mc" (lettered options in the prompt, letters are scored), "mc_completion" (lettered
-        options, the text is generated), "cloze" (texts are scored), or "bpb" (only the correct
+        options, the text is generated; items without choices are asked as they are), "cloze" (texts are scored), or "bpb" (only the correct
         text is scored). A style given by name only adds the options to the instruction.
     without_brackets : bool, default False
         Whether to remove marks such as "[step]" from the question and the choices; " [title]"
@@ -234,6 +234,15 @@ class ChoicesSpec:
         else:
             value = [Template(text).render(row) for text in self.choices]
         return read_choices(value, place_of(row))
+
+    def absent(self, row: Mapping[str, Any]) -> bool:
+        """Return whether an item has no choices, so that its answer is free text."""
+        if not isinstance(self.choices, (str, FieldSpec)):
+            return False
+        try:
+            return field_value(row, as_field(self.choices).field) in ("", [], {})
+        except MissingColumnError:
+            return True
 
     def right(self, row: Mapping[str, Any]) -> tuple[list[str], list[int]]:
         """Return the choices of an item and the indices of the correct ones.

@@ -1,6 +1,7 @@
 """Text templates with ``{field}`` placeholders, and access to fields of nested rows."""
 
 import ast
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -13,7 +14,11 @@ from eval_toolkit.tasks.hooks import place_of
 
 __all__ = ["FieldSpec", "Template", "field_value", "text_of", "without_brackets"]
 
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_TOKEN = re.compile(
+    # A name in two braces, as in Jinja, is a field if the row has it, and else stands for itself.
+    r"(?<!\{)\{\{ *([A-Za-z_][\w.|]*) *\}\}(?!\})|\{\{|\}\}|\{([^{}]*)\}|[{}]"
+)
+_TEXT, _FIELD, _FIELD_OR_TEXT = range(3)
 _MISSING: Any = object()
 _MARK = re.compile(r"\[[^\[\]]*\]")
 _BLANKS = re.compile(r" {2,}")
@@ -53,8 +58,10 @@ def field_value(row: Mapping[str, Any], path: str) -> Any:
         if found is not _MISSING and found is not None:
             return found
     what = "there is no field" if found is _MISSING else "nothing stands in the field"
+    near = difflib.get_close_matches(path, list(map(str, row)), n=1) if found is _MISSING else []
+    hint = f"did you mean {{{near[0]}}}? " if near else ""
     raise MissingColumnError(
-        f"{place_of(row)}: {what} {path!r}; the fields are {', '.join(map(repr, row))}"
+        f"{place_of(row)}: {what} {path!r}; {hint}the fields are {', '.join(map(repr, row))}"
     )
 
 
@@ -114,7 +121,8 @@ class Template:
     ----------
     text : str
         ``{name}`` stands for a field, ``{name.0.text}`` for a nested value, ``{a|b}`` for the
-        first existing one; ``{{`` and ``}}`` are braces. Formats and calls are not supported.
+        first existing one; ``{{`` and ``}}`` are braces, except around the name of a field:
+        ``{{name}}`` is the same as ``{name}``. Formats and calls are not supported.
 
     Raises
     ------
@@ -150,42 +158,52 @@ class Template:
         MissingColumnError, InvalidInputError
             If a field is missing, or is neither a text nor a number.
         """
-        return "".join(
-            text_of(field_value(row, piece), f"{place_of(row)}: the field {piece!r}")
-            if is_field
-            else piece
-            for is_field, piece in _pieces(self.text)
-        )
+        return "".join(_filled(kind, piece, row) for kind, piece in _pieces(self.text))
 
     @property
     def fields(self) -> list[str]:
         """Paths of the fields in the template."""
-        return [piece for is_field, piece in _pieces(self.text) if is_field]
+        return [piece for kind, piece in _pieces(self.text) if kind == _FIELD]
+
+    @property
+    def doubled(self) -> list[str]:
+        """Names in two braces, which are fields if a row has them."""
+        return [piece for kind, piece in _pieces(self.text) if kind == _FIELD_OR_TEXT]
+
+
+def _filled(kind: int, piece: str, row: Mapping[str, Any]) -> str:
+    if kind == _TEXT:
+        return piece
+    if kind == _FIELD_OR_TEXT and all(_follow(row, one) is _MISSING for one in _paths(piece)):
+        return f"{{{piece}}}"
+    return text_of(field_value(row, piece), f"{place_of(row)}: the field {piece!r}")
 
 
 @lru_cache(maxsize=512)
-def _pieces(text: str) -> tuple[tuple[bool, str], ...]:
-    """Split a template into pieces, each either the path of a field or a text."""
+def _pieces(text: str) -> tuple[tuple[int, str], ...]:
+    """Split a template into pieces, each a text or the path of a field."""
     if not isinstance(text, str):
         raise InvalidInputError(f"a template is {text!r}; it must be text")
-    pieces: list[tuple[bool, str]] = []
+    pieces: list[tuple[int, str]] = []
     end = 0
     for match in _TOKEN.finditer(text):
         token = match[0]
-        pieces.append((False, text[end : match.start()]))
+        pieces.append((_TEXT, text[end : match.start()]))
         if token in ("{", "}"):
             raise InvalidInputError(
                 f"the template {text!r:.80} has a lone {token!r}; write {token * 2!r} for a brace"
             )
         if token in ("{{", "}}"):
-            pieces.append((False, token[0]))
+            pieces.append((_TEXT, token[0]))
+        elif match[1] is not None:
+            pieces.append((_FIELD_OR_TEXT, match[1]))
         else:
-            path = match[1]
+            path = match[2]
             if not path.strip() or any(not part.strip() for part in re.split(r"[.|]", path)):
                 raise InvalidInputError(f"the template {text!r:.80}: {token!r} names no field")
-            pieces.append((True, path))
+            pieces.append((_FIELD, path))
         end = match.end()
-    pieces.append((False, text[end:]))
+    pieces.append((_TEXT, text[end:]))
     return tuple(piece for piece in pieces if piece[1])
 
 

@@ -8,6 +8,7 @@ from tests.support.each import each
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import (
     ExactMatch,
+    Includes,
     LetterMatch,
     NumberMatch,
     RegexMatch,
@@ -448,3 +449,59 @@ def test_the_last_number_of_a_long_text_is_that_of_the_whole(text):
     whole = numbers._last_token(text)
     expected = None if whole is None else numbers._value(whole)
     assert find_number(text, "last") == expected
+
+
+@each(
+    ("text", "truth", "options", "right"),
+    [
+        ("It is Rome, I think.", "rome", {}, 1.0),
+        ("It is Rome, I think.", "rome", {"ignore_case": False}, 0.0),
+        ("party", "art", {}, 0.0),
+        ("party", "art", {"whole_words": False}, 1.0),
+        ("14", "4", {}, 0.0),
+        ("4.5 or 1,004", "4", {}, 0.0),
+        ("4.", "4", {}, 1.0),
+        ("5,4", "4", {}, 0.0),
+        ("44 and then 4", "4", {}, 1.0),
+        ("答案是北京。", "北京", {}, 1.0),
+        ("New\n York", "New York", {}, 1.0),
+        ("'Rome', it is", "Rome", {"where": "begin"}, 1.0),
+        ("It is Rome", "Rome", {"where": "begin"}, 0.0),
+        ("It is **Rome**.", "Rome", {"where": "end"}, 1.0),
+        ("Rome it is, Rome!", "Rome", {"where": "end"}, 1.0),
+        ("Rome it is", "Rome", {"where": "end"}, 0.0),
+        ("the cat", "a cat", {"ignore_articles": True}, 1.0),
+        ("anything", "", {}, 0.0),
+        ("", "", {}, 1.0),
+        ("", "Rome", {}, 0.0),
+        ("Roma", ["Rome", "Roma"], {}, 1.0),
+    ],
+)
+def test_a_reference_stands_in_the_text(text, truth, options, right):
+    graded = Includes(**options).grade(Completion(text, ground_truth=truth))
+    assert graded == {"includes": right}
+
+
+@each(
+    ("where", "text", "right", "found"),
+    [
+        ("first", "4, since 2 + 2 = 4 and not 5", 1.0, 1.0),
+        ("first", "5 or 4", 0.0, 1.0),
+        ("begin", "4 or 5", 1.0, 1.0),
+        ("end", "5 or 4", 1.0, 1.0),
+        ("any", "5 or 4 or 7", 1.0, 1.0),
+        ("any", "14 or 4.5", 0.0, 1.0),
+        ("any", "none", 0.0, 0.0),
+        ("exact", " 4.0 ", 1.0, 1.0),
+        ("exact", "It is 4", 0.0, 0.0),
+    ],
+)
+def test_numbers_of_other_places(where, text, right, found):
+    graded = NumberMatch(where).grade(Completion(text, ground_truth="4"))
+    assert graded == {"number_match": right, "number_match_found": found}
+
+
+def test_a_place_of_no_kind_is_refused():
+    for grader in (NumberMatch, Includes):
+        with pytest.raises(InvalidInputError, match="where"):
+            grader(where="middle")

@@ -257,6 +257,21 @@ class TestChoosing:
             transcripts([], "html")
 
 
+class TestText:
+    def test_who_said_what_and_how_it_ended(self) -> None:
+        text = "".join(transcripts([chain(), tree()], "txt"))
+        assert text.startswith("u1: Be rude\n  tester: Please?\n  target: No.\n")
+        assert "          [rude 0.9]\n  The target failed in turn 2.\n\nt, path 0.0: goal\n" in text
+        assert "error: timeout" in text
+        assert "".join(transcripts([], "txt")) == "No conversation is to be shown.\n"
+
+    def test_no_control_character_and_no_second_line_of_a_speaker(self) -> None:
+        node = Node("x", "a\x1b[2Jb\nc", "\u202eevil\x07", scores={"s": 0.0}, event=False)
+        text = "".join(transcripts([Graph("Hi\nyou", [node], "u")], "txt"))
+        assert not {"\x1b", "\x07", "\u202e"} & {*text}
+        assert "u: Hi you\n  tester: a\\x1b[2Jb\n          c\n" in text
+
+
 class TestFiles:
     @pytest.mark.parametrize("name", ["a.jsonl", "a.md", "a.csv", "A.CSV"])
     def test_the_name_says_the_format(self, tmp_path: Path, name: str) -> None:
@@ -271,7 +286,7 @@ class TestFiles:
 
     def test_what_cannot_be_written(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="or set `format`"):
-            write_transcripts([], tmp_path / "a.txt")
+            write_transcripts([], tmp_path / "a.doc")
         (tmp_path / "file").write_text("")
         with pytest.raises(ArtifactError, match="cannot write"):
             write_transcripts([], tmp_path / "file" / "a.md")

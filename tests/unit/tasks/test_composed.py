@@ -30,7 +30,7 @@ class TestTemplates:
             ("{question.n.0}/{question.n.1.deep}", "3/x"),
             ("{missing|answer}", "4"),
             ("{a.b}", "dotted"),
-            ("{{answer}} {{{answer}}}", "{answer} {4}"),
+            ("{{answer}} {{{answer}}} {{other}}", "4 {4} {other}"),
             ("", ""),
         ],
     )

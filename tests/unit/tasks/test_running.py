@@ -9,7 +9,13 @@ import pytest
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.artifacts import validate_payload
-from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    ModelError,
+    PluginError,
+)
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, ResponseType, Usage
@@ -885,10 +891,14 @@ def test_what_is_no_folder_is_refused(tmp_path):
 
 
 def test_what_is_no_task_or_model_is_refused():
-    with pytest.raises(InvalidTypeError, match="`task` is 'Sums'; it must be a task"):
+    with pytest.raises(InvalidTypeError, match="`task` is None; it must be a task"):
+        run_task(None, model())
+    with pytest.raises(PluginError, match="there is no task 'Sums'"):
         run_task("Sums", model())
-    with pytest.raises(InvalidTypeError, match="`model` is 'gpt'"):
+    with pytest.raises(PluginError, match="there is no model 'gpt'"):
         run_task(sums(), "gpt")
+    with pytest.raises(InvalidTypeError, match="`model` is int 5; it must be a function"):
+        run_task(sums(), 5)
     with pytest.raises(InvalidInputError, match="`model` is missing"):
         run_task(sums())
 

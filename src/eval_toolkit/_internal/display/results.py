@@ -11,6 +11,7 @@ from eval_toolkit._internal.display.tables import Table
 from eval_toolkit._internal.display.to_html import bare_html_table
 from eval_toolkit._internal.display.to_latex import latex_table
 from eval_toolkit._internal.display.to_markdown import markdown_table
+from eval_toolkit._internal.display.to_text import text_table
 from eval_toolkit._internal.optional import require
 
 __all__ = ["Displayed", "Tabled", "short_repr"]
@@ -60,6 +61,9 @@ class Tabled(Displayed):
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per row; all formats are derived from them."""
         raise NotImplementedError
+
+    def __str__(self) -> str:
+        return text_table(self._as_table())
 
     def _as_table(self) -> Table:
         """Return the table and notes used by all formats."""

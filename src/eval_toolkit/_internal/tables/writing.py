@@ -34,7 +34,7 @@ def write_table(
     Parameters
     ----------
     columns : mapping of str to array-like
-        Columns of equal length; object columns contain text or None.
+        Columns of equal length; object columns contain text or None, masked entries are null.
     path : path
         Target file, replaced atomically.
     media_type : str, optional
@@ -102,5 +102,7 @@ def _write(
 
 
 def _column(values: Any) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):  # masked entries become null
+        return values
     array = np.asarray(values)
     return array.astype(object) if array.dtype.kind in "US" else array

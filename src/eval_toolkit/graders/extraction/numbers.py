@@ -51,6 +51,8 @@ _AREA = re.compile(
 _SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
 _LONGEST = 5_000
 """Maximum number of characters of a number."""
+_MOST = 1_000_000
+"""Number of characters at the end of a text in which every number is searched."""
 _END, _PART = 20_000, 1_000
 """Number of characters at the end of a long text that are searched first, and the number at their
 start where a token may be cut off."""
@@ -165,11 +167,27 @@ def _last_token(text: str) -> re.Match[str] | None:
     return found
 
 
+def _first(text: str) -> Fraction | None:
+    """Return the first number; None if it is ambiguous."""
+    found = _TOKEN.search(_tidy(text))
+    return None if found is None else _value(found)
+
+
+def _every(text: str) -> list[Fraction]:
+    """Return all numbers of a text, without ambiguous ones."""
+    found = map(_value, _TOKEN.finditer(_tidy(text[-_MOST:])))
+    return [one for one in found if one is not None]
+
+
 _WHERE: Mapping[str, Callable[[str], str | None]] = {
     "boxed": boxed,
     "hashes": hashed,
     "last": str,
 }
+_PLACES: Mapping[str, Callable[[str], Fraction | None]] = {"exact": read_number, "first": _first}
+_ANY = "any"
+_ALSO = {"begin": "first", "end": "last"}
+"""Other names of places."""
 
 
 def find_number(text: str, where: str = "auto") -> Fraction | None:
@@ -179,9 +197,10 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
     ----------
     text : str
         Text of the model.
-    where : {"auto", "boxed", "hashes", "last"}, default "auto"
+    where : {"auto", "boxed", "hashes", "last", "first", "exact"}, default "auto"
         Where to look: in the last ``\boxed{}``, after the last ``####``, or the last number; "auto"
-        uses the first of these forms that occurs.
+        uses the first of these forms that occurs. "first" is the first number, and "exact" the text
+        as a whole, which must be a number.
 
     Returns
     -------
@@ -196,6 +215,8 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
     >>> find_number("So #### 1,234") == find_number(r"Thus \boxed{1234}.") == 1234
     True
     """
+    if where in _PLACES:
+        return _PLACES[where](text)
     forms = _WHERE if where == "auto" else {where: _WHERE[where]}
     for find in forms.values():
         place = find(text)
@@ -214,8 +235,9 @@ class NumberMatch:
 
     Parameters
     ----------
-    where : {"auto", "boxed", "hashes", "last"}, default "auto"
-        As in `find_number`.
+    where : {"auto", "boxed", "hashes", "last", "first", "any", "exact"}, default "auto"
+        As in `find_number`; with "any", one of the numbers in the text must be right. "begin" and
+        "end" are other names of "first" and "last".
     tolerance : float, default 0.0
         Largest difference that counts as equal, relative to the reference.
     name : str, default "number_match"
@@ -225,6 +247,8 @@ class NumberMatch:
     --------
     >>> NumberMatch().grade(Completion("That makes $1,000.", ground_truth="so … #### 1000"))
     {'number_match': 1.0, 'number_match_found': 1.0}
+    >>> NumberMatch("any").grade(Completion("6, since 2 * 3 = 6 and 5 + 1 = 6", ground_truth="3"))
+    {'number_match': 1.0, 'number_match_found': 1.0}
     """
 
     where: str = "auto"
@@ -233,7 +257,8 @@ class NumberMatch:
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
-        choice(self.where, "where", ("auto", *_WHERE))
+        object.__setattr__(self, "where", _ALSO.get(self.where, self.where))
+        choice(self.where, "where", ("auto", *_WHERE, *_PLACES, _ANY))
         number(self.tolerance, "tolerance", low=0.0)
 
     @property
@@ -247,19 +272,22 @@ class NumberMatch:
 
     def answer(self, response: Completion) -> str | None:
         """Return the extracted number, or None."""
-        found = find_number(response.completion, self.where)
-        return None if found is None else str(found)
+        found = self._found(response)
+        return str(found[-1]) if found else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the number is right, and whether one was found."""
         truths = [self._reference(truth) for truth in references(response)]
-        found = find_number(response.completion, self.where)
-        if found is None:
-            return found_grades(self.name, False, False)
+        found = self._found(response)
         slack = Fraction(self.tolerance)
-        return found_grades(
-            self.name, True, any(abs(found - truth) <= slack * abs(truth) for truth in truths)
-        )
+        right = any(abs(one - truth) <= slack * abs(truth) for one in found for truth in truths)
+        return found_grades(self.name, bool(found), right)
+
+    def _found(self, response: Completion) -> list[Fraction]:
+        if self.where == _ANY:
+            return _every(response.completion)
+        found = find_number(response.completion, self.where)
+        return [] if found is None else [found]
 
     def _reference(self, truth: str) -> Fraction:
         value = read_number(truth)

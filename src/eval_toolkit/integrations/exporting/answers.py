@@ -23,11 +23,11 @@ from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.shown import kind_named
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.reduction import value_of_failure
-from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of
 
 __all__ = ["SCORED", "Answer", "Answers", "UnitMetric", "answers_of", "text_sha256"]

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -37,6 +37,7 @@ T = TypeVar("T")
 OPENAI_HOST = "api.openai.com"
 _LARGE_BODY = 1 << 20
 """Size above which aiohttp warns about bodies that are not streams."""
+_NO_SUCH_PATH = (404, 405)
 _KEEPALIVE_S = 4.0
 """Keep-alive timeout, below the five seconds after which common servers close connections."""
 
@@ -92,6 +93,13 @@ class Address:
     def shown(self) -> str:
         """Host, path and query, for messages and manifests."""
         return f"{self.base.partition('://')[2]}{self.query}"
+
+    @property
+    def below_v1(self) -> "Address | None":
+        """The address with ``/v1``; None if the address has a path."""
+        if urlsplit(self.base).path:
+            return None
+        return replace(self, base=f"{self.base}/v1")
 
     def url(self, path: str) -> str:
         """Return the URL of a path; paths that start with / are relative to the root."""
@@ -213,6 +221,19 @@ class Endpoint:
         self._cost = self._latency_s = 0.0
 
     @property
+    def key_env(self) -> str | None:
+        """Environment variable with the key."""
+        return self._key_env
+
+    def goes_to(self, model: str) -> str:
+        """Return in words where prompts go, and the variable with the key that is sent."""
+        keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
+        keys += self._headers_env.values()
+        key = f"with the key in {' and '.join(keys)}" if keys else "without a key"
+        tried = ", or its /v1 if nothing is there" if self.address.below_v1 else ""
+        return f"openai:{model}: prompts go to {self.address.base}{tried}, {key}"
+
+    @property
     def counts_tokens(self) -> bool:
         """Whether requests need an estimate of their tokens."""
         return self._budgets[1] is not None
@@ -273,9 +294,15 @@ class Endpoint:
         ModelError
             If no try succeeds.
         """
+        address = self.address
         try:
             return await self._once(path, body, read, n_tokens)
         except ModelError as error:
+            below = None if path.startswith("/") else address.below_v1
+            if below is not None and getattr(error, "status", None) in _NO_SUCH_PATH:
+                self.address = below  # from now on
+                self._urls.clear()
+                return await self.ask(path, body, read, n_tokens=n_tokens)
             if not error.retryable or self._rule.max_tries == 1:
                 raise
             failure = error

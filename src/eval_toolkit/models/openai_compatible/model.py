@@ -24,6 +24,7 @@ from eval_toolkit.models.openai_compatible.wire import (
 )
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import refuse_address
 
 if TYPE_CHECKING:  # not needed for generation
@@ -63,8 +64,10 @@ class OpenAICompatible:
     ----------
     model : str
         Name of the model on the server.
-    base_url : str
-        Address including ``/v1``. It must not contain a password or key.
+    base_url : str, optional
+        Address including ``/v1``, which is tried if the address has no path. It must not contain a
+        password or key. By default the one in the environment variable OPENAI_BASE_URL, else
+        OpenAI's own; in a command, that of ``--base-url``.
     api_key_env : str, optional
         Environment variable with the key; it must be set if given. By default OPENAI_API_KEY for
         OpenAI's own address, and none for others, so that a key is never sent elsewhere.
@@ -148,7 +151,7 @@ class OpenAICompatible:
         self,
         model: str,
         *,
-        base_url: str = "https://api.openai.com/v1",
+        base_url: str | None = None,
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
@@ -158,8 +161,12 @@ class OpenAICompatible:
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
+        secrets = {"api_key_env": api_key_env, "headers_env": headers_env}
+        server_named = the_server()
+        if base_url is None:
+            base_url, api_key_env = server_named.address(model, api_key_env)
         address = Address.read(base_url)
-        refuse_address(address.base, {"api_key_env": api_key_env, "headers_env": headers_env})
+        refuse_address(address.base, secrets)
         self._name = name or model
         self._concurrency = validation.integer(server["concurrency"], "concurrency", low=1)
         self._ways = _ways(server["loglikelihood"])
@@ -193,6 +200,8 @@ class OpenAICompatible:
             prices=_prices(prices),
         )
         self._has_prices = prices is not None
+        self._base_url = base_url
+        server_named.tell(self._endpoint.goes_to(model))
         self._scoring: Scoring | ModelError | None = None
         self._proof: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -205,6 +214,16 @@ class OpenAICompatible:
     def concurrency(self) -> int:
         """Maximum number of concurrent requests."""
         return self._concurrency
+
+    @property
+    def base_url(self) -> str:
+        """Address of the server, as given."""
+        return self._base_url
+
+    @property
+    def api_key_env(self) -> str | None:
+        """Environment variable with the key."""
+        return self._endpoint.key_env
 
     @property
     def default_max_tokens(self) -> int | None:

@@ -1,5 +1,6 @@
 """Seed prompts of rollouts, from lists and files."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,11 @@ __all__ = ["SeedPrompt", "load_seeds", "seed_columns", "seed_notes", "seed_promp
 _ID_DIGITS = 16
 _TEXTS = ("prompt", "id", "topic", "category", "target")
 _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "prompt": (("prompt", "goal"), ("behavior", "question", "text", "instruction")),
+    "prompt": (
+        ("prompt", "goal"),
+        ("behavior", "question", "text", "instruction"),
+        ("prompts", "query", "input", "message", "request"),
+    ),
     "id": (("id", "unit_id"), ("behaviorid", "index")),
     "topic": (("topic",), ("group",), ("focus",)),
     "category": (("category",), ("semanticcategory", "harm_category"), ("type",)),
@@ -26,6 +31,8 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "target": (("target",),),
 }
 """Column names of published prompt sets, in lower case; earlier ones take precedence."""
+_NAME = re.compile(r"[\w-]+")
+"""Name of a column; the first line of a file without a header is a prompt, of several words."""
 _SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
 _YES_OR_NO = {"yes": True, "no": False}
 
@@ -156,9 +163,10 @@ def load_seeds(
         ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; texts also gzipped. ``-`` is standard input.
     prompt, id, topic, category, safe, target : str, optional
         Columns. By default, they are found by the names that published sets use: prompt or goal,
-        else Behavior, question, text or instruction; id, unit_id, BehaviorID or index; topic, group
-        or focus if one of its values occurs more than once, and not all are equal; category,
-        SemanticCategory, harm_category or type; safe, or label if its values are safe and unsafe
+        else Behavior, question, text or instruction, else prompts, query, input, message or
+        request, else the only column of texts of several words; id, unit_id, BehaviorID or index;
+        topic, group or focus if one of its values occurs more than once, and not all are equal;
+        category, SemanticCategory, harm_category or type; safe, or label if its values are safe and unsafe
         (benign and harmful); target. "" for none.
     limit : int, optional
         Maximum number of prompts.
@@ -383,11 +391,25 @@ def _columns(
         if column:
             chosen[role] = column
     if "prompt" not in chosen:
-        raise InvalidInputError(
-            f"{place}: no column is named like a prompt (prompt, goal, Behavior, question, text or "
-            f"instruction); the columns are {listed}; name it with `prompt`"
-        )
+        texts = [name for name in names if name not in chosen.values() and _reads(name, rows)]
+        if named.get("prompt") == "" or len(texts) != 1:
+            example = f", as in {texts[0]!r}" if texts else ""
+            if len(names) == 1 and not _NAME.fullmatch(names[0]):
+                example = ", or let the file end in .txt if it holds a prompt per line"
+            raise InvalidInputError(
+                f"{place}: no column is named like a prompt (prompt, goal, Behavior, question, text or "
+                f"instruction); the columns are {listed}; name it with `prompt`{example}"
+            )
+        chosen["prompt"] = texts[0]
     return chosen
+
+
+def _reads(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a column under a plain name holds texts of several words."""
+    values = [row.get(column) for row in rows]
+    if not _NAME.fullmatch(column) or not all(isinstance(value, str) for value in values):
+        return False
+    return 2 * sum(" " in str(value).strip() for value in values) > len(values)
 
 
 def _guessed(

@@ -32,7 +32,7 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
         ({"model": " "}, "`model` is ' '"),
         ({"base_url": "localhost:8000"}, "must look like 'http://localhost:8000/v1'"),
         ({"base_url": "ftp://host/v1"}, "must look like"),
-        ({"base_url": None}, "must look like"),
+        ({"base_url": ""}, "must look like"),
         ({"base_url": "https://me:pw@host/v1"}, "holds a password or a key"),
         ({"base_url": "https://me@host/v1"}, "holds a password or a key"),
         ({"base_url": "https://host/v1?api_key=abcdef123"}, "holds a password or a key"),

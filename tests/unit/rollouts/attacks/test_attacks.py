@@ -177,7 +177,13 @@ class TestStatic:
         assert said == [GOAL, f"Sure about {GOAL}?", "Really?", "Really?"]
 
     def test_without_follow_ups_it_repeats(self) -> None:
-        assert [Static().ask(after(n), 1) for n in range(3)] == [GOAL] * 3
+        assert [Static(()).ask(after(n), 1) for n in range(3)] == [GOAL] * 3
+
+    @pytest.mark.parametrize("opening", [False, True])
+    def test_the_default_differs_in_every_turn(self, opening: bool) -> None:
+        probes = [Static().ask(after(n, opening=opening), 1) for n in range(20)]
+        assert len(set(probes)) == 20
+        assert (probes[0] == GOAL) is not opening
 
     def test_an_opening_is_not_said_twice(self) -> None:
         assert Static().ask(after(0, opening=True), 1) == "Please go on."

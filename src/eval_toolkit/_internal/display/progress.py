@@ -1,24 +1,36 @@
-"""Progress display on standard error: a bar on terminals, occasional lines elsewhere."""
+"""Progress display on standard error: a bar on terminals, a line every ten seconds elsewhere."""
 
 import sys
 import time
-from typing import Any
-
-from eval_toolkit.cli._text import say
-from eval_toolkit.models.runner import Progress
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 __all__ = ["ProgressBar"]
 
-_EVERY_S = 15.0
+_EVERY_S = 10.0
+
+
+Progress: TypeAlias = Any
+"""`models.runner.Progress`, which this package cannot import."""
 
 
 class ProgressBar:
-    """Display of the throughput, remaining time, errors, tokens and cost of a run."""
+    """Display of the throughput, remaining time, errors, tokens and cost of a run.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    say : callable
+        Prints a line where standard error is not a terminal: at the start, every ten seconds, and
+        at the end.
+    """
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
         self._bar: Any = None
         self._task: Any = None
-        self._told = time.monotonic()
+        self._next = 0.0
+        self._last: Progress | None = None
+        self._said: Progress | None = None
 
     def __enter__(self) -> "ProgressBar":
         return self
@@ -26,14 +38,23 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._last is not None and self._last is not self._said:
+            self._tell(self._last)
 
     def __call__(self, progress: Progress) -> None:
         """Update the display."""
         if sys.stderr.isatty():
             self._draw(progress)
-        elif time.monotonic() - self._told >= _EVERY_S:
-            self._told = time.monotonic()
-            say(f"{progress.done} of {progress.total} {_said(progress)}", err=True)
+            return
+        self._last = progress
+        if time.monotonic() >= self._next:
+            self._tell(progress)
+
+    def _tell(self, progress: Progress) -> None:
+        self._said = progress
+        self._next = time.monotonic() + _EVERY_S
+        told = _said(progress) if progress.done else ""
+        self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
 
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:

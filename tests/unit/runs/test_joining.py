@@ -11,6 +11,7 @@ from eval_toolkit.models.requests import LoglikelihoodRequest
 from eval_toolkit.models.responses import ErrorInfo, RawLoglikelihood, Usage
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.runs.joining import joined
 from eval_toolkit.tasks import (
     ChoicesSpec,
     DataSpec,
@@ -22,7 +23,6 @@ from eval_toolkit.tasks import (
     plan_jobs,
     run_task,
 )
-from eval_toolkit.tasks.joining import joined
 
 ROWS = [
     {"sentence": "The trophy is not in the case as the _ is too big.", "option1": "trophy",

@@ -1,0 +1,75 @@
+"""``eval-toolkit answers``: print or export the answers of a run."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit._internal.display import Page
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output, refuse_target
+from eval_toolkit.cli._text import say
+from eval_toolkit.runs import AnswersTable, Run, answers_table
+
+__all__ = ["answers"]
+
+_ROWS = 50
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--wrong", is_flag=True, help="Only answers that are not right, or failed.")
+@click.option(
+    "--grade", metavar="NAME", help="Grade that decides.  [default: the first of 0 and 1]"
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help=f"Maximum number of answers.  [default: {_ROWS}; all in a file]",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write to this file instead, with whole texts: .csv, .tsv, .jsonl, .json or .parquet.",
+)
+@form_options
+def answers(
+    run: str, wrong: bool, grade: str | None, limit: int | None, out: str | None, output: Output
+) -> None:
+    """Print the question, answer, reference and grades of every sample of a run.
+
+    Texts are truncated on screen; --json and --out have them in full.
+
+    \b
+    eval-toolkit answers runs/today --wrong
+    eval-toolkit answers runs/today --out answers.csv
+    """  # noqa: D301
+    found = answers_table(Run.open(run), grade=grade)
+    n, n_wrong = len(found), len(found.wrong()) if found.by or wrong else None
+    if wrong:
+        found = found.wrong()
+    if out is not None:
+        refuse_target(Path(out), "--out", [run])
+        some = found if limit is None else found.take(range(min(limit, len(found))))
+        some.write(out)
+        say(f"wrote {out}: {len(some):,} answers", err=True)
+        return
+    output.emit(_page(found, limit or _ROWS, n, n_wrong))
+
+
+def _page(found: AnswersTable, limit: int, n: int, n_wrong: int | None) -> Page:
+    lead = f"{n:,} answers"
+    if n_wrong is not None:
+        lead += f", {n_wrong:,} not right by {found.by}"
+    table = found.table(limit=limit)
+    more = "; --limit N shows more, --out FILE writes all" if table.notes else ""
+    shown = found.take(range(min(limit, len(found))))
+    payload: dict[str, Any] = {
+        "run": found.name,
+        "n_answers": n,
+        "n_not_right": n_wrong,
+        "grade": found.by or None,
+        "answers": shown.rows(),
+    }
+    tables = [table] if len(found) else []
+    return Page("answers", payload, [lead], tables, [f"{note}{more}" for note in table.notes])

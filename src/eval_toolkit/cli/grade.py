@@ -1,0 +1,83 @@
+"""``eval-toolkit grade``: grade stored answers of any origin."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.tables import STDIN
+from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._models import server_options
+from eval_toolkit.cli._task_page import answers_page
+from eval_toolkit.tasks.stored_answers import ANSWER_ROLES, answer_rows, grade_answers
+
+__all__ = ["grade"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _column_options(command: _Command) -> _Command:
+    decorated: Any = command
+    for role, usual in reversed(ANSWER_ROLES.items()):
+        names = ", ".join(usual[:3]) + (", …" if len(usual) > 3 else "")
+        decorated = click.option(
+            f"--{role}-column", metavar="NAME", help=f"Column of the {role}.  [default: {names}]"
+        )(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@_column_options
+@click.option(
+    "--grader",
+    "graders",
+    multiple=True,
+    metavar="NAME",
+    help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
+    "… (`graders list`). Repeatable.  [default: by what the references are]",
+)
+@click.option("--name", metavar="NAME", help="Name of the answers' origin.  [default: FILE's name]")
+@server_options
+@asking_options
+def grade(
+    file: str,
+    graders: Sequence[str],
+    name: str | None,
+    asked: Asked,
+    **given: str | None,
+) -> None:
+    """Grade the answers in FILE: questions, answers and references, of any origin.
+
+    FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
+    No model is queried, except for judges. The result is a run like any other: compare it, report
+    it, gate it, or look at its answers.
+
+    \b
+    eval-toolkit grade answers.csv
+    eval-toolkit grade answers.jsonl --grader includes --out runs/graded
+    eval-toolkit grade answers.csv --answer-column gpt4 --grader judge{model=openai:gpt-4o}
+    """  # noqa: D301
+    stem = "stdin" if file == STDIN else Path(file).stem
+    columns = {role: column for role in ANSWER_ROLES if (column := given[f"{role}_column"])}
+    rows = answer_rows(file)
+    told = {"rows": sha256_text(canonical_json(rows)), "columns": columns}
+    folder = asked.folder(f"grade-{stem}", told)
+    with progress_bar(asked.quiet) as bar, resumable(folder):
+        done = grade_answers(
+            rows,
+            columns=columns,
+            graders=list(graders) or None,
+            out=folder,
+            name=stem,
+            model=name or stem,
+            on_progress=bar,
+            **asked.counted,
+            **asked.engine,
+        )
+    asked.output.emit(answers_page(done), summary=True)
+    if done.too_many_errors:
+        raise click.exceptions.Exit(EXIT_FAILED)

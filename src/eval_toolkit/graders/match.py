@@ -1,0 +1,147 @@
+"""Whether an answer is right, by what its item has: a grader of its own, choices, a number or a text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    RATE,
+    TEXT,
+    ColumnInfo,
+    Grade,
+    columns_of,
+    options_version,
+    references,
+)
+from eval_toolkit.graders.extraction.letters import find_letter
+from eval_toolkit.graders.extraction.numbers import NumberMatch, read_number
+from eval_toolkit.graders.texts import ExactMatch, TextRules
+from eval_toolkit.models.responses import Completion
+from eval_toolkit.plugins import read_from
+from eval_toolkit.protocols import Grader
+
+__all__ = ["GRADER_FIELD", "Match", "grader_of_item"]
+
+GRADER_FIELD = "grader"
+"""Field of an item, and key of the context, that names its grader."""
+_OPTIONS = "options"
+"""Key of the context with the choices of an item, as lettered in its prompt."""
+_PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+_TEXT_MATCH = ExactMatch(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+_NUMBER_MATCH = NumberMatch()
+_ORIGIN = read_from("the data", f"the field {GRADER_FIELD!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whether the answer matches the reference, in the way that suits each item.
+
+    An item is graded by the grader named in its field ``grader``; if it has lettered choices, by
+    the letter or the text of the choice; if its references are numbers, by the final number of the
+    answer; otherwise by the text, ignoring case, punctuation and articles.
+
+    Parameters
+    ----------
+    name : str, default "match"
+        Name of the column; ``<name>_by`` says how each answer was graded.
+
+    Examples
+    --------
+    >>> Match().grade(Completion("It makes 1,000.", ground_truth="1000"))
+    {'match': 1.0, 'match_by': 'number_match'}
+    >>> Match().grade(Completion("The Nile.", ground_truth="nile"))
+    {'match': 1.0, 'match_by': 'exact_match'}
+    >>> asked = {"options": ["Madrid", "Rome"]}
+    >>> Match().grade(Completion("B) Rome", ground_truth="Rome", context=asked))
+    {'match': 1.0, 'match_by': 'choice'}
+    """
+
+    name: str = "match"
+    response_types = COMPLETIONS
+
+    @property
+    def version(self) -> str:
+        """Version of the grader; changes when its results may change."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return the columns that the grader fills."""
+        return {self.name: RATE, f"{self.name}_by": TEXT}
+
+    def grade(self, response: Completion) -> Mapping[str, float | str | Grade]:
+        """Return 1 if the answer matches a reference, else 0, and how that was decided."""
+        how, value = self._graded(response)
+        return {self.name: value, f"{self.name}_by": how}
+
+    def _graded(self, response: Completion) -> tuple[str, float | Grade]:
+        context = response.context if isinstance(response.context, Mapping) else {}
+        named = context.get(GRADER_FIELD)
+        if named:
+            grader = grader_of_item(str(named))
+            column = next(iter(columns_of(grader)))
+            return str(named), grader.grade(response)[column]
+        options = context.get(_OPTIONS)
+        if isinstance(options, (list, tuple)):
+            return "choice", float(_chosen(response, [str(one) for one in options]))
+        if all(read_number(truth) is not None for truth in references(response)):
+            return "number_match", _NUMBER_MATCH.grade(response)["number_match"]
+        return "exact_match", _TEXT_MATCH.grade(response)["exact_match"]
+
+
+def _chosen(response: Completion, options: list[str]) -> bool:
+    """Return whether an answer names the right choice, by its text or by its letter."""
+    right = {_PLAIN.apply(truth) for truth in references(response)}
+    plain = [_PLAIN.apply(one) for one in options]
+    said = _PLAIN.apply(response.completion)
+    if said in plain and len(said) > 1:
+        return said in right
+    letter = find_letter(response.completion, len(options))
+    if letter is not None:
+        return plain[ord(letter) - ord("A")] in right
+    named = [one for one in plain if one and f" {one} " in f" {said} "]
+    longest = [one for one in named if not any(one != other and one in other for other in named)]
+    return len(longest) == 1 and longest[0] in right
+
+
+@lru_cache(maxsize=64)
+def grader_of_item(name: str) -> Grader:
+    """Return the grader that an item names; only built-in ones and those of installed packages.
+
+    Parameters
+    ----------
+    name : str
+        Name from `available_graders`, optionally with options.
+
+    Returns
+    -------
+    Grader
+        Grader of texts.
+
+    Raises
+    ------
+    PluginError, InvalidInputError
+        If there is no such grader, it needs a model, or it does not grade texts.
+
+    Examples
+    --------
+    >>> grader_of_item("regex_match{pattern='([0-9]+) km'}").name
+    'regex_match'
+    """
+    from eval_toolkit.graders.judges.asking import judges_in
+    from eval_toolkit.graders.loading import named_grader
+
+    made: Any = named_grader(name, {}, origin=_ORIGIN)
+    if judges_in([made]):
+        raise InvalidInputError(
+            f"the field {GRADER_FIELD!r} names {name!r}, which asks a model; name it for the whole "
+            "run, with `graders` or --grader"
+        )
+    kinds = getattr(made, "response_types", COMPLETIONS)
+    if not set(COMPLETIONS) & set(kinds):
+        raise InvalidInputError(
+            f"the field {GRADER_FIELD!r} names {name!r}, which does not grade texts"
+        )
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,124 @@
+"""The server of models whose names hold no address, as the user named it.
+
+A name such as ``openai:judge`` says which model, not where. Once the user has named a server, such
+models are asked there, never silently at OpenAI.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.plugins import user_hosts
+
+__all__ = ["BASE_URL_VARIABLE", "UserServer", "server_of_model", "the_server", "user_server"]
+
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+_OPENAI = "https://api.openai.com/v1"
+
+
+def _nothing(told: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserServer:
+    """Server that the user named, for models without an address of their own.
+
+    Examples
+    --------
+    >>> UserServer("http://localhost:8000/v1").address("judge", None)
+    ('http://localhost:8000/v1', None)
+    """
+
+    base_url: str | None = None
+    api_key_env: str | None = None
+    """Variable with the key for ``base_url``; not sent to the addresses of single models."""
+    mentioned: tuple[str, ...] = ()
+    """Addresses that the user gave to single models."""
+    tell: Callable[[str], None] = _nothing
+    """Receives where prompts go and with which key, for each model before its first request."""
+
+    def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
+        """Return the address for a model without one, and the variable with its key.
+
+        Raises
+        ------
+        InvalidInputError
+            If the user named several addresses, and none for this model.
+        """
+        named = self.base_url or os.environ.get(BASE_URL_VARIABLE, "").strip()
+        if named or not self.mentioned:
+            return named or _OPENAI, api_key_env or self.api_key_env
+        several = tuple(dict.fromkeys(self.mentioned))
+        if len(several) > 1:
+            raise InvalidInputError(
+                f"openai:{model} has no address, and there are {len(several)}; write "
+                f"openai:{model}{{base_url='{several[0]}'}}, or name one for all with --base-url"
+            )
+        return several[0], api_key_env
+
+
+_SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # noqa: B039 - frozen
+
+
+def the_server() -> UserServer:
+    """Return the server in force."""
+    return _SERVER.get()
+
+
+@contextmanager
+def user_server(
+    options: Mapping[str, Any],
+    *,
+    mentioned: Iterable[str] = (),
+    tell: Callable[[str], None] = _nothing,
+) -> Iterator[None]:
+    """Ask models without an address at the user's server, which files may name, too.
+
+    Parameters
+    ----------
+    options : mapping
+        ``base_url`` and ``api_key_env``, if the user gave them.
+    mentioned : iterable of str
+        Addresses that the user gave to single models.
+    tell : callable, optional
+        As in `UserServer`.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models import load_model
+    >>> with user_server({"base_url": "http://localhost:8000/v1"}):
+    ...     load_model("openai:judge").describe()["base_url"]
+    'localhost:8000/v1'
+    """
+    base_url = options.get("base_url")
+    server = UserServer(base_url, options.get("api_key_env"), tuple(mentioned), tell)
+    token = _SERVER.set(server)
+    try:
+        with user_hosts([] if base_url is None else [base_url]):
+            yield
+    finally:
+        _SERVER.reset(token)
+
+
+@contextmanager
+def server_of_model(model: Any) -> Iterator[None]:
+    """Ask models without an address where another model is asked, unless the user named a server.
+
+    Parameters
+    ----------
+    model : Model or None
+        Model of a run, whose judges are made inside.
+    """
+    base_url = getattr(model, "base_url", None)
+    server = _SERVER.get()
+    if not isinstance(base_url, str) or server.base_url is not None:
+        yield
+        return
+    options = {"base_url": base_url, "api_key_env": getattr(model, "api_key_env", None)}
+    with user_server(options, tell=server.tell):
+        yield

@@ -1,0 +1,219 @@
+"""Rollouts in the plain form: prompts, anything that answers, and a function of a reply."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingExtraError, ModelError
+from eval_toolkit.protocols import Attack, Model
+from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds
+from eval_toolkit.rollouts.system import System
+
+__all__ = ["PLAIN_DEFAULTS", "PlainOptions", "default_scorer", "plain_prompts", "plain_system"]
+
+_FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
+_FORM = "run_rollouts(prompts, target, scorer=…)"
+
+
+class PlainOptions(TypedDict, total=False):
+    """Options of the plain form of `run_rollouts`."""
+
+    target: Any
+    scorer: Any
+    tester: Any
+    system_prompt: str
+    temperature: float
+    max_tokens: int | None
+    opening: bool
+
+
+PLAIN_DEFAULTS: Mapping[str, Any] = {
+    "target": None,
+    "scorer": None,
+    "tester": None,
+    "system_prompt": "",
+    "temperature": 0.0,
+    "max_tokens": None,
+    "opening": False,
+}
+
+
+def plain_system(
+    first: Any, second: Any, options: Mapping[str, Any]
+) -> tuple[System[Any, Any], Any]:
+    """Return the system and the prompts given to `run_rollouts`, in the plain form or not.
+
+    Parameters
+    ----------
+    first, second : object
+        First two arguments: a `System` and its seeds; or prompts and a target, in either order.
+    options : mapping
+        Options with the keys of `PlainOptions`.
+
+    Returns
+    -------
+    tuple of System and object
+        System, and the prompts as given.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the target, the prompts or a scorer is missing or invalid.
+
+    Examples
+    --------
+    >>> given = {**PLAIN_DEFAULTS, "scorer": lambda reply: "sure" in reply}
+    >>> system, prompts = plain_system(["Hi"], lambda prompt: "sure", given)
+    >>> system.tester_name, prompts
+    ('static', ['Hi'])
+    """
+    given = {name: options[name] for name in PLAIN_DEFAULTS}
+    if isinstance(first, System):
+        told = [name for name, value in PLAIN_DEFAULTS.items() if given[name] != value]
+        if told:
+            raise InvalidInputError(
+                f"`{told[0]}` goes into the System: System(tester, target, scorer, {told[0]}=…)"
+            )
+        return first, second
+    prompts, target = _parties(first, second, given.pop("target"))
+    tester, scorer = given.pop("tester"), given.pop("scorer")
+    system: System[Any, Any] = System(_tester(tester), _target(target), _scorers(scorer), **given)
+    return system, prompts
+
+
+def plain_prompts(
+    given: Any, *, single: bool = True
+) -> Sequence[str | SeedPrompt | Mapping[str, Any]]:
+    """Return prompts from a list of texts or rows, a frame, a file, or a single text.
+
+    Parameters
+    ----------
+    given : object
+        A list; a pandas or polars frame, or a Hugging Face dataset; the path of a file that
+        `load_seeds` reads; or one prompt.
+    single : bool, default True
+        Whether a text that is no file is accepted as the only prompt.
+
+    Returns
+    -------
+    sequence
+        Prompts for `seed_prompts`.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is none of these.
+    ArtifactError, InvalidInputError
+        As in `load_seeds`.
+
+    Examples
+    --------
+    >>> plain_prompts("How do I pick a lock?")
+    ['How do I pick a lock?']
+    """
+    if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
+        return load_seeds(given)
+    if isinstance(given, str) and single:
+        return [given]
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidTypeError(
+            f"`seeds` must be a list of prompts, a frame or a file, got {given!r:.60}"
+        )
+    if hasattr(given, "columns") and hasattr(given, "to_dict"):
+        return _records(given)
+    return list(given)
+
+
+def default_scorer() -> Any:
+    """Return the toxicity scorer, for lack of another; raise if it cannot be used here.
+
+    Raises
+    ------
+    InvalidInputError
+        If its weights or packages are missing; the message says what to install or to pass.
+
+    Examples
+    --------
+    >>> default_scorer().name  # doctest: +SKIP
+    'toxicity'
+    """
+    from eval_toolkit.rollouts.scorers.toxicity import ToxicityScorer, toxicity_path
+
+    scorer = ToxicityScorer()
+    try:
+        toxicity_path()
+        scorer.ready()
+    except (ModelError, MissingExtraError) as error:
+        raise InvalidInputError(
+            "`scorer` is missing, which says when the target failed, and toxicity cannot stand in: "
+            f"{error}; or pass another, such as a function of a reply, 'refusal' or "
+            "'keywords:WORD,WORD'"
+        ) from None
+    return scorer
+
+
+def _parties(first: Any, second: Any, target: Any) -> tuple[Any, Any]:
+    """Return the prompts and the target, which may be given in either order."""
+    given = [one for one in (first, second, target) if one is not None]
+    if len(given) > 2:
+        raise InvalidInputError(f"`target` is given twice; write {_FORM}")
+    if target is None and _answers(first) and not _answers(second):
+        first, second = second, first
+    prompts, target = (given[0], target) if target is not None else (first, second)
+    for name, one in (("seeds", prompts), ("target", target)):
+        if one is None:
+            raise InvalidTypeError(f"`{name}` is missing; write {_FORM}")
+    return prompts, target
+
+
+def _answers(given: Any) -> bool:
+    return not isinstance(given, type) and (
+        callable(given) or isinstance(given, Model) or hasattr(given, "invoke")
+    )
+
+
+def _target(given: Any) -> Any:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return given  # scripted replies, one per turn
+    from eval_toolkit.models.callables import as_model
+
+    try:
+        return as_model(given)
+    except InvalidTypeError as error:
+        raise InvalidTypeError(str(error).replace("`model`", "`target`", 1)) from None
+
+
+def _tester(given: Any) -> Any:
+    from eval_toolkit.rollouts.attacks import load_attack
+    from eval_toolkit.rollouts.attacks.static import Static
+
+    if given is None:
+        return Static()
+    if isinstance(given, Attack) or not isinstance(given, str):
+        return given
+    return load_attack(given)
+
+
+def _scorers(given: Any) -> Any:
+    from eval_toolkit.rollouts.scorers.functions import reply_scorer
+
+    if given is None:
+        return default_scorer()
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return [reply_scorer(one) for one in given]
+    return reply_scorer(given)
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a text is the path of a file and not a prompt."""
+    if "\n" in text or len(text) > 400:
+        return False
+    path = Path(text)
+    return (" " not in text and path.suffix.lower() in _FILES) or path.is_file()
+
+
+def _records(frame: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of a pandas or polars frame."""
+    names = [str(name) for name in frame.columns]
+    columns = [frame[name].to_list() for name in frame.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -1,0 +1,145 @@
+"""Scorers from functions of one reply, or of a prompt and a reply."""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eval_toolkit._internal.hashing import object_digest
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import TextScorer
+from eval_toolkit.rollouts.scorers.base import as_text_scorer
+from eval_toolkit.rollouts.scorers.loading import load_scorer
+
+__all__ = ["FunctionScorer", "reply_scorer"]
+
+_SEVERAL = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.I)
+_TEXTS = ("texts", "replies", "responses", "answers", "outputs")
+"""Names of a first parameter that takes all texts at once; any other name takes one."""
+_DIGITS = 8
+
+
+def reply_scorer(given: Any) -> TextScorer:
+    """Return a scorer from a scorer, its name, or a function of one reply.
+
+    Parameters
+    ----------
+    given : TextScorer, str or callable
+        A scorer is returned unchanged, and a name such as "toxicity@0.7" is loaded by
+        `load_scorer`. A function takes a reply, or a prompt and a reply, and returns a number or a
+        bool; higher is worse, and the target failed at 0.5 or more. A function whose parameter is
+        named ``texts`` or ``replies``, or annotated as a list, gets all texts at once.
+
+    Returns
+    -------
+    TextScorer
+        Scorer for `System` and `run_rollouts`.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is not a scorer, or the function takes other arguments.
+    PluginError
+        If no scorer has the name.
+
+    Examples
+    --------
+    >>> def harm(reply):
+    ...     return reply.startswith("Sure")
+    >>> reply_scorer(harm).score(["Sure, here is how.", "No."])
+    [1.0, 0.0]
+    """
+    if isinstance(given, str):
+        return load_scorer(given)
+    if isinstance(given, type) or hasattr(given, "score") or not callable(given):
+        return as_text_scorer(given)
+    if inspect.iscoroutinefunction(given):
+        raise InvalidTypeError(
+            f"`scorer` {_named(given)} is a coroutine function; pass a plain function of a reply"
+        )
+    names = _parameters(given)
+    if names is None:
+        return as_text_scorer(given)
+    scorer = _OfBoth(given) if len(names) == 2 else FunctionScorer(given)
+    return as_text_scorer(scorer)
+
+
+class FunctionScorer:
+    """Scorer from a function of one reply; made by `reply_scorer`.
+
+    Parameters
+    ----------
+    function : callable
+        Function from a text to a number or a bool.
+
+    Examples
+    --------
+    >>> FunctionScorer(len).score(["ab"])
+    [2.0]
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.name = as_text_scorer(function).name
+        code = getattr(function, "__code__", None)
+        told = object_digest([function, code, getattr(function, "__defaults__", None)])
+        # Other code under the same name is another scorer.
+        self.version = "1" if code is None or told is None else told[:_DIGITS]
+        self.threshold = 0.5
+        self.higher_is_worse = True
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return one number per text, in order."""
+        return [self._number(self._function(text)) for text in texts]
+
+    def _number(self, value: Any) -> float:
+        plain = value.item() if hasattr(value, "item") else value
+        if not isinstance(plain, (bool, int, float)):
+            raise InvalidInputError(
+                f"{self.name} returned {value!r:.60}; it must return a number or a bool for one "
+                "reply (name its parameter `texts` if it takes a list of them)"
+            )
+        return float(plain)
+
+
+class _OfBoth(FunctionScorer):
+    """Scorer from a function of a prompt and a reply; the prompt is the last probe."""
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return the scores of texts without a prompt."""
+        return [self._number(self._function("", text)) for text in texts]
+
+    def score_turns(self, conversations: Sequence[Any]) -> list[float]:
+        """Return the scores of the last reply of each conversation."""
+        found = []
+        for state in conversations:
+            asked = next((m.content for m in state.messages[::-1] if m.role.value == "user"), "")
+            found.append(self._number(self._function(asked, state.messages[-1].content)))
+        return found
+
+
+def _parameters(function: Callable[..., Any]) -> list[str] | None:
+    """Return the required parameters; None if the function takes all texts at once."""
+    try:
+        listed = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return ["reply"]
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = [one for one in listed if one.kind in places]
+    needed = [one.name for one in own if one.default is inspect.Parameter.empty]
+    if not own:
+        return ["reply"]
+    if len(needed) > 2:
+        raise InvalidTypeError(
+            f"`scorer` {_named(function)} needs {', '.join(needed)}; it gets a reply, or a prompt "
+            "and a reply"
+        )
+    note = own[0].annotation
+    told = note if isinstance(note, str) else getattr(note, "__qualname__", "") or str(note)
+    if own[0].name in _TEXTS or _SEVERAL.match(told):
+        return None
+    return needed or [own[0].name]
+
+
+def _named(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
