@@ -135,10 +135,11 @@ class ModelError(EvalToolkitError, RuntimeError):
         "auth",
         "not_found",
         "unsupported",
+        "budget",
         "other",
     )
     RETRYABLE = frozenset({"rate_limited", "timeout", "connection", "server", "garbled"})
-    FATAL = frozenset({"auth", "not_found", "unsupported"})
+    FATAL = frozenset({"auth", "not_found", "unsupported", "budget"})
 
     def __init__(
         self, message: str, *, kind: str = "other", status: int | None = None, tries: int = 1

@@ -20,6 +20,9 @@ from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.models.prices import money
+from eval_toolkit.models.runner import Progress
+from eval_toolkit.models.servers import the_currency
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [
@@ -124,12 +127,18 @@ def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
-    """Yield a progress display on standard error, or None with ``--quiet``."""
+def progress_bar(
+    quiet: bool, begins: Callable[[Progress], str] | None = None
+) -> Iterator[ProgressBar | None]:
+    """Yield a progress display on standard error, or None with ``--quiet``.
+
+    ``begins`` returns a line about the first progress, which is printed before anything is asked.
+    """
     if quiet or sys.stderr is None:
         yield None
         return
-    with ProgressBar(functools.partial(say, err=True)) as bar:
+    told = functools.partial(say, err=True)
+    with ProgressBar(told, begins, lambda amount: money(amount, the_currency())) as bar:
         yield bar
 
 

@@ -83,9 +83,19 @@ def took(done: Any) -> str:
         parts[-1] += f" ({reasoning:,} for reasoning)"
     now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
     if total:
-        rest = "" if now == total else f" now, {total:.4g} in total"
-        parts.append(f"cost {now:.4g}{rest}")
+        rest = "" if now == total else f" now, {_cost(total)} in total"
+        parts.append(f"cost {_cost(now)}{rest}")
+    judging = sum(told["usage"].get("cost", 0.0) for told in done.judges.values())
+    if total and judging:
+        parts.append(f"with judges {_cost(total + judging)}")
     return ", ".join(parts)
+
+
+def _cost(amount: float) -> str:
+    from eval_toolkit.models.prices import money  # only needed with prices
+    from eval_toolkit.models.servers import the_currency
+
+    return money(amount, the_currency())
 
 
 def reasons(
@@ -114,5 +124,5 @@ def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
     parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
     tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
     parts += [f"{tokens:,} tokens"] if tokens else []
-    parts += [f"cost {usage['cost']:.4g}"] if usage.get("cost") else []
+    parts += [f"cost {_cost(usage['cost'])}"] if usage.get("cost") else []
     return ", ".join(parts)

@@ -108,8 +108,10 @@ def joined_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Joined:
         for name, side in zip(names, sides, strict=True)
     ]
     sources = distinct_names([Path(title).name for title in titles], titles)
+    n_only: tuple[int, ...] = ()
+    n_dropped = 0
     if wanted.id is None:
-        rows, paired_on, n_only, n_dropped = _by_order(sides, sources, columns), _ORDER, (), 0
+        rows, paired_on = _by_order(sides, sources, columns), _ORDER
     else:
         rows, paired_on, n_only, n_dropped = _by_id(sides, sources, wanted.id, on_mismatch, columns)
     roles = dict.fromkeys([*wanted.by, *([wanted.group] if wanted.group else [])])

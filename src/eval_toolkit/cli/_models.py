@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -47,7 +48,9 @@ _HTTP = (
                  help="openai: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT", help="openai: prices per million input and output tokens, to compute the cost."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens, or a TOML file with `currency` and [models], for judges, too."),
+    click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
+                 help="openai: most that this command may spend, judges included; needs --prices. Answers are kept."),
 )  # fmt: skip
 
 
@@ -62,8 +65,12 @@ def model_options(command: _Command) -> _Command:
         )
         given = {name: kwargs.pop(name) for name in names}
         options = {name: value for name, value in given.items() if value is not None}
-        if (prices := kwargs.pop("prices")) is not None:
-            options["prices"] = _prices(prices)
+        prices, max_cost = kwargs.pop("prices"), kwargs.pop("max_cost")
+        if prices is not None and (pair := _pair(prices)) is not None:
+            options["prices"] = pair
+            prices = None
+        if max_cost is not None and not (prices or "prices" in options):
+            raise click.UsageError("--max-cost needs --prices IN,OUT or --prices FILE")
         arguments = read_arguments(kwargs.pop("model_args"))
 
         def choose(
@@ -90,7 +97,7 @@ def model_options(command: _Command) -> _Command:
             shared = {n: v for n, v in options.items() if n not in left_out}
             return ModelChoice(name, {**told, **({} if apart else shared), **arguments, **own})
 
-        with _server(options, args, kwargs):
+        with _server(options, args, kwargs, prices, max_cost):
             return command(*args, choose=choose, **kwargs)
 
     decorated: Any = click.option(
@@ -106,28 +113,44 @@ def model_options(command: _Command) -> _Command:
 
 
 def server_options(command: _Command) -> _Command:
-    """Add ``--base-url`` and ``--api-key-env``, for commands that only query judges."""
+    """Add the address, the key and the prices, for commands that only query judges."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         options = {name: kwargs.pop(name) for name in _AT}
         given = {name: value for name, value in options.items() if value is not None}
-        with _server(given, args, kwargs):
+        prices, max_cost = kwargs.pop("prices"), kwargs.pop("max_cost")
+        with _server(given, args, kwargs, prices, max_cost):
             return command(*args, **kwargs)
 
     decorated: Any = wrapped
-    for option in reversed(_HTTP[: len(_AT)]):
+    for option in reversed((*_HTTP[:2], *_HTTP[-2:])):  # the others are of single models
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 
 
 def _server(
-    options: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    options: Mapping[str, Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    prices: str | None,
+    max_cost: float | None,
 ) -> AbstractContextManager[None]:
     """Return the context in which models without an address are asked at the user's server."""
+    listed = None
+    if prices is not None:
+        from eval_toolkit.models.prices import Prices, read_prices
+
+        pair = _pair(prices)
+        listed = read_prices(prices) if pair is None else Prices(other=pair)
+    spending = None
+    if max_cost is not None:
+        from eval_toolkit.models.prices import Spending
+
+        spending = Spending(max_cost, "" if listed is None else listed.currency)
     mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
     tell = _nobody if kwargs.get("dry_run") else _teller()
-    return user_server(options, mentioned=mentioned, tell=tell)
+    return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
 
 
 def is_http(name: str) -> bool:
@@ -162,11 +185,16 @@ def _texts(given: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-def _prices(text: str) -> tuple[float, float]:
+def _pair(text: str) -> tuple[float, float] | None:
+    """Return two prices; None if the text is the name of a file."""
+    if text.lower().endswith(".toml") or Path(text).is_file():
+        return None
     try:
         into, out = (float(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInputError(f"--prices {text} must be two numbers, as in 0.15,0.60") from None
+        raise InvalidInputError(
+            f"--prices {text} must be two numbers, as in 0.15,0.60, or a TOML file"
+        ) from None
     return into, out
 
 

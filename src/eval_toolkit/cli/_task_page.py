@@ -1,6 +1,6 @@
 """Page of a task run: overall results, results by subject, and the possible effect of errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status, Table
@@ -12,8 +12,8 @@ from eval_toolkit.cli._cells import (
     took,
     with_interval,
 )
-from eval_toolkit.graders import load_grader
-from eval_toolkit.graders.judges.asking import judges_in
+from eval_toolkit.models.prices import money
+from eval_toolkit.models.servers import the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
@@ -28,12 +28,12 @@ _SHOWN_BY_SUBJECT = 3
 def estimate_page(
     task: BaseTask[Any],
     planned: Estimate,
-    graders: Sequence[str] | None = None,
+    judging: Mapping[str, Mapping[str, Any]],
     *,
     stops: bool = False,
 ) -> Page:
     """Return the page of a dry run; ``stops`` indicates that a rule may end the run early."""
-    most = planned.completion_tokens
+    most, currency = planned.completion_tokens, the_currency()
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
         ("requests", planned.n_requests),
@@ -42,19 +42,32 @@ def estimate_page(
     ]
     if planned.cost is not None:
         what = "of the prompts alone" if most is None else "at most"
-        rows.append((f"cost, {what}", Number(planned.cost, ".4g")))
-    made = task.graders() if graders is None else [load_grader(one) for one in graders]
-    judges = {
-        judge.name: planned.n_requests * getattr(judge, "votes", 1) for judge in judges_in(made)
-    }
-    rows += [(f"requests to the judge {name}", n) for name, n in judges.items()]
+        rows.append((f"cost, {what}", money(planned.cost, currency)))
+    for name, told in judging.items():
+        rows.append((f"requests to the judge {name}", told["requests"]))
+        rows.append(
+            (
+                f"tokens of the judge {name}, at most",
+                told["prompt_tokens"] + told["completion_tokens"],
+            )
+        )
+        if told["cost"] is not None:
+            rows.append((f"cost of the judge {name}, at most", money(told["cost"], currency)))
+    costs = [planned.cost, *(told["cost"] for told in judging.values())]
+    total = None if None in costs else sum(one or 0.0 for one in costs)
+    if judging and total is not None:
+        rows.append(("cost in total, at most", money(total, currency)))
     notes = [f"tokens: {planned.how}"]
-    if judges:
-        notes.append("tokens and cost of judges are additional; they depend on the answers")
+    if judging:
+        notes.append("judges: answers as long as they may be, or 256 tokens without a limit")
     if stops:
         notes.append("upper bound: the run may stop early")
     lead = [f"task {task.NAME}: dry run, no request was sent"]
-    payload = {"task": task.NAME, **planned.to_dict(), **({"judges": judges} if judges else {})}
+    payload = {"task": task.NAME, **planned.to_dict()}
+    if judging:
+        payload["judges"] = {name: told["requests"] for name, told in judging.items()}
+        payload |= {"judge_estimates": dict(judging), "total_cost": total}
+    payload |= {"currency": currency} if currency else {}
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 

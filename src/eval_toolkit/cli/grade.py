@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def _column_options(command: _Command) -> _Command:
     decorated: Any = command
-    for role, usual in reversed(ANSWER_ROLES.items()):
+    for role, usual in reversed(list(ANSWER_ROLES.items())):
         names = ", ".join(usual[:3]) + (", …" if len(usual) > 3 else "")
         decorated = click.option(
             f"--{role}-column", metavar="NAME", help=f"Column of the {role}.  [default: {names}]"

@@ -25,10 +25,15 @@ from eval_toolkit.cli._tasks import (
     with_perturbations,
 )
 from eval_toolkit.cli._until import Until, until_options
+from eval_toolkit.graders import load_grader
+from eval_toolkit.graders.judges.asking import judges_in
+from eval_toolkit.models.prices import money
+from eval_toolkit.models.runner import Progress
+from eval_toolkit.models.servers import server_of_model, the_currency
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Outcome
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.planning import attempts_of
+from eval_toolkit.tasks.planning import Estimate, attempts_of
 from eval_toolkit.tasks.running import estimate, measure_run, run_task
 
 __all__ = ["run"]
@@ -167,13 +172,12 @@ def run(
     if loaded is None and asking.engine["replay"] is None and not dry_run:
         raise click.UsageError("pass a --model to query, or --replay a stored run")
     if dry_run:
-        names = ("limit", "order", "attempts", "formatter", "max_tokens")
-        planned = estimate(chosen, loaded, **{name: asking.asked[name] for name in names})
-        graders = asking.graded["graders"]
-        asked.output.emit(estimate_page(chosen, planned, graders, stops=until is not None))
+        planned, judging = _planned(chosen, loaded, asking)
+        asked.output.emit(estimate_page(chosen, planned, judging, stops=until is not None))
         return
     folder = asked.folder(*_kept_under(chosen, loaded, asking))
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
+    with progress_bar(asked.quiet, begins) as bar, resumable(folder):
         done = run_task(
             chosen,
             loaded,
@@ -212,6 +216,41 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _As
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
     """Load the model; the concurrency is passed to models that limit their own requests."""
     return choose(model, concurrency=asking.engine["concurrency"]).load()
+
+
+def _planned(
+    task: BaseTask[Any], model: Model | None, asking: _Asking
+) -> tuple[Estimate, dict[str, dict[str, Any]]]:
+    """Return the estimates of the run and of its judges."""
+    from eval_toolkit.tasks.judge_estimates import estimate_judges
+
+    names = ("limit", "order", "attempts", "formatter", "max_tokens")
+    planned = estimate(task, model, **{name: asking.asked[name] for name in names})
+    given = asking.graded["graders"]
+    with server_of_model(model):
+        made = task.graders() if given is None else [load_grader(one) for one in given]
+    items = {name: asking.asked[name] for name in ("limit", "order")}
+    return planned, estimate_judges(task, judges_in(made), planned, **items)
+
+
+def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callable[[Progress], str]:
+    """Return a function that says how many answers are there, and what the others cost."""
+    from eval_toolkit.tasks.judge_estimates import GUESSED_TOKENS
+
+    def said(progress: Progress) -> str:
+        planned, judging = _planned(task, model, asking)
+        n = max(0, progress.total - progress.reused)
+        costs = [planned.cost, *(told["cost"] for told in judging.values())]
+        known = sum(cost for cost in costs if cost is not None)
+        bounded = planned.completion_tokens is not None
+        if not bounded and (prices := getattr(model, "prices", None)) is not None:
+            known += planned.n_requests * GUESSED_TOKENS * prices[1] / 1e6
+        cost = money(known * n / max(1, planned.n_requests), the_currency())
+        how = f"at most {cost}" if bounded else f"about {cost} at {GUESSED_TOKENS} tokens an answer"
+        beside = "" if None not in costs else ", without judges of unknown prices"
+        return f"{progress.reused:,} answers found, {n:,} to ask, {how}{beside}"
+
+    return said
 
 
 _WITH_MEASURE = {

@@ -8,13 +8,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.plugins import user_hosts
 
-__all__ = ["BASE_URL_VARIABLE", "UserServer", "server_of_model", "the_server", "user_server"]
+if TYPE_CHECKING:
+    from eval_toolkit.models.prices import Prices, Spending
+
+__all__ = [
+    "BASE_URL_VARIABLE",
+    "UserServer",
+    "server_of_model",
+    "the_currency",
+    "the_server",
+    "user_server",
+]
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
@@ -41,6 +51,9 @@ class UserServer:
     """Addresses that the user gave to single models."""
     tell: Callable[[str], None] = _nothing
     """Receives where prompts go and with which key, for each model before its first request."""
+    prices: "Prices | None" = None
+    spending: "Spending | None" = None
+    """Limit on the cost of all models together."""
 
     def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
         """Return the address for a model without one, and the variable with its key.
@@ -65,6 +78,12 @@ class UserServer:
 _SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # noqa: B039 - frozen
 
 
+def the_currency() -> str:
+    """Return the currency of the user's prices; empty if it is not known."""
+    prices = _SERVER.get().prices
+    return "" if prices is None else prices.currency
+
+
 def the_server() -> UserServer:
     """Return the server in force."""
     return _SERVER.get()
@@ -76,6 +95,8 @@ def user_server(
     *,
     mentioned: Iterable[str] = (),
     tell: Callable[[str], None] = _nothing,
+    prices: "Prices | None" = None,
+    spending: "Spending | None" = None,
 ) -> Iterator[None]:
     """Ask models without an address at the user's server, which files may name, too.
 
@@ -85,7 +106,7 @@ def user_server(
         ``base_url`` and ``api_key_env``, if the user gave them.
     mentioned : iterable of str
         Addresses that the user gave to single models.
-    tell : callable, optional
+    tell, prices, spending
         As in `UserServer`.
 
     Examples
@@ -96,13 +117,9 @@ def user_server(
     'localhost:8000/v1'
     """
     base_url = options.get("base_url")
-    server = UserServer(base_url, options.get("api_key_env"), tuple(mentioned), tell)
-    token = _SERVER.set(server)
-    try:
-        with user_hosts([] if base_url is None else [base_url]):
-            yield
-    finally:
-        _SERVER.reset(token)
+    key = options.get("api_key_env")
+    with _in_force(UserServer(base_url, key, tuple(mentioned), tell, prices, spending)):
+        yield
 
 
 @contextmanager
@@ -119,6 +136,16 @@ def server_of_model(model: Any) -> Iterator[None]:
     if not isinstance(base_url, str) or server.base_url is not None:
         yield
         return
-    options = {"base_url": base_url, "api_key_env": getattr(model, "api_key_env", None)}
-    with user_server(options, tell=server.tell):
+    key = getattr(model, "api_key_env", None)
+    with _in_force(replace(server, base_url=base_url, api_key_env=key)):
         yield
+
+
+@contextmanager
+def _in_force(server: UserServer) -> Iterator[None]:
+    token = _SERVER.set(server)
+    try:
+        with user_hosts([] if server.base_url is None else [server.base_url]):
+            yield
+    finally:
+        _SERVER.reset(token)

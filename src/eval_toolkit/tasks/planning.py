@@ -25,14 +25,15 @@ __all__ = [
     "default_formatter",
     "estimate",
     "plan_jobs",
+    "request_text",
 ]
 
 _SEED_LIMIT = 2**31
 """Upper bound of seeds, since servers accept signed 32-bit integers."""
 _MOST_REQUESTS = 3_000_000
 """Maximum number of requests, which are held in memory."""
-_COUNTED = 200
-_CHARACTERS_PER_TOKEN = 4
+COUNTED = 200
+CHARACTERS_PER_TOKEN = 4
 
 
 def decoding_of(
@@ -332,13 +333,13 @@ def estimate(
     form = default_formatter(task, model) if formatter is None else formatter
     jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=1)
     count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
-    texts = [_text(job.request) for job in jobs]
+    texts = [request_text(job.request) for job in jobs]
     if count is None:
-        total = sum(-(-len(text) // _CHARACTERS_PER_TOKEN) for text in texts)
-        how = f"one token per {_CHARACTERS_PER_TOKEN} characters"
+        total = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
+        how = f"one token per {CHARACTERS_PER_TOKEN} characters"
     else:
-        step = max(1, len(texts) // _COUNTED)
-        counted = texts[::step][:_COUNTED]
+        step = max(1, len(texts) // COUNTED)
+        counted = texts[::step][:COUNTED]
         total = round(sum(map(count, counted)) * len(texts) / max(1, len(counted)))
         how = f"counted by the model in {len(counted)} of {len(texts)} prompts"
     total, n_requests = total * attempts, len(jobs) * attempts
@@ -362,7 +363,7 @@ def estimate(
     )
 
 
-def _text(request: Request) -> str:
+def request_text(request: Request) -> str:
     """Return the entire content of a request as one text."""
     prompt = request.prompt
     said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)

@@ -250,8 +250,9 @@ def _row(n: int, row: Mapping[str, Any], roles: Mapping[str, str], name: str) ->
         item["id"] = _text(row.get(roles["id"]))
     if "reference" in roles:
         right = row.get(roles["reference"])
-        several = isinstance(right, list | tuple)
-        item["reference"] = [_text(one) for one in right] if several else _text(right)
+        item["reference"] = (
+            [_text(one) for one in right] if isinstance(right, list | tuple) else _text(right)
+        )
     if "choices" in roles:
         item["choices"] = _choices(row.get(roles["choices"]), f"{name}: row {n}")
     if "grader" in roles:

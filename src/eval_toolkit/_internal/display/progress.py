@@ -22,10 +22,21 @@ class ProgressBar:
     say : callable
         Prints a line where standard error is not a terminal: at the start, every ten seconds, and
         at the end.
+    begins : callable, optional
+        Returns the line printed before the first request.
+    price : callable, optional
+        Returns an amount of money as text.
     """
 
-    def __init__(self, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], object],
+        begins: Callable[[Progress], str] | None = None,
+        price: Callable[[float], str] = "{:.2g}".format,
+    ) -> None:
         self._say = say
+        self._begins = begins
+        self._price = price
         self._bar: Any = None
         self._task: Any = None
         self._next = 0.0
@@ -43,6 +54,9 @@ class ProgressBar:
 
     def __call__(self, progress: Progress) -> None:
         """Update the display."""
+        if self._begins is not None:
+            begins, self._begins = self._begins, None
+            self._say(begins(progress))
         if sys.stderr.isatty():
             self._draw(progress)
             return
@@ -53,7 +67,7 @@ class ProgressBar:
     def _tell(self, progress: Progress) -> None:
         self._said = progress
         self._next = time.monotonic() + _EVERY_S
-        told = _said(progress) if progress.done else ""
+        told = _said(progress, self._price) if progress.done else ""
         self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
 
     def _draw(self, progress: Progress) -> None:
@@ -62,7 +76,10 @@ class ProgressBar:
             self._task = self._bar.add_task("asking", total=progress.total, said="")
             self._bar.start()
         self._bar.update(
-            self._task, completed=progress.done, total=progress.total, said=_said(progress)
+            self._task,
+            completed=progress.done,
+            total=progress.total,
+            said=_said(progress, self._price),
         )
 
 
@@ -81,7 +98,7 @@ def _new_bar() -> Any:
     )
 
 
-def _said(progress: Progress) -> str:
+def _said(progress: Progress, price: Callable[[float], str]) -> str:
     parts = [f"{progress.rate:.1f}/s"]
     if progress.eta_s is not None:
         parts.append(f"{_duration(progress.eta_s)} left")
@@ -92,7 +109,7 @@ def _said(progress: Progress) -> str:
     if tokens:
         parts.append(f"{tokens:,} tokens")
     if progress.cost:
-        parts.append(f"cost {progress.cost:.4g}")
+        parts.append(f"cost {price(progress.cost)}")
     return ", ".join(parts)
 
 

@@ -62,9 +62,6 @@ class Tabled(Displayed):
         """Return one flat dict per row; all formats are derived from them."""
         raise NotImplementedError
 
-    def __str__(self) -> str:
-        return text_table(self._as_table())
-
     def _as_table(self) -> Table:
         """Return the table and notes used by all formats."""
         rows = self.rows()
@@ -99,7 +96,6 @@ class Tabled(Displayed):
 
 
 def _text(table: Table) -> str:
-    from eval_toolkit._internal.display.to_text import text_table
 
     return text_table(table.footnoted(_MOST_CHARACTERS))
 

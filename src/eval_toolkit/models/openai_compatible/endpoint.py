@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from yarl import URL
 
+    from eval_toolkit.models.prices import Spending
+
 __all__ = ["Address", "Endpoint", "Reply", "Totals", "run_all"]
 
 T = TypeVar("T")
@@ -190,6 +192,8 @@ class Endpoint:
         Requests and tokens per minute.
     prices : tuple of float
         Prices per million tokens of prompt and answer.
+    spending : Spending, optional
+        Limit on the cost, shared with other models.
     """
 
     def __init__(
@@ -204,7 +208,9 @@ class Endpoint:
         rule: RetryRule,
         budgets: tuple[Budget | None, Budget | None] = (None, None),
         prices: tuple[float, float] = (0.0, 0.0),
+        spending: "Spending | None" = None,
     ) -> None:
+        self._spending = spending
         self.address = address
         self._key_env = key_env
         self._headers_env = dict(headers_env)
@@ -312,6 +318,24 @@ class Endpoint:
         return reply
 
     async def _once(
+        self,
+        path: str,
+        body: bytes | None,
+        read: Callable[[Mapping[str, Any]], T],
+        n_tokens: int,
+    ) -> Reply[T]:
+        if self._spending is None:
+            return await self._sent(path, body, read, n_tokens)
+        await self._spending.admit()
+        cost = None
+        try:
+            reply = await self._sent(path, body, read, n_tokens)
+            cost = self.cost(*reply.tokens)
+        finally:
+            self._spending.book(cost)
+        return reply
+
+    async def _sent(
         self,
         path: str,
         body: bytes | None,

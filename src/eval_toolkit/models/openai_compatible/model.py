@@ -165,6 +165,12 @@ class OpenAICompatible:
         server_named = the_server()
         if base_url is None:
             base_url, api_key_env = server_named.address(model, api_key_env)
+        if prices is None and server_named.prices is not None:
+            prices = server_named.prices.of(model)
+        if prices is None and server_named.spending is not None:
+            raise InvalidInputError(
+                f"`max_cost` needs the prices of openai:{model}; add it to the file of `prices`"
+            )
         address = Address.read(base_url)
         refuse_address(address.base, secrets)
         self._name = name or model
@@ -198,6 +204,7 @@ class OpenAICompatible:
                 _budget(server["tokens_per_minute"], "tokens_per_minute"),
             ),
             prices=_prices(prices),
+            spending=server_named.spending,
         )
         self._has_prices = prices is not None
         self._base_url = base_url

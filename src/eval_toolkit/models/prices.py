@@ -1,0 +1,165 @@
+"""Prices of models, and a limit on what is spent."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import read_document
+from eval_toolkit.errors import InvalidInputError, ModelError
+
+__all__ = ["Prices", "Spending", "money", "read_prices"]
+
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+_WAIT_S = 0.02
+_KEYS = ("currency", "models")
+
+
+def money(amount: float, currency: str = "") -> str:
+    """Return an amount of money as text.
+
+    Examples
+    --------
+    >>> money(0.4217, "USD"), money(12.3, "CHF"), money(0.00042), money(0.0, "EUR")
+    ('$0.42', '12.30 CHF', '0.00042', '€0')
+    """
+    digits = f"{amount:.2f}" if amount >= 0.1 else f"{amount:.2g}"
+    sign = _SIGNS.get(currency)
+    return f"{sign}{digits}" if sign else f"{digits} {currency}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices per million tokens of prompt and of answer, by model.
+
+    Examples
+    --------
+    >>> Prices({"gpt-4o": (2.5, 10.0)}, "USD").of("gpt-4o")
+    (2.5, 10.0)
+    """
+
+    by_model: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    currency: str = ""
+    """Code such as EUR; empty if it is not known."""
+    other: tuple[float, float] | None = None
+    """Prices of models that are not listed."""
+
+    def of(self, model: str) -> tuple[float, float] | None:
+        """Return the prices of a model, or None."""
+        return self.by_model.get(model, self.other)
+
+
+def read_prices(path: str | Path) -> Prices:
+    r"""Read prices from a TOML file.
+
+    Parameters
+    ----------
+    path : path
+        File with ``currency`` and a table ``[models]`` from the name of a model to its prices per
+        million tokens of prompt and of answer: ``"gpt-4o" = [2.5, 10]``.
+
+    Returns
+    -------
+    Prices
+        Prices and their currency.
+
+    Raises
+    ------
+    InvalidInputError, ArtifactError
+        If the file cannot be read, or a price is not two numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "prices.toml"
+    >>> _ = file.write_text('currency = "EUR"\n[models]\n"gpt-4o" = [2.3, 9.2]\n')
+    >>> read_prices(file).of("gpt-4o")
+    (2.3, 9.2)
+    """
+    file = Path(path)
+    payload = read_document(file)
+    models = payload.get("models") if isinstance(payload, Mapping) else None
+    if not isinstance(models, Mapping) or not models:
+        raise InvalidInputError(
+            f'{file}: there is no table [models]; write currency = "USD" and below [models] a '
+            'line such as "gpt-4o" = [2.5, 10.0], per million tokens of prompt and of answer'
+        )
+    unknown = [key for key in payload if key not in _KEYS]
+    if unknown:
+        raise InvalidInputError(f"{file}: {unknown[0]!r} is no key; there are currency and models")
+    currency = payload.get("currency", "USD")
+    if not isinstance(currency, str) or not currency.isalpha():
+        raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
+    found = {
+        str(name).removeprefix("openai:"): _pair(given, f"{file}: [models] {name}")
+        for name, given in models.items()
+    }
+    return Prices(found, currency.upper())
+
+
+def _pair(given: Any, place: str) -> tuple[float, float]:
+    if not isinstance(given, list) or len(given) != 2:
+        raise InvalidInputError(
+            f"{place} is {given!r:.60}; write [IN, OUT], per million tokens of prompt and of answer"
+        )
+    one, other = (validation.number(price, place, low=0.0) for price in given)
+    return one, other
+
+
+class Spending:
+    """What the answers of several models cost so far, and the most that they may cost.
+
+    Requests wait while those under way, at the mean price so far, would exceed the limit, and fail
+    once none is under way. Only the first requests, whose price nobody knows, may exceed it.
+
+    Parameters
+    ----------
+    max_cost : float
+        Most that may be spent.
+    currency : str
+        Code of the currency, for messages.
+
+    Examples
+    --------
+    >>> spending = Spending(0.5, "USD")
+    >>> asyncio.run(spending.admit())
+    >>> spending.book(0.6)
+    >>> asyncio.run(spending.admit())
+    Traceback (most recent call last):
+    eval_toolkit.errors.ModelError: `max_cost` is $0.50, and $0.60 is spent on 1 answers; raise it
+    to go on
+    """
+
+    def __init__(self, max_cost: float, currency: str = "") -> None:
+        self.max_cost = validation.number(max_cost, "max_cost", low=0.0)
+        self.currency = currency
+        self.spent = 0.0
+        self.n_answers = 0
+        self._under_way = 0
+
+    async def admit(self) -> None:
+        """Wait until another request fits; raise `ModelError` if none does."""
+        while self._exceeded():
+            if not self._under_way:
+                most, spent = (money(one, self.currency) for one in (self.max_cost, self.spent))
+                raise ModelError(
+                    f"`max_cost` is {most}, and {spent} is spent on {self.n_answers} answers; "
+                    "raise it to go on",
+                    kind="budget",
+                )
+            await asyncio.sleep(_WAIT_S)
+        self._under_way += 1
+
+    def book(self, cost: float | None) -> None:
+        """Count the cost of an admitted request; None if it failed."""
+        self._under_way -= 1
+        if cost is not None:
+            self.spent += cost
+            self.n_answers += 1
+
+    def _exceeded(self) -> bool:
+        mean = self.spent / self.n_answers if self.n_answers else 0.0
+        planned = self.spent + (self._under_way + 1) * mean
+        return planned > self.max_cost or self.spent >= self.max_cost

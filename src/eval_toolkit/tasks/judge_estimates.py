@@ -1,0 +1,85 @@
+"""Estimate of what the judges of a run ask."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.graders.judges.asking import AskingGrader
+from eval_toolkit.models.requests import GenerateRequest
+from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner import Job, JobResult
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.measuring import built_responses
+from eval_toolkit.tasks.planning import (
+    CHARACTERS_PER_TOKEN,
+    COUNTED,
+    Estimate,
+    request_text,
+)
+
+__all__ = ["GUESSED_TOKENS", "estimate_judges"]
+
+GUESSED_TOKENS = 256
+"""Tokens of an answer without a limit."""
+
+
+def estimate_judges(
+    task: BaseTask[Any],
+    judges: Sequence[AskingGrader],
+    planned: Estimate,
+    *,
+    limit: int | None = None,
+    order: str = "shuffled",
+) -> dict[str, dict[str, Any]]:
+    """Estimate the requests, tokens and cost of the judges of a run.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Task of the run.
+    judges : sequence of AskingGrader
+        Judges, as `judges_in` returns them.
+    planned : Estimate
+        Estimate of the run itself.
+    limit, order
+        As in `estimate`.
+
+    Returns
+    -------
+    dict of str to dict
+        ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost`` (None without
+        prices) by judge. Answers are taken to be as long as they may be, or 256 tokens without a
+        limit; prompts are counted as one token per four characters.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import load_grader
+    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task
+    >>> task = Task("quiz", Prompt(instruction="{q}"), CompletionSpec(answer="a"),
+    ...     rows=[{"q": "2 + 2?", "a": "4"}])
+    >>> judges = [load_grader("judge{model=scripted:yes}")]
+    >>> estimate_judges(task, judges, estimate(task))["correctness"]["requests"]
+    1
+    """
+    if not judges:
+        return {}
+    samples = task.samples(limit, order=order)
+    some = samples[:: max(1, len(samples) // COUNTED)][:COUNTED]
+    each = planned.completion_tokens or 0
+    length = each // max(1, planned.n_requests) or GUESSED_TOKENS
+    said = RawCompletion("x" * (length * CHARACTERS_PER_TOKEN))
+    answered = [JobResult(Job(sample.id, 1, GenerateRequest("")), said) for sample in some]
+    responses = built_responses(task, some, answered).values()
+    found: dict[str, dict[str, Any]] = {}
+    for judge in judges:
+        asked = [one for response in responses for one in judge.requests(response).values()]
+        scale = planned.n_requests / max(1, len(some))
+        read = sum(-(-len(request_text(one)) // CHARACTERS_PER_TOKEN) for one in asked) * scale
+        written = sum(one.max_tokens or GUESSED_TOKENS for one in asked) * scale
+        prices = getattr(judge.asked, "prices", None)
+        found[judge.name] = {
+            "requests": round(len(asked) * scale),
+            "prompt_tokens": round(read),
+            "completion_tokens": round(written),
+            "cost": None if prices is None else (read * prices[0] + written * prices[1]) / 1e6,
+        }
+    return found
