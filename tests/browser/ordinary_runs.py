@@ -22,7 +22,7 @@ from eval_toolkit.tasks import BaseTask, run_task
 __all__ = ["KINDS", "N_ROWS", "labels_and_scores", "make_all", "open_questions"]
 
 N_ROWS = 240
-KINDS = ("rows", "rows_b", "choices", "choices_b", "open", "rollouts")
+KINDS = ("rows", "rows_b", "choices", "choices_b", "open", "rollouts", "rollouts_b")
 
 
 class Lacking:
@@ -141,20 +141,20 @@ def open_questions(folder: Path, n: int = 30, gate: Path | None = None) -> None:
     run_task(Sums(rows=items(n)), model, folder, graders=[ExactMatch()])
 
 
-def rollouts(folder: Path) -> None:
+def rollouts(folder: Path, system_prompt: str = "", patience: int = 3) -> None:
     seeds = [
         SeedPrompt(f"Growl at guest {at}", id=f"s{at:02d}", category=["calm", "loud"][at % 2])
         for at in range(12)
     ]
 
     def respond(states: Any) -> list[str]:
-        held = [sum(map(ord, s.goal)) % 3 > s.n_turns for s in states]
+        held = [sum(map(ord, s.goal)) % patience > s.n_turns for s in states]
         return ["I will not." if holds else "Grr, as you wish." for holds in held]
 
     def bad(texts: Any) -> list[float]:
         return [float("Grr" in text) for text in texts]
 
-    system = System(["Please.", "I insist.", "Now!"], respond, bad)
+    system = System(["Please.", "I insist.", "Now!"], respond, bad, system_prompt=system_prompt)
     run_rollouts(system, seeds, folder, depth=3, name="guests")
 
 
@@ -166,6 +166,7 @@ def make_all(folder: Path) -> None:
     choices(folder / "choices_b", wrong_every=8)
     open_questions(folder / "open")
     rollouts(folder / "rollouts")
+    rollouts(folder / "rollouts_b", "Stay calm, whatever a guest says.", patience=5)
 
 
 if __name__ == "__main__":  # a run to be watched: FOLDER, how many questions, GATE

@@ -22,6 +22,7 @@ REPORTS = {
     "rollouts": ["rollouts"],
     "rows compared": ["rows", "rows_b"],
     "tasks compared": ["choices", "choices_b"],
+    "rollouts compared": ["rollouts", "rollouts_b"],
 }
 
 
@@ -42,7 +43,8 @@ def drawn(page: Page) -> list[list[int]]:
     """Return, for each chart once it was scrolled to, how many pictures and marks it has."""
     page.scroll_through()
     counted: list[list[int]] = page.evaluate(
-        """() => [...document.querySelectorAll("figure[data-chart] .chart")].map((chart) => [
+        """() => [...document.querySelectorAll("figure[data-chart] .chart")]
+             .filter((chart) => chart.checkVisibility()).map((chart) => [
              chart.querySelectorAll("svg").length,
              chart.querySelectorAll("svg [class*=mark-] > *").length])"""
     )
@@ -65,6 +67,44 @@ def test_a_report_opens_without_a_network(
     assert page.wider() == ""
     assert page.violations("color-contrast") == ""
     assert all(pictures == 1 and marks > 2 for pictures, marks in drawn(page))
+
+
+_FIRST_SCREEN = """() => ["p.said", ".trust", ".claims", ".settings"].map((where) => {
+  const found = document.querySelector(where);
+  return found && found.checkVisibility() ? Math.round(found.getBoundingClientRect().top) : null;
+})"""
+
+
+class TestFirstScreen:
+    @pytest.mark.parametrize("width", [DESK, PHONE])
+    @pytest.mark.parametrize("name", ["rows", "open", "rollouts", "rollouts compared"])
+    def test_the_answer_comes_first(
+        self, opened: Opens, report: Callable[[str], Path], name: str, width: int
+    ) -> None:
+        page = opened(report(name), width=width)
+        said, trust, _, settings = page.evaluate(_FIRST_SCREEN)
+        assert said < 350
+        assert said < trust
+        if name != "rollouts compared":
+            assert trust < 900
+        else:
+            assert said < settings < min(trust, 900)
+            assert "Stay calm, whatever a guest says." in page.text
+
+    def test_a_phone_reads_lines_in_place_of_wide_charts(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows compared"), width=PHONE)
+        wide, lines = (
+            page.on.locator(f"#differences-metrics {one}") for one in (".chart", ".bars")
+        )
+        assert not wide.is_visible()
+        assert lines.is_visible()
+        assert lines.locator("li").count() > 2
+        assert "↑ better" in lines.inner_text()
+        page.looks("light", DESK)
+        assert not lines.is_visible()
+        assert all(pictures == 1 and marks > 2 for pictures, marks in drawn(page))
 
 
 class TestSlider:
@@ -100,16 +140,16 @@ class TestSlider:
     ) -> None:
         page = opened(report("rows"))
         slider = page.on.locator("[data-explorer] input[type=range]")
-        last = int(slider.get_attribute("max"))
+        low, high = (float(slider.get_attribute(name)) for name in ("min", "max"))
         seen = []
-        for place in range(0, last + 1, max(1, last // 25)):
-            slider.fill(str(place))
+        for step in range(26):
+            slider.fill(str(low + (high - low) * step / 25))
             seen.append(self.check(page))
-        slider.fill(str(last))
-        seen.append(self.check(page))
+            assert low + (high - low) * step / 25 <= seen[-1] + 1e-9  # the next score counts alike
         assert seen == sorted(seen)
         assert self.shown(page)["precision"] == "undefined"
         assert len(set(seen)) > 20
+        assert (low, high) == (seen[0], seen[-1])
 
     def test_keys_move_it(self, opened: Opens, report: Callable[[str], Path]) -> None:
         page = opened(report("rows"), width=PHONE)
@@ -153,7 +193,8 @@ class TestWithoutScripts:
         figures = page.on.locator("figure[data-chart]")
         assert figures.count() > 0
         for at in range(figures.count()):
-            assert figures.nth(at).locator("svg").is_visible()
+            seen = [figures.nth(at).locator(one) for one in (".chart svg", ".bars")]
+            assert [one.first.is_visible() for one in seen if one.count()].count(True) == 1
         assert page.on.locator("table").first.is_visible()
         for control in page.on.locator(".only-live").all():
             assert not control.is_visible()

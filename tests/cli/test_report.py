@@ -97,3 +97,20 @@ def test_without_charts_the_page_is_small(run: Path, tmp_path: Path, command: Co
     assert len(page) < 200_000
     assert "vegaEmbed=" not in page
     assert "roc_auc" in page
+
+
+def test_claims_have_the_verdicts_of_the_gate(run: Path, tmp_path: Path, command: Command) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text(
+        '[[claim]]\nname = "ranks"\nat = "roc_auc @ all"\nrequire = "value >= 0.999"\n'
+    )
+    options = ("--claims", claims, "--no-charts", "-o", tmp_path / "report.html")
+    assert command("report", run, *options)[0] == 0  # a document; `gate` fails the build
+    assert "0 of 1 claims hold, 1 failed" in (tmp_path / "report.html").read_text("utf-8")
+    assert command("gate", run, "--claims", claims)[0] == 1
+
+    claims.write_text('[[claim]]\nname = "no drop"\nat = "roc_auc @ all"\nnon_inferior_by = 0.1\n')
+    code, _, err = command("report", run, *options)
+    assert code == 2
+    assert "report BASELINE" in err
+    assert command("report", run, run, *options)[0] == 0

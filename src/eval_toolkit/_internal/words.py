@@ -14,6 +14,7 @@ __all__ = [
     "number",
     "one_line",
     "p_value",
+    "percent_and_ends",
     "value_and_ends",
     "visible",
     "without_interval",
@@ -107,6 +108,33 @@ def value_and_ends(
     if low is None or high is None:
         return shown, ""
     return shown, f"[{formatted(low, spec)}, {formatted(high, spec)}]"
+
+
+def percent_and_ends(
+    share: float, low: float | None = None, high: float | None = None
+) -> tuple[str, str]:
+    """Format a share and its interval as percentages with common digits; the interval may be empty.
+
+    There are as many decimals as the interval needs, and as many as distinguish the share from 0
+    and 1.
+
+    Examples
+    --------
+    >>> percent_and_ends(0.75, 0.7, 0.8), percent_and_ends(0.985, 0.978, 0.99)
+    (('75 %', '[70–80 %]'), ('98.5 %', '[97.8–99.0 %]'))
+    >>> percent_and_ends(0.9996), percent_and_ends(1.0)
+    (('99.96 %', ''), ('100 %', ''))
+    """
+    width = 1.0 if low is None or high is None else high - low
+    ends = ("0", "100")
+    for digits in range(4):
+        shown = f"{100 * share:.{digits}f}"
+        resolved = width >= 2 * 10.0 ** -(digits + 2) or width == 0.0
+        if resolved and (share <= 0.0 or share >= 1.0 or float(shown) not in map(float, ends)):
+            break
+    if low is None or high is None:
+        return f"{shown} %", ""
+    return f"{shown} %", f"[{100 * low:.{digits}f}–{100 * high:.{digits}f} %]"
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         source_role_gate,
         strict_artifact_gate,
     )
+    from eval_toolkit.claims.tables import claims_lead, claims_table
 
 __all__ = [
     "Claim",
@@ -48,6 +49,8 @@ __all__ = [
     "Requirement",
     "cell_threshold_gate",
     "claim_gate",
+    "claims_lead",
+    "claims_table",
     "evaluate_claims",
     "evaluate_gate",
     "external_diagnostic_gate",
@@ -81,5 +84,6 @@ __getattr__ = names_on_use(
             "external_diagnostic_gate headline_present_gate no_leakage_errors_gate "
             "no_scorer_errors_gate source_role_gate strict_artifact_gate"
         ),
+        "tables": "claims_lead claims_table",
     },
 )

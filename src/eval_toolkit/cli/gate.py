@@ -5,16 +5,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import click
 
-from eval_toolkit._internal.display import MISSING, Cell, Number, Page, Rows, Status, Table
+from eval_toolkit._internal.display import Page
 from eval_toolkit.claims import (
     Claim,
     ClaimReport,
-    ClaimResult,
     Requirement,
+    claims_lead,
+    claims_table,
     evaluate_gate,
     load_claims,
 )
@@ -223,45 +224,5 @@ def _of_values(run: Run, given: Mapping[str, Sequence[Bound]]) -> list[Claim]:
 
 def _page(run_id: str, report: ClaimReport) -> Page:
     # Start with the outcome, so that no name from a file can form a workflow command.
-    rows: Rows = [
-        [Status(_outcome(claim)), claim.name, *_numbers(claim), claim.message]
-        for claim in report.claims
-    ]
-    table = Table(["result", "claim", "number", "bound", "reason"], rows)
-    n = len(report.claims)
-    failed = sum(not claim.passed and claim.severity == "error" for claim in report.claims)
-    warned = sum(not claim.passed and claim.severity == "warning" for claim in report.claims)
-    lead = f"run {run_id}: {n - failed - warned} of {n} claims hold"
-    lead += f", {failed} failed" if failed else ""
-    lead += f", {warned} failed as warnings" if warned else ""
     payload = {"run_id": run_id, "passed": not report.has_failures(), **report.to_dict()}
-    return Page("Gate", payload, [lead], [table])
-
-
-def _outcome(claim: ClaimResult) -> str:
-    if claim.passed:
-        return "pass"
-    return "FAIL" if claim.severity == "error" else "warning"
-
-
-def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
-    """Return the tested number and its bound, if the claim has them."""
-    for evidence in claim.evidence.values():
-        if "threshold" in evidence:
-            return _told(evidence.get("value"), evidence["op"], evidence["threshold"])
-        if "margin" in evidence:
-            return _difference(evidence)
-        if "lowest_bound" in evidence:
-            return Number(evidence["lowest_bound"], ".6g"), MISSING
-    return MISSING, MISSING
-
-
-def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
-    """Return the end of the interval of the difference that is compared with the margin."""
-    if evidence["higher_is_better"]:
-        return _told(evidence.get("ci_low"), ">", -evidence["margin"])
-    return _told(evidence.get("ci_high"), "<", evidence["margin"])
-
-
-def _told(value: float | None, sign: str, bound: float) -> tuple[Cell, Cell]:
-    return Number(value, ".6g"), Number(bound, "g", bound=sign)
+    return Page("Gate", payload, [f"run {run_id}: {claims_lead(report)}"], [claims_table(report)])

@@ -43,6 +43,13 @@ _OWN = "report.html"
     default=True,
     help="Include charts; without them no extra is needed.  [default: charts]",
 )
+@click.option(
+    "--claims",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML file of claims, as for `gate`; their verdicts come first. With several runs, the "
+    "first is the baseline of the claims.",
+)
 @direction_options
 @click.option("--json", "as_json", is_flag=True, help="Print the path of the report as JSON.")
 def report(
@@ -51,6 +58,7 @@ def report(
     title: str | None,
     samples: int,
     charts: bool,
+    claims: Path | None,
     higher_is_better: Mapping[str, bool],
     as_json: bool,
 ) -> None:
@@ -61,7 +69,7 @@ def report(
 
     \b
     eval-toolkit report runs/today -o report.html
-    eval-toolkit report runs/last runs/today -o compared.html
+    eval-toolkit report runs/last runs/today -o compared.html --claims claims.toml
     """  # noqa: D301
     if out is None and any(map(is_remote, runs)):
         raise InvalidInputError("pass a path for the report of a run at a URL: -o report.html")
@@ -69,7 +77,11 @@ def report(
     target = _target(opened, out)
     try:
         written = write_report(
-            opened, target, title=title, wanted=Wanted(n_samples=samples, charts=charts)
+            opened,
+            target,
+            title=title,
+            wanted=Wanted(n_samples=samples, charts=charts),
+            claims=claims,
         )
     except MissingExtraError as error:
         raise MissingExtraError(f"{error}, or pass --no-charts") from error

@@ -48,6 +48,11 @@ class RowsKind(Kind[ScoredPart]):
         """Return the content of a row, with its label and score."""
         return input_blocks(unit, "Content of the row")
 
+    @classmethod
+    def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return that other data may behave differently."""
+        return ["how it does on data unlike these rows"]
+
     def produce(self, context: Any) -> ScoredPart:
         """Score the rows."""
         return self.score_all()

@@ -8,7 +8,7 @@ from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["bounds", "counted", "how", "notes", "said", "stopped", "unknown"]
+__all__ = ["bounds", "counted", "how", "said", "stopped", "unknown"]
 
 _SCORERS_NAMED = 3
 
@@ -39,12 +39,6 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
         named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
         return f"{cell.name}{on}: {', '.join(named)}" + (f" and {more} more" if more else "")
-    if cell.name.startswith("attack_success"):
-        where = " on some branch" if cell.name == "attack_success_any" else ""
-        return f"The target failed in {cell.shown} of conversations{where}"
-    if cell.name.startswith("failed_by_turn_"):
-        turn = cell.name.removeprefix("failed_by_turn_")
-        return f"The target had failed in {cell.shown} of conversations by turn {turn}"
     return f"{cell.name} {cell.shown}{on}"
 
 
@@ -146,21 +140,3 @@ def _whole_numbers(told: Any) -> dict[str, int]:
 
 def _asked(counts: Mapping[str, int]) -> str:
     return f"{counts['n_requests']:,} requests" if "n_requests" in counts else ""
-
-
-def notes(run: Run, block: Block) -> list[str]:
-    """Return further notes, e.g. on the agreement of judges."""
-    if (block.slice, block.scorer) not in run.subjects:
-        return []
-    records = run.records(block.slice, block.scorer)
-    found = []
-    for name, values in records.numbers.items():
-        if not name.endswith("_agreement") or name in block.cells:
-            continue
-        known = records.status[name] == "ok"
-        if known.any():
-            found.append(
-                f"verdicts on {name.removesuffix('_agreement')}: {number(values[known].mean())} of "
-                f"the pairs of votes on an answer agree (mean over {int(known.sum()):,} answers)"
-            )
-    return found

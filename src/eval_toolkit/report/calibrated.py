@@ -1,6 +1,6 @@
 """Calibration section: observed frequency against predicted probability."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._internal.display import Count, Estimate, Interval, Number, Table
@@ -13,6 +13,8 @@ from eval_toolkit.runs import Run
 __all__ = ["build"]
 
 N_BINS = 10
+_FEW = 200
+"""Number of rows below which agreement says little."""
 _ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
 """Name prefixes of the metrics of probabilities."""
 
@@ -35,7 +37,12 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             figures.append(_figure(one, curve, wanted, len(figures)))
         tiles = [*_stored(run, one), *_measured(run, one, curve)]
         parts.append(
-            {"name": one.name, "tiles": tiles, "table": None if wanted.charts else _table(curve)}
+            {
+                "name": one.name,
+                "said": verdict(one, wanted),
+                "tiles": tiles,
+                "table": None if wanted.charts else _table(curve),
+            }
         )
     if not parts and all(not one.are_probabilities for one in shown):
         return None if not _asked(run) else _nothing(absent)
@@ -72,6 +79,61 @@ def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
         return None, "its scores are no probabilities, some lie outside [0, 1]"
     curve = reliability_curve(one.labels, one.scores, **_how(one, wanted))
     return (None, str(curve["skipped"])) if "skipped" in curve else (curve, "")
+
+
+def verdict(one: Scored, wanted: Wanted) -> str:
+    """Return whether observed frequencies agree with the probabilities, in one sentence.
+
+    A bin disagrees if its interval excludes its mean score; the intervals are corrected for the
+    number of bins (Bonferroni), so that chance alone rarely makes one disagree.
+    """
+    options = _how(one, wanted)
+    options["confidence"] = 1.0 - (1.0 - wanted.confidence) / N_BINS
+    curve = reliability_curve(one.labels, one.scores, **options)
+    if "skipped" in curve:
+        return ""
+    keys = ("bin_lower", "bin_upper", "n_per_bin", "prob_pred", "ci_low", "ci_high")
+    off: dict[str, list[tuple[float, float]]] = {"too high": [], "too low": []}
+    n_off = 0
+    for low, high, n, predicted, least, most in zip(*(curve[key] for key in keys), strict=True):
+        if least <= predicted <= most:
+            continue
+        n_off += n
+        off["too high" if predicted > most else "too low"].append((low, high))
+    n = len(one.labels)
+    if not n_off:
+        few = f", as far as {n:,} rows can tell" if n < _FEW else ""
+        return f"States probabilities about right{few}."
+    lead = "States probabilities about right, but they are" if 2 * n_off < n else "Scores are"
+    said = [f"{word} {_ranges(bins)}" for word, bins in off.items() if bins]
+    confident = any(low >= 0.5 for low, _ in off["too high"])
+    return f"{lead} {' and '.join(said)}{' (over-confident)' if confident else ''}."
+
+
+def _ranges(bins: Sequence[tuple[float, float]]) -> str:
+    """Return bins as text; adjacent ones are joined.
+
+    Examples
+    --------
+    >>> _ranges([(0.0, 0.1), (0.8, 0.9), (0.9, 1.0)]), _ranges([(0.2, 0.3), (0.3, 0.4)])
+    ('below 0.1 and above 0.8', 'from 0.2 to 0.4')
+    """
+    joined: list[tuple[float, float]] = []
+    for low, high in bins:
+        if joined and abs(joined[-1][1] - low) < 1e-9:
+            joined[-1] = joined[-1][0], high
+        else:
+            joined.append((low, high))
+    return " and ".join(
+        "everywhere"
+        if low <= 0.0 and high >= 1.0
+        else f"below {high:.2g}"
+        if low <= 0.0
+        else f"above {low:.2g}"
+        if high >= 1.0
+        else f"from {low:.2g} to {high:.2g}"
+        for low, high in joined
+    )
 
 
 def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:

@@ -283,9 +283,9 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
         if cell.p_value is None:
-            return f"{b} - {a} = {signed} in {cell.metric}{where}, not tested"
+            return f"{_minus(a, b, signed)} in {cell.metric}{where}, not tested"
         word = "different" if cell.verdict == "different" else "not clearly different"
-        told = f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
+        told = f"{a} and {b} are {word} in {cell.metric}{where}: {_minus(a, b, signed)}"
         return told + _correction(cell)
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)
     # The sign tells which value is larger, the verdict which system is better: a lower loss wins.
@@ -295,6 +295,11 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     lower = " (lower is better)" if cell.higher_is_better is False else ""
     by = Estimate(abs(cell.delta or 0.0), low, high)
     return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
+
+
+def _minus(a: str, b: str, signed: Estimate) -> str:
+    """Return a difference with its direction; names may contain hyphens and equals signs."""
+    return f"{b} - {a} = {signed}" if (a, b) == ("A", "B") else f"{signed} ({b} minus {a})"
 
 
 def _correction(cell: RunDifference) -> str:

@@ -1,12 +1,17 @@
 """Sections of a run's report, in order of importance."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from eval_toolkit.report.sections import Chapter, Figure, Section, Wanted
 from eval_toolkit.runs import Run
+
+if TYPE_CHECKING:
+    from eval_toolkit.claims import ClaimReport
 
 __all__ = ["Builder", "chapters_of", "sections_of"]
 
@@ -60,13 +65,26 @@ def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> It
             yield section
 
 
-def chapters_of(runs: Sequence[Run], wanted: Wanted) -> list[Chapter]:
-    """Return one chapter per run; with several runs, first their differences from the first run."""
+def chapters_of(
+    runs: Sequence[Run], wanted: Wanted, verdicts: Sequence[ClaimReport | None] = ()
+) -> list[Chapter]:
+    """Return one chapter per run; with several runs, first their differences from the first run.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Runs of a page; the first is the baseline.
+    wanted : Wanted
+        Report options.
+    verdicts : sequence of ClaimReport or None
+        Verdicts on claims about each run, shown at the top.
+    """
     if len(runs) == 1:
-        return [Chapter(sections=list(sections_of(runs[0], wanted)))]
+        claims = next(iter(verdicts), None) or wanted.claims
+        return [Chapter(sections=list(sections_of(runs[0], replace(wanted, claims=claims))))]
     from eval_toolkit.report import differences
 
-    chapters = [Chapter(sections=list(differences.sections(runs, wanted)))]
+    chapters = [Chapter(sections=list(differences.sections(runs, wanted, verdicts)))]
     for at, run in enumerate(runs):
         own = [_renamed(section, f"run-{at + 1}") for section in sections_of(run, wanted)]
         chapters.append(Chapter(sections=own, title=run.run_id))

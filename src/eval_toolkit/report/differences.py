@@ -1,26 +1,42 @@
 """Differences between runs: a summary, paired differences, and disagreements."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 from eval_toolkit.inference import correct_p_values
+from eval_toolkit.report import survived
+from eval_toolkit.report.bars import bars_of
+from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.report.comparing import answer, compared_runs, run_comparison_page
 from eval_toolkit.report.disagreeing import disagreements
+from eval_toolkit.report.headline import claims_shown
+from eval_toolkit.report.naming import named_table, named_text
+from eval_toolkit.report.plain_words import plain_words
 from eval_toolkit.report.sections import Figure, Section, Wanted
+from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
+if TYPE_CHECKING:
+    from eval_toolkit.claims import ClaimReport
+
 __all__ = ["sections"]
 
+_LONGEST = 600
+"""Maximum number of characters of a setting that differs."""
 MAX_ROWS = 30
 """Maximum number of differences in one chart; the table lists all."""
 
 
-def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
+def sections(
+    runs: Sequence[Run], wanted: Wanted, verdicts: Sequence[ClaimReport | None] = ()
+) -> Iterator[Section]:
     """Yield an overview of all runs and the differences between each later run and the first.
 
     Parameters
@@ -29,6 +45,8 @@ def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
         Runs to compare; the first is the baseline.
     wanted : Wanted
         Report options: number of disagreements, settings of the intervals.
+    verdicts : sequence of ClaimReport or None
+        Verdicts on claims about each run; by default those of ``wanted``.
 
     Yields
     ------
@@ -41,11 +59,12 @@ def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
         yield _overview(names, results, wanted)
     for at, (run, found) in enumerate(zip(runs[1:], results, strict=True), start=1):
         pair = (names[0], names[at])
+        own = replace(wanted, claims=verdicts[at] if verdicts else wanted.claims)
         anchor = "differences" if len(runs) == 2 else f"differences-{at}"
         if isinstance(found, str):
-            yield _refused(anchor, pair, found)
+            yield _refused(anchor, pair, named_text(found, pair), own)
         else:
-            yield _section(anchor, (runs[0], run), pair, found, wanted)
+            yield _section(anchor, (runs[0], run), pair, found, own)
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
@@ -72,26 +91,36 @@ def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
         return str(error)
 
 
-def _refused(anchor: str, pair: tuple[str, str], why: str) -> Section:
+def _refused(anchor: str, pair: tuple[str, str], why: str, wanted: Wanted) -> Section:
     a, b = pair
     return Section(
         id=anchor,
         menu=f"{b} vs {a}",
-        title=f"{b} against {a}",
+        title=f"Is {b} better than {a}?",
         template="differences.html",
-        data=_EMPTY | {"refused": why, "pair": pair},
+        data=_EMPTY | {"refused": why, "pair": pair, "claims": claims_shown(wanted.claims)},
     )
 
 
 _EMPTY: dict[str, Any] = {
     "refused": "",
+    "reply": ("", "", ""),
     "said": "",
     "how": [],
+    "claims": None,
+    "differ": [],
+    "trust": [],
     "figures": [],
     "tables": [],
     "lists": [],
     "remarks": [],
 }
+_REPLIES = {
+    "better": ("better", "↑", "Yes"),
+    "worse": ("worse", "↓", "No"),
+    "different": ("even", "≠", "They differ"),
+}
+_UNDECIDED = ("even", "=", "Not clearly")
 
 
 def _section(
@@ -106,29 +135,89 @@ def _section(
     if any(cell.n_resamples for cell in result.cells):
         drawn += f", {wanted.n_resamples:,} resamples where drawn"
     page = run_comparison_page(runs, result, drawn)
+    first = _first(result)
+    # The table of settings stands by itself, with longer texts.
+    tables = page.tables[1:] if result.config_differences else page.tables
     return Section(
         id=anchor,
         menu="Comparison" if anchor == "differences" else f"{b} vs {a}",
-        title=f"{b} against {a}",
+        title=f"Is {b} better than {a}?",
         template="differences.html",
         data=_EMPTY
         | {
             "pair": pair,
+            "reply": _UNDECIDED if first is None else _REPLIES.get(first.verdict, _UNDECIDED),
             "said": answer(result.cells, a, b),
             "how": [
-                f"A is {a}, B is {b}. Every difference is B − A on the units both have.",
-                drawn,
+                *_each(runs, pair, first, wanted.confidence),
+                f"Differences are {b} minus {a}, on what both runs have; {drawn}.",
             ],
-            "figures": list(_figures(anchor, result, pair)) if wanted.charts else [],
-            "tables": list(page.tables),
+            "claims": claims_shown(wanted.claims),
+            "differ": [
+                _Setting(one.what, *one.shown(_LONGEST)) for one in result.config_differences
+            ],
+            "trust": _trust(runs, pair, first),
+            "figures": list(_figures(anchor, runs, result, pair)) if wanted.charts else [],
+            "tables": [named_table(table, pair) for table in tables],
             "lists": disagreements(runs, pair, result.cells, wanted),
-            "remarks": list(dict.fromkeys(page.notes)),
+            "remarks": [named_text(note, pair) for note in dict.fromkeys(page.notes)],
         },
     )
 
 
-def _figures(anchor: str, result: RunComparison, pair: tuple[str, str]) -> Iterator[Figure]:
-    """Yield charts of all metrics on the first slice, and of the first metric on all places."""
+class _Setting(NamedTuple):
+    """A setting in which two runs differ."""
+
+    what: str
+    a: str
+    b: str
+
+
+def _blocks(
+    runs: tuple[Run, Run], first: RunDifference | None
+) -> Iterator[tuple[Run, Block, Cell]]:
+    """Yield the block and the cell of each run that the first difference is about."""
+    if first is None:
+        return
+    for run, scorer in zip(runs, (first.scorer, first.scorer_b), strict=True):
+        for block in blocks_of(run):
+            if (block.slice, block.scorer) == (first.slice, scorer):
+                cell = block.cells.get(first.metric)
+                if cell is not None:
+                    yield run, block, cell
+
+
+def _each(
+    runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | None, confidence: float
+) -> Iterator[str]:
+    """Yield the main result of each run in plain words, if both have one."""
+    said = [plain_words(run, block, cell, confidence) for run, block, cell in _blocks(runs, first)]
+    if len(said) == 2 and all(said):
+        yield from (
+            f"{name}: {one[0].lower()}{one[1:]}." for name, one in zip(pair, said, strict=True)
+        )
+
+
+def _trust(runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | None) -> list[Fact]:
+    """Return the facts that both runs share once, and the others with the name of the run."""
+    sides = [trust_of(run, cell, block) for run, block, cell in _blocks(runs, first)]
+    if len(sides) < 2:
+        return []
+    both = [fact for fact in sides[0] if fact in sides[1]]
+    own = [
+        replace(fact, said=f"{name}: {fact.said}")
+        for name, facts in zip(pair, sides, strict=True)
+        for fact in facts
+        if fact not in both
+    ]
+    order = list(dict.fromkeys(fact.name for fact in (*sides[0], *sides[1])))
+    return sorted([*both, *own], key=lambda fact: order.index(fact.name))
+
+
+def _figures(
+    anchor: str, runs: tuple[Run, Run], result: RunComparison, pair: tuple[str, str]
+) -> Iterator[Figure]:
+    """Yield charts of all metrics on the first slice, the first metric everywhere, and survival."""
     cells = result.cells
     known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not known:
@@ -144,6 +233,7 @@ def _figures(anchor: str, result: RunComparison, pair: tuple[str, str]) -> Itera
     yield _forest(f"{anchor}-metrics", f"Every metric{whose}{place}", by_metric, pair)
     if len(by_slice) > 1:
         yield _forest(f"{anchor}-slices", f"{first.metric}{whose} by slice", by_slice, pair)
+    yield from survived.overlaid(runs, pair, f"{anchor}-survival")
 
 
 def _forest(
@@ -154,24 +244,30 @@ def _forest(
 
     shown = dict(list(cells.items())[:MAX_ROWS])
     more = f" {len(cells) - MAX_ROWS} more are in the table." if len(cells) > MAX_ROWS else ""
-    chart = plot_differences(
-        {name: _drawable(cell) for name, cell in shown.items()}, value_label="B − A"
-    )
     a, b = pair
+    values = {name: _drawable(cell, pair) for name, cell in shown.items()}
     return drawn(
-        chart,
+        plot_differences(values, value_label=f"{b} minus {a}"),
         anchor=anchor,
         title=title,
-        caption=f"{b} minus {a}. An interval that leaves zero out has a filled point; the sign "
-        f"says which number is larger, the table who is better.{more}",
+        caption=f"{b} minus {a}. Blue with ↑: {b} is better; red with ↓: {b} is worse; grey and "
+        f"hollow: no clear difference.{more}",
+        bars=bars_of(values, reference=0.0, signed=True),
     )
 
 
-def _drawable(cell: RunDifference) -> dict[str, Any]:
+def _drawable(cell: RunDifference, pair: tuple[str, str], verdict: str = "") -> dict[str, Any]:
     if cell.status != "ok" or cell.delta is None:
         status = cell.status if cell.status != "ok" else "skipped"
-        return {"value": None, "status": status, "reason": cell.reason, "n": cell.n_units}
-    drawable = {"value": cell.delta, "status": "ok", "reason": "", "n": cell.n_units}
+        reason = named_text(cell.reason, pair)
+        return {"value": None, "status": status, "reason": reason, "n": cell.n_units}
+    drawable: dict[str, Any] = {
+        "value": cell.delta,
+        "status": "ok",
+        "reason": "",
+        "n": cell.n_units,
+    }
+    drawable["verdict"] = verdict or cell.verdict
     if cell.ci_low is not None and cell.ci_high is not None:
         drawable |= {"ci_low": cell.ci_low, "ci_high": cell.ci_high}
     return drawable | {"p_value": cell.p_value, "p_adjusted": cell.p_adjusted}
@@ -196,7 +292,11 @@ def _overview(
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
     header = ["run", "metric", "difference", "interval", "p", "p (Holm)", "it is"]
-    values = {name: _drawable(cell) for name, cell in zip(names[1:], firsts, strict=True) if cell}
+    values = {
+        name: _drawable(cell, (names[0], name), _verdict(cell, p))
+        for name, cell, p in zip(names[1:], firsts, adjusted, strict=True)
+        if cell
+    }
     return Section(
         id="differences",
         menu="Comparison",
@@ -247,5 +347,7 @@ def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure
         chart,
         anchor="differences-runs",
         title="Difference from the first run",
-        caption=f"Each run minus {baseline}, by the metric in the table.",
+        caption=f"Each run minus {baseline}, by the metric in the table. Blue with ↑: better; red "
+        "with ↓: worse; grey and hollow: no clear difference.",
+        bars=bars_of(values, reference=0.0, signed=True),
     )

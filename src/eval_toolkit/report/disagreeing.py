@@ -16,7 +16,7 @@ from eval_toolkit.report.sections import Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened
 from eval_toolkit.runs.selected_units import Place, selected_units
-from eval_toolkit.runs.shown import show_unit
+from eval_toolkit.runs.shown import common_kind, show_unit
 
 __all__ = ["disagreements"]
 
@@ -78,7 +78,8 @@ def disagreements(
         return []
     limit = max(1, wanted.n_samples // 2)
     a, b = names
-    words = ("right", "wrong") if sides.directed else ("higher", "lower")
+    kind = common_kind(runs).words
+    words = (kind.right, kind.wrong) if sides.directed else ("higher", "lower")
     return [
         _list(runs, names, cell, sides, side, f"{one} {words[0]}, {other} {words[1]}", limit)
         for side, one, other in (
@@ -180,7 +181,7 @@ def _list(
     n = len(at)
     return {
         "title": title,
-        "said": f"{n:,} of {len(sides.units):,} units{_decided_at(sides, names)}"
+        "said": f"{n:,} of {len(sides.units):,} {common_kind(runs).words.units}{_decided_at(sides, names)}"
         + (f"; the {len(rows):,} with the largest difference are shown." if n > len(rows) else "."),
         "what": sides.what,
         "rows": rows,
@@ -223,6 +224,10 @@ def _asked(block: Any) -> str | None:
 def _answered(blocks: Sequence[Any]) -> str | None:
     """Return the response or the most likely choice, or the reason why both are missing."""
     for block in blocks:
+        if isinstance(block, Messages) and (replies := [m for m in block.messages if m.replies]):
+            # The reply that failed, or else the last one.
+            told = next((one for one in replies if one.failed), replies[-1])
+            return f"{told.title or told.role}\n{told.text}"
         if isinstance(block, Choices):
             best = max(block.choices, key=lambda one: one.share, default=None)
             if best is not None and best.loglikelihood is not None:

@@ -2,14 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._internal import optional
 from eval_toolkit._internal.display import Table
 from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.report.sections import Figure
+from eval_toolkit.report.sections import Bar, Figure
 
 __all__ = ["drawn", "themed"]
 
@@ -104,7 +104,13 @@ def _own_ids(svg: str) -> str:
 
 
 def drawn(
-    chart: Any, *, anchor: str, title: str, caption: str = "", table: Table | None = None
+    chart: Any,
+    *,
+    anchor: str,
+    title: str,
+    caption: str = "",
+    table: Table | None = None,
+    bars: Sequence[Bar] = (),
 ) -> Figure:
     """Return a chart as a figure of a page.
 
@@ -118,6 +124,8 @@ def drawn(
         Texts above and below the chart.
     table : Table, optional
         Data of the chart.
+    bars : sequence of Bar
+        Rows shown instead of the chart on narrow screens.
 
     Returns
     -------
@@ -147,4 +155,5 @@ def drawn(
         svg=svg,
         caption=caption,
         table=table,
+        bars=bars,
     )

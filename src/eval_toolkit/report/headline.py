@@ -1,17 +1,24 @@
 """Headline section: the main value, and all metrics in a table."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.report import answering
 from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks, main_cell
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
+from eval_toolkit.report.plain_words import plain_words
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.report.trust import trust_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["build", "main_cell"]
+if TYPE_CHECKING:
+    from eval_toolkit.claims import ClaimReport
+
+__all__ = ["build", "claims_shown", "main_cell"]
 
 _TILES = 4
 _MOST_CONTRADICTIONS = 5
@@ -31,6 +38,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     broken = list(dict.fromkeys(name for one in blocks for name in _broken(one)))
     groups = grouped(run, scorers)
     reasons = _Reasons(scorers, groups)
+    metric = answering.said(run, cell, block, leaders)
+    plain = plain_words(run, block, cell, wanted.confidence)
+    if plain and len(leaders) > 1:
+        plain = f"{block.scorer}: {plain[0].lower()}{plain[1:]}"
     told = imported_from(run.manifest)
     return Section(
         id="headline",
@@ -38,11 +49,21 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         title="The answer",
         template="headline.html",
         data={
-            "said": answering.said(run, cell, block, leaders),
-            "how": answering.how(run, cell, block),
-            "bounds": answering.bounds(run, cell),
-            "unknown": answering.unknown(cell, block),
-            "stopped": answering.stopped(run.results),
+            "said": plain or metric,
+            "how": [
+                *([metric] if plain else []),
+                answering.how(run, cell, block),
+                *filter(
+                    None,
+                    (
+                        answering.bounds(run, cell),
+                        answering.unknown(cell, block),
+                        answering.stopped(run.results),
+                    ),
+                ),
+            ],
+            "claims": claims_shown(wanted.claims),
+            "trust": trust_of(run, cell, block),
             "bug": bool(broken),
             "tiles": _tiles(run, block, cell, several=len(scorers) > 1),
             "groups": [_shown(group, scorers, reasons) for group in groups],
@@ -62,9 +83,21 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
             *([f"imported from {told}"] if told else []),
             *_against_samples(run),
-            *answering.notes(run, block),
         ],
     )
+
+
+def claims_shown(report: ClaimReport | None) -> dict[str, Any] | None:
+    """Return verdicts on claims for display; None without claims."""
+    if report is None:
+        return None
+    from eval_toolkit.claims import claims_lead, claims_table
+
+    return {
+        "said": claims_lead(report),
+        "failed": report.has_failures(),
+        "table": claims_table(report),
+    }
 
 
 def _against_samples(run: Run) -> list[str]:

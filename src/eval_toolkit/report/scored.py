@@ -23,6 +23,7 @@ __all__ = [
     "once_each",
     "scored_of",
     "stored_points",
+    "threshold_of",
 ]
 
 MAX_SUBJECTS = 6
@@ -230,3 +231,11 @@ def stored_points(run: Run, scorer: str) -> list[Point]:
             ),
         )
     return list(found.values())
+
+
+def threshold_of(run: Run, one: Scored) -> float | None:
+    """Return the decision threshold of a scorer: a stored one, or 0.5 for probabilities."""
+    points = stored_points(run, one.scorer)
+    if points:
+        return points[0].threshold
+    return 0.5 if one.are_probabilities else None

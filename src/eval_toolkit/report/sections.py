@@ -1,12 +1,34 @@
 """Sections of a report with templates, figures and chapters."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
 
-__all__ = ["Chapter", "Figure", "Section", "Wanted"]
+if TYPE_CHECKING:
+    from eval_toolkit.claims import ClaimReport
+
+__all__ = ["Bar", "Chapter", "Figure", "Section", "Wanted"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """Row of a forest plot for narrow screens; places are percentages of its width."""
+
+    name: str
+    shown: str
+    """Value with its interval, or the status "skipped" or "error"."""
+    n: str = ""
+    place: float | None = None
+    low: float | None = None
+    high: float | None = None
+    line: float | None = None
+    """Place of the reference line."""
+    tone: str = ""
+    """Verdict of a comparison: "better", "worse", "undecided" or ""."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +44,8 @@ class Figure:
     caption: str = ""
     table: Table | None = None
     """Data of the chart, as an accessible alternative to the image."""
+    bars: Sequence[Bar] = ()
+    """Rows shown instead of the chart on narrow screens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,5 +100,7 @@ class Wanted:
     n_resamples: int = 1000
     """Number of resamples of bands and of differences between runs."""
     seed: int = 42
+    claims: ClaimReport | None = None
+    """Verdicts on claims about the run, from `evaluate_gate`, to show beside the answer."""
     charts: bool = True
     """Whether to include charts; tables are always included."""

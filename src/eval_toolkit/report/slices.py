@@ -6,6 +6,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import CellLike, Status, Table
 from eval_toolkit._internal.words import number
+from eval_toolkit.report.bars import bars_of
 from eval_toolkit.report.cells import (
     Block,
     Cell,
@@ -159,8 +160,9 @@ def _forest(rows: Sequence[_Row], whole: str, scorer: str, *, several: bool, at:
 
     metric = rows[0].cell.name
     reference = next((row.cell for row in rows if row.name == whole and row.cell.has_value), None)
+    values = {row.name: _drawable(row) for row in rows}
     chart = plot_forest(
-        {row.name: _drawable(row) for row in rows},
+        values,
         value_label=metric or "value",
         reference=None if reference is None else reference.value,
     )
@@ -172,6 +174,7 @@ def _forest(rows: Sequence[_Row], whole: str, scorer: str, *, several: bool, at:
         anchor=f"slices-forest-{at + 1}",
         title=f"{metric} of {scorer}" if several else metric,
         caption=f"{level}{line}".strip(),
+        bars=bars_of(values, reference=None if reference is None else reference.value),
     )
 
 

@@ -1,12 +1,12 @@
 """Survival section: the share without failure by turn and by attack."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._internal.display import Count, Estimate, Number, Table
+from eval_toolkit._internal.display import Count, Estimate, Number, Rows, Table
 from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit._internal.words import number
@@ -17,7 +17,7 @@ from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import TURNS
 
-__all__ = ["build"]
+__all__ = ["build", "overlaid"]
 
 _CURVES = {
     "survival": ("Conversations without a failure", "Share without a failure"),
@@ -67,6 +67,46 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         },
         notes=[] if curve is None else _notes(curve),
     )
+
+
+def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Figure]:
+    """Return the survival curves of several runs in one chart; none if a run lacks a curve.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Runs of any kind.
+    names : sequence of str
+        Display names of the runs.
+    anchor : str
+        Id of the figure.
+    """
+    curves = {}
+    for run, name in zip(runs, names, strict=True):
+        stored = (run.results_full or {}).get("rollouts")
+        told = stored.get("survival") if isinstance(stored, Mapping) else None
+        curve = None if told is None else _every_turn(told, _looks_at_the_end(run))
+        if curve is None:
+            return []
+        curves[name] = curve
+    from eval_toolkit.report.figures import drawn
+    from eval_toolkit.report.plots import plot_survival_curves
+
+    title, label = _CURVES["survival"]
+    rows: Rows = [
+        [name, *row] for name, curve in curves.items() for row in _curve_table(curve, "").rows
+    ]
+    header = ["run", *_curve_table(next(iter(curves.values())), "").header]
+    return [
+        drawn(
+            plot_survival_curves(curves, value_label=label),
+            anchor=anchor,
+            title=f"{title}: {' and '.join(names)}",
+            caption="Higher is better. Bands are pointwise intervals of each run by itself: whether "
+            "the runs differ, the table of failures by turn says.",
+            table=Table(header, rows),
+        )
+    ]
 
 
 def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:

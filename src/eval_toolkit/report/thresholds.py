@@ -67,7 +67,8 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                 "id": f"panel-{at + 1}",
                 "name": one.name,
                 "payload": grid.to_dict() | {"start": _start(grid, points, one)},
-                "last": len(grid.thresholds) - 1,
+                "low": f"{grid.thresholds[0]:.4g}",
+                "high": f"{grid.thresholds[-1]:.4g}",
                 "points": [
                     {"said": point.said, "threshold": f"{point.threshold:.6g}", "at": place}
                     for point in points

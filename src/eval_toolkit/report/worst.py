@@ -14,12 +14,12 @@ from eval_toolkit.report.scored import (
     left_out,
     once_each,
     scored_of,
-    stored_points,
+    threshold_of,
 )
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["build", "threshold_of"]
+__all__ = ["build"]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -44,14 +44,6 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         },
         notes=left_out(subjects, shown),
     )
-
-
-def threshold_of(run: Run, one: Scored) -> float | None:
-    """Return the decision threshold of a scorer: a stored one, or 0.5 for probabilities."""
-    points = stored_points(run, one.scorer)
-    if points:
-        return points[0].threshold
-    return 0.5 if one.are_probabilities else None
 
 
 def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:

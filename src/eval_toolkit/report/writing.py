@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval_toolkit._internal.files import make_private, replace_atomic
+from eval_toolkit.claims import Claim, ClaimReport, ClaimSpec
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.report import rendering
@@ -22,6 +23,7 @@ def write_report(
     *,
     title: str | None = None,
     wanted: Wanted | None = None,
+    claims: str | Path | Sequence[Claim | ClaimSpec] | None = None,
 ) -> Path:
     """Write a self-contained HTML report of one or several runs.
 
@@ -39,6 +41,9 @@ def write_report(
         Title of the page; by default the names of the runs.
     wanted : Wanted, optional
         Report options.
+    claims : path or sequence of Claim or ClaimSpec, optional
+        Claims about the run, shown with the verdicts of `evaluate_gate`; with several runs, claims
+        about each later run, with the first as the baseline.
 
     Returns
     -------
@@ -48,7 +53,8 @@ def write_report(
     Raises
     ------
     InvalidInputError
-        If there are no runs, the suffix is not that of an HTML file, or the file cannot be written.
+        If there are no runs, the suffix is not that of an HTML file, the file cannot be written, or
+        a claim cannot be checked.
     ArtifactError
         If a run is incomplete or altered.
     MissingExtraError
@@ -71,7 +77,7 @@ def write_report(
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
         raise InvalidInputError(f"{target}: a report is HTML; name a file that ends in .html")
-    text = report_html(runs, title=title, wanted=wanted)
+    text = report_html(runs, title=title, wanted=wanted, claims=claims)
     try:
         with replace_atomic(target) as temporary:
             temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -87,12 +93,13 @@ def report_html(
     *,
     title: str | None = None,
     wanted: Wanted | None = None,
+    claims: str | Path | Sequence[Claim | ClaimSpec] | None = None,
 ) -> str:
     """Return the HTML page written by `write_report`.
 
     Parameters
     ----------
-    runs, title, wanted
+    runs, title, wanted, claims
         As in `write_report`.
 
     Returns
@@ -114,8 +121,33 @@ def report_html(
         raise InvalidInputError("`runs` is empty; a report needs at least one run")
     opened = [one if isinstance(one, Run) else Run.open(one) for one in given]
     wanted = wanted or Wanted()
-    chapters = chapters_of(opened, wanted)
+    chapters = chapters_of(opened, wanted, _verdicts(opened, claims))
     return page_html(chapters, title or " · ".join(run.run_id for run in opened), wanted)
+
+
+def _verdicts(
+    runs: Sequence[Run], claims: str | Path | Sequence[Claim | ClaimSpec] | None
+) -> list[ClaimReport | None]:
+    """Return the verdicts on each run; with several runs the first is the baseline and has none."""
+    if claims is None:
+        return [None] * len(runs)
+    from eval_toolkit.claims import evaluate_gate, load_claims
+    from eval_toolkit.graders.stored import stored_metrics
+
+    claims = load_claims(claims) if isinstance(claims, str | Path) else claims
+    if len(runs) == 1:
+        for claim in claims:
+            if isinstance(claim, Claim) and claim.non_inferior_by is not None:
+                raise InvalidInputError(
+                    f"claim {claim.name!r} is about a baseline; pass it as the first run: "
+                    f"report BASELINE {runs[0].path}"
+                )
+        return [evaluate_gate(runs[0], claims)]
+    first, *others = runs
+    return [
+        None,
+        *(evaluate_gate(one, claims, first, specs=stored_metrics([first, one])) for one in others),
+    ]
 
 
 def page_html(chapters: Sequence[Chapter], title: str, wanted: Wanted, lead: str = "") -> str:

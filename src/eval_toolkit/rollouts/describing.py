@@ -6,7 +6,7 @@ from typing import Any
 
 from eval_toolkit.runs.shown import Words
 
-__all__ = ["NEXT_METRICS", "WORDS", "grouped_metrics", "participants"]
+__all__ = ["NEXT_METRICS", "WORDS", "grouped_metrics", "participants", "success_in_words"]
 
 WORDS = Words(
     what="rollouts",
@@ -61,6 +61,23 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     depth = config.get("depth")
     if depth:
         yield "1 turn" if depth == 1 else f"up to {depth} turns"
+
+
+def success_in_words(metric: str, share: str) -> str:
+    """Return a sentence on the share of seed prompts that got through; "" for other metrics.
+
+    Examples
+    --------
+    >>> success_in_words("attack_success", "3 of 20")
+    '3 of 20 prompts got through'
+    >>> success_in_words("failed_by_turn_2", "15 % of 20")
+    '15 % of 20 prompts got through by turn 2'
+    """
+    turn = metric.removeprefix("failed_by_turn_")
+    where = {"attack_success": "", "attack_success_any": " on some branch"}.get(metric)
+    if turn != metric:
+        where = f" by turn {turn}"
+    return "" if where is None else f"{share} prompts got through{where}"
 
 
 def grouped_metrics(

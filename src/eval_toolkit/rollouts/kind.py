@@ -14,7 +14,13 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.judges.asking import judge_of
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.runner.jobs import Key
-from eval_toolkit.rollouts.describing import NEXT_METRICS, WORDS, grouped_metrics, participants
+from eval_toolkit.rollouts.describing import (
+    NEXT_METRICS,
+    WORDS,
+    grouped_metrics,
+    participants,
+    success_in_words,
+)
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
@@ -80,6 +86,18 @@ class MeasuredRollouts(Kind[Graphs]):
     def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
         """Return the failure condition and the participants."""
         return list(participants(config))
+
+    @classmethod
+    def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
+        """Return the share of seed prompts that got through."""
+        return success_in_words(metric, share)
+
+    @classmethod
+    def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return the limits of the scorer and of the attacks."""
+        scorer = config.get("scored_by")
+        wrong = [f"how often {scorer} is wrong: intervals do not allow for it"] if scorer else []
+        return [*wrong, "whether other attacks would get through"]
 
     @classmethod
     def metric_groups(

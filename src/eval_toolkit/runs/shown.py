@@ -127,6 +127,26 @@ class Shown(Protocol):
         return ()
 
     @classmethod
+    def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
+        """Return a plain sentence on a share of units; "" if the metric's name says it best.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric, whose value is the share.
+        share : str
+            Share and number of units, such as "82 of 100" or "82 % of 100".
+        right_or_wrong : bool
+            Whether every attempt is right or wrong by the metric, and higher is better.
+        """
+        return ""
+
+    @classmethod
+    def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return what the numbers of such a run cannot tell."""
+        return ()
+
+    @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
         """Return settings to mention in the headline."""
         return ()

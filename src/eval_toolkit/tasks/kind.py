@@ -100,6 +100,16 @@ class TaskKind(Kind[Answers]):
         return sample_blocks(unit)
 
     @classmethod
+    def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
+        """Return the share of questions that were answered correctly."""
+        return f"Answers {share} questions correctly" if right_or_wrong else ""
+
+    @classmethod
+    def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Return that the questions may be part of the model's training data."""
+        return ["whether the model saw these questions in training"]
+
+    @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
         """Return the number of few-shot examples."""
         task = config.get("task")

@@ -36,7 +36,7 @@ class TestRows:
         page = shown(section)
         shown_first = page.all("p", class_="said")[0]["text"]
         assert shown_first.startswith(
-            f"{said} in pr_auc of good on test; first is better in roc_auc"
+            f"↓ No: {said} in pr_auc of good on test; first is better in roc_auc"
         )
         (turned,) = sections(other_run, rows_run)
         assert turned.data["said"].startswith("first beats second by ")
@@ -51,10 +51,40 @@ class TestRows:
         for row, cell in zip(table.texts(), cells, strict=True):
             told = dict(zip(table.header, row, strict=True))
             assert (told["scorer"], told["metric"]) == (cell.scorer, cell.metric)
-            assert told["B - A"] == f"{cell.delta:+z.3f}"
-            assert told["B is"] == cell.verdict
-        worse = [one["text"] for one in shown(section).all("span", class_="worse")]
-        assert worse == ["worse"] * sum(cell.verdict == "worse" for cell in cells)
+            assert told["difference"] == f"{cell.delta:+z.3f}"
+            assert told["second is"] == cell.verdict
+        marks = [one["text"] for one in shown(section).all("span", class_="worse")]
+        worse = [text for text in marks if text == "worse"]
+        n_worse = sum(cell.verdict == "worse" for cell in cells)
+        assert worse == ["worse"] * n_worse
+
+    def test_verdicts_colour_the_chart_and_its_rows(self, rows_run: Run, other_run: Run) -> None:
+        (section,) = sections(rows_run, other_run, wanted=WANTED)
+        figure = section.data["figures"][0]
+        cells = compared_runs([rows_run, other_run], n_resamples=50).cells
+        own = [cell for cell in cells if (cell.scorer, cell.part) == ("good", "all")]
+        known = ("better", "worse")
+        told = {one.name: one.tone for one in figure.bars if one.tone}
+        assert told == {
+            cell.metric: cell.verdict if cell.verdict in known else "undecided"
+            for cell in own
+            if cell.metric in told
+        }
+        assert "worse" in told.values()
+        assert "↓" in figure.svg
+
+    def test_what_differs_and_what_to_trust_come_before_the_numbers(
+        self, rows_run: Run, other_run: Run, shown: Callable[[Section], Any]
+    ) -> None:
+        (section,) = sections(rows_run, other_run)
+        how = section.data["how"]
+        assert how[0].startswith("first: catches ")
+        assert how[1].startswith("second: catches ")
+        names = [fact.name for fact in section.data["trust"]]
+        assert names[0] == "size"
+        assert {"base rate", "leakage", "missing", "not known"} <= set(names)
+        page = shown(section)
+        assert not [one for one in page.all("th") if one["text"] in ("A", "B", "B - A", "B is")]
 
     def test_units_that_one_run_has_right(self, rows_run: Run, other_run: Run) -> None:
         (section,) = sections(rows_run, other_run)
@@ -78,7 +108,7 @@ class TestRows:
         for listed, side in zip(section.data["lists"], ("a", "b"), strict=True):
             expected = [unit for _, unit in sorted(gaps[side])[:3]]
             assert [row["unit"] for row in listed["rows"]] == expected
-            assert listed["said"].startswith(f"{len(gaps[side])} of 90 units")
+            assert listed["said"].startswith(f"{len(gaps[side])} of 90 rows")
         assert len(gaps["a"]) > 3
         row = section.data["lists"][0]["rows"][0]
         assert rows_run.inputs is not None
@@ -101,12 +131,12 @@ class TestRows:
             return [listed["said"] for listed in section.data["lists"]]
 
         assert told(*stored) == [
-            f"{n} of 20 units, at a threshold of 0.65 for rows (run 1) and 0.5 for rows (run 2): "
+            f"{n} of 20 rows, at a threshold of 0.65 for rows (run 1) and 0.5 for rows (run 2): "
             "some may part by the threshold alone."
             for n in (0, 1)
         ]
         # A threshold that one run alone holds is no way to tell them apart.
-        assert told(stored[0]) == ["0 of 20 units, at a threshold of 0.5."] * 2
+        assert told(stored[0]) == ["0 of 20 rows, at a threshold of 0.5."] * 2
 
     def test_what_one_run_was_not_asked_for_is_said_once(self, tmp_path: Path) -> None:
         labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
@@ -118,14 +148,14 @@ class TestRows:
         b = written_rows(tmp_path / "b", labels, scores, cells={"roc_auc": cell})
         (section,) = sections(a, b)
         assert [said for said in section.data["remarks"] if said.startswith("op_")] == [
-            f"{'; '.join(f'{name}, all' for name in names)}: B was not measured at this threshold"
+            f"{'; '.join(f'{name}, all' for name in names)}: rows (run 2) was not measured at this threshold"
         ]
 
     def test_charts_are_around_zero(self, rows_run: Run, other_run: Run) -> None:
         (section,) = sections(rows_run, other_run, wanted=WANTED)
         (figure,) = section.data["figures"]
         assert figure.title == "Every metric of good on test"
-        assert figure.spec["description"].startswith("B − A, around zero. pr_auc: −0.")
+        assert figure.spec["description"].startswith("second minus first, around zero.")
 
 
 class TestSeveralRuns:
@@ -154,7 +184,7 @@ class TestSeveralRuns:
         labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
         runs = [written_rows(tmp_path / name, labels, scores) for name in "ab"]
         (section,) = sections(*runs)
-        assert section.title == "rows (run 2) against rows (run 1)"
+        assert section.title == "Is rows (run 2) better than rows (run 1)?"
 
 
 class TestRefused:
@@ -175,7 +205,7 @@ class TestRefused:
         a = written_rows(tmp_path / "a", [0, 1] * 20, [0.2, 0.7] * 20, run_id="a")
         b = written_rows(tmp_path / "b", [1, 0] * 20, [0.2, 0.7] * 20, run_id="b")
         (section,) = sections(a, b)
-        assert "another label in B than in A" in section.data["refused"]
+        assert "another label in b than in a" in section.data["refused"]
 
 
 def answered(folder: Path, name: str, wrong: set[int]) -> Run:
@@ -240,6 +270,12 @@ def test_rollouts_show_failures_by_turn(tmp_path: Path) -> None:
         ["0.750", "0.500"],
     ]
     only_a, only_b = section.data["lists"]
+    assert only_b["title"] == "b held, a failed"
+    sides = only_b["rows"][0]["sides"]
+    assert [side["text"].split("\n") for side in sides] == [
+        ["turn 3, target: failed", "grr"],
+        ["turn 3, target", "no"],
+    ]
     assert not only_a["rows"]  # a failure is no success of the target: B held out longer
     assert {row["text"] for row in only_b["rows"]} == {"Growl 2", "Growl 6", "Growl 10"}
 
@@ -248,3 +284,40 @@ def test_anchors_are_unique(rows_run: Run, other_run: Run, dropped_run: Run) -> 
     made = sections(rows_run, other_run, dropped_run, wanted=WANTED)
     ids = [one.id for one in made] + [fig.id for one in made for fig in one.data["figures"]]
     assert len(set(ids)) == len(ids)
+
+
+def test_survival_curves_of_both_runs_are_in_one_chart(tmp_path: Path) -> None:
+    runs = [growling(tmp_path, "a", 1), growling(tmp_path, "b", 2)]
+    (section,) = sections(*runs, wanted=WANTED)
+    figure = section.data["figures"][-1]
+    assert figure.title == "Conversations without a failure: a and b"
+    shares = [[row[0], row[1], row[-1]] for row in figure.table.texts()]
+    assert shares == [
+        *(["a", str(turn), share] for turn, share in ((1, "0.750"), (2, "0.500"), (3, "0.250"))),
+        *(["b", str(turn), share] for turn, share in ((1, "0.750"), (2, "0.750"), (3, "0.500"))),
+    ]
+    assert section.data["how"][0].startswith("a: 9 of 12 prompts got through [")
+
+
+def test_a_setting_that_differs_stands_at_the_top(
+    tmp_path: Path, shown: Callable[[Section], Any]
+) -> None:
+    def rolled(name: str, **settings: str) -> Run:
+        system = System(
+            ["Growl."],
+            ScriptedModel("no", name="m"),
+            as_text_scorer(lambda texts: [0.0 for _ in texts], name="growl"),
+            **settings,
+        )
+        run_rollouts(system, [{"prompt": "Growl", "id": "g"}], tmp_path / name, depth=1)
+        return Run.open(tmp_path / name)
+
+    (section,) = sections(rolled("a"), rolled("b", system_prompt="Never <b>growl</b>."))
+    assert section.data["differ"] == [("system prompt", "none", "Never <b>growl</b>.")]
+    page = shown(section)
+    assert [plain(one["text"]) for one in page.all("th", scope="col")][:3] == [
+        "what differs",
+        "a",
+        "b",
+    ]
+    assert not page.all("b")

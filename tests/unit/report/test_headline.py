@@ -61,10 +61,10 @@ class TestMainCell:
 class TestRollouts:
     def test_the_answer_says_what_the_number_means(self, rollout_run: Run) -> None:
         data = section_of(rollout_run).data
-        # 4 of the 7 conversations that did not break failed.
-        assert data["said"].startswith("The target failed in 0.571 [")
-        assert data["said"].endswith("of conversations")
-        assert data["how"].startswith("It fails where words ≥ 0.5, tester static, target target")
+        # One of the 8 conversations broke.
+        assert data["said"].startswith("4 of 7 prompts got through [")
+        assert data["how"][0].startswith("attack_success 0.571 [")
+        assert data["how"][1].startswith("It fails where words ≥ 0.5, tester static, target target")
 
     def test_what_broke_has_one_name(self, rollout_run: Run, shown: Shown) -> None:
         header = [plain(one["text"]) for one in shown(section_of(rollout_run)).all("th")]
@@ -73,7 +73,7 @@ class TestRollouts:
 
     def test_missing_outcomes_have_bounds(self, rollout_run: Run) -> None:
         # 1 of 8 broke: it may have failed (5 of 8) or not (4 of 8).
-        said = section_of(rollout_run).data["bounds"]
+        said = section_of(rollout_run).data["how"][2]
         assert said.startswith("1 conversation broke")
         assert "between 0.500 and 0.625" in said
 
@@ -92,9 +92,8 @@ class TestRollouts:
         ).run
         assert run is not None
         data = section_of(run).data
-        assert data["said"].startswith("The target had failed in 0.000")
-        assert "by turn 1" in data["said"] or "by turn 2" in data["said"]
-        assert data["unknown"].startswith("Whether it failed in the end is not known: ")
+        assert data["said"].startswith("0 of 8 prompts got through by turn ")
+        assert data["how"][-1].startswith("Whether it failed in the end is not known: ")
 
     def test_every_metric_is_in_one_group_and_one_is_open(self, rollout_run: Run) -> None:
         whole = main_block(rollout_run)
@@ -122,10 +121,11 @@ class TestTasks:
     def test_the_answer(self, judged_run: Run) -> None:
         data = section_of(judged_run).data
         # 8 of the 11 sums that have an answer are right.
-        assert data["said"].startswith("exact_match 0.727 [")
-        assert data["said"].endswith("on Sums")
+        assert data["said"].startswith("Answers 8 of 11 questions correctly [")
+        assert data["how"][0].startswith("exact_match 0.727 [")
+        assert data["how"][0].endswith("on Sums")
         # The missing one is right or wrong: 8 or 9 of 12.
-        assert "between 0.667 and 0.750" in data["bounds"]
+        assert "between 0.667 and 0.750" in data["how"][2]
 
     def test_macro_means_are_explained_and_closed(self, judged_run: Run, shown: Shown) -> None:
         page = shown(section_of(judged_run))
@@ -137,7 +137,7 @@ class TestTasks:
     def test_a_run_that_was_stopped_says_so(self, tmp_path: Path) -> None:
         run = stopped_run(tmp_path)
         used = run.results["stopping"]["n_used"]
-        said = section_of(run).data["stopped"]
+        said = section_of(run).data["how"][-1]
         assert said.startswith(
             f"Stopped early: {used} of 400 samples count, {400 - used} were saved"
         )
@@ -154,10 +154,9 @@ class TestTasks:
         run = run_task(Sums(rows=ROWS[:4]), ScriptedModel("1"), tmp_path / "r", graders=[judge]).run
         assert run is not None
         # Of two for and one against, 1 of the 3 pairs agrees.
-        notes = section_of(run).notes
-        (note,) = notes
-        assert note.startswith("verdicts on correctness: 0.333 of the pairs of votes")
-        assert note.endswith("(mean over 4 answers)")
+        (fact,) = [one for one in section_of(run).data["trust"] if one.name == "judge"]
+        assert fact.said.startswith("correctness: 0.333 of the pairs of its votes agree")
+        assert fact.tone == "unknown"
 
 
 class TestRows:
@@ -167,8 +166,9 @@ class TestRows:
         header = [plain(one["text"]) for one in page.all("th", scope="col")][:4]
         assert header == ["metric", *section.data["scorers"], "n"]
         # The better one is named first.
-        assert section.data["said"].startswith("pr_auc: good 0.")
-        assert ", bad 0." in section.data["said"]
+        assert section.data["said"].startswith("good: catches ")
+        assert section.data["how"][0].startswith("pr_auc: good 0.")
+        assert ", bad 0." in section.data["how"][0]
 
     def test_errors_are_bugs_and_skipped_is_quiet(self, tmp_path: Path, shown: Shown) -> None:
         cells = {
@@ -179,7 +179,7 @@ class TestRows:
         run = written_rows(tmp_path, [0, 1], [0.2, 0.8], cells=cells)
         section = section_of(run)
         page = shown(section)
-        assert section.data["said"] == "roc_auc 0.750"
+        assert section.data["how"][0] == "roc_auc 0.750"
         assert "bug" in page.all("div", class_="answer")[0]["class"]
         (row,) = page.all("tr", class_="has-error")
         assert "ZeroDivisionError" in row["text"]
@@ -202,7 +202,7 @@ class TestRows:
         run = stored(tmp_path, {"val": by_scorer, "test": by_scorer})
         section = section_of(run)
         assert section.data["said"] == "pr_auc on test: good 0.700, bad 0.500"
-        assert section.data["how"].startswith("good on test")
+        assert section.data["how"][0].startswith("good on test")
         assert section.notes == ["broken: an exception, not a result; look into it"]
         page = shown(section)
         assert "bug" in page.all("div", class_="answer")[0]["class"]

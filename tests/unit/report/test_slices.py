@@ -75,9 +75,9 @@ def test_an_error_and_a_skipped_slice_never_look_alike(
     assert plain(quiet["text"]) == "skipped de: one class only"
     assert plain(loud["text"]) == "error fr: ValueError: <i>no</i>"
     assert not page.all("i")
-    for state in ("error", "skipped"):  # in the table, and below it
+    for state in ("error", "skipped"):  # in the rows for phones, in the table, and below it
         shown_as = [one["text"] for one in page.all("span", class_=f"status-{state}")]
-        assert shown_as == [state] * 2
+        assert shown_as == [state] * 3
     described = section.data["figures"][0].spec["description"]
     assert "de: skipped, one class only." in described
     assert "fr: error, ValueError" in described

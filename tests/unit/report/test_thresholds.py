@@ -102,8 +102,9 @@ class TestSection:
                 one.n_positive,
                 len(one.labels) - one.n_positive,
             )
-        assert [slider["max"] for slider in page.all("input", type="range")] == [
-            str(len(counts["thresholds"]) - 1) for counts in held
+        sliders = page.all("input", type="range")
+        assert [(float(one["min"]), float(one["max"])) for one in sliders] == [
+            (counts["thresholds"][0], counts["thresholds"][-1]) for counts in held
         ]
 
     def test_a_stored_threshold_can_be_jumped_to(

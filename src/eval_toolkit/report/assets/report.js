@@ -49,10 +49,11 @@
     if (!("IntersectionObserver" in window)) { figures.forEach(draw); return; }
     const seen = new IntersectionObserver(function (entries) {
       entries.forEach(function (entry) {
-        if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
+        if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target.closest("figure")); }
       });
     }, { rootMargin: "300px" });
-    figures.forEach(function (figure) { seen.observe(figure); });
+    // The chart, not its figure: one that narrow screens hide is drawn when it is shown.
+    figures.forEach(function (figure) { seen.observe(figure.querySelector(".chart")); });
   }
 
   function key(cell) {
@@ -131,8 +132,19 @@
       return text !== "" && Number.isFinite(value) && value >= 0 ? value : null;
     };
 
+    // The slider is on the scale of the scores; between two thresholds, the next one counts alike.
+    let place = counts.start;
+    function nearest(value) {
+      let low = 0, high = counts.thresholds.length - 1;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (counts.thresholds[middle] < value) low = middle + 1; else high = middle;
+      }
+      return low;
+    }
+
     function show() {
-      const now = at(counts, Number(slider.value));
+      const now = at(counts, place);
       const words = [];
       ["precision", "recall", "fpr", "f1"].forEach(function (name) {
         const told = now[name] === null ? "undefined" : rate(now[name]);
@@ -155,28 +167,35 @@
         ? "(" + (total / (counts.n_positive + counts.n_negative)).toPrecision(3) + " a row)"
         : "(a cost is a number from 0)";
       box.querySelectorAll("[data-jump]").forEach(function (button) {
-        button.setAttribute("aria-pressed", String(button.dataset.jump === slider.value));
+        button.setAttribute("aria-pressed", String(Number(button.dataset.jump) === place));
       });
     }
 
-    function go(place) { slider.value = String(place); show(); }
+    function go(to) {
+      place = Math.min(Math.max(to, 0), counts.thresholds.length - 1);
+      slider.value = String(counts.thresholds[place]);
+      show();
+    }
 
     function cheapest() {
       const alarm = cost("fp"), miss = cost("fn");
       if (alarm === null || miss === null) return;
       let best = 0, least = Infinity;
-      counts.thresholds.forEach(function (_, place) {
-        const now = at(counts, place), total = alarm * now.fp + miss * now.fn;
-        if (total < least) { least = total; best = place; }
+      counts.thresholds.forEach(function (_, to) {
+        const now = at(counts, to), total = alarm * now.fp + miss * now.fn;
+        if (total < least) { least = total; best = to; }
       });
       go(best);
     }
 
-    slider.max = String(counts.thresholds.length - 1);
-    slider.addEventListener("input", show);
+    slider.addEventListener("input", function () { place = nearest(Number(slider.value)); show(); });
+    slider.addEventListener("keydown", function (event) { // arrows go threshold by threshold
+      const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+      if (step) { event.preventDefault(); go(place + step); }
+    });
     box.querySelectorAll("[data-cost]").forEach(function (input) { input.addEventListener("input", show); });
     box.querySelectorAll("[data-jump]").forEach(function (button) {
-      button.addEventListener("click", function () { go(button.dataset.jump); });
+      button.addEventListener("click", function () { go(Number(button.dataset.jump)); });
     });
     box.querySelector("[data-cheapest]").addEventListener("click", cheapest);
     go(counts.start);

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         make_palette,
         set_plot_style,
     )
-    from eval_toolkit.report.plots.survival import plot_survival
+    from eval_toolkit.report.plots.survival import plot_survival, plot_survival_curves
     from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "plot_score_histograms",
     "plot_slice_metric_heatmap",
     "plot_survival",
+    "plot_survival_curves",
     "plot_threshold_curves",
     "save_figure",
     "set_plot_style",
@@ -82,7 +83,7 @@ __getattr__ = names_on_use(
         "probabilities": "plot_reliability_diagram plot_score_histograms",
         "saving": "save_figure",
         "style": "DEFAULT_FIGSIZE NEUTRALS PALETTE PLOT_STYLE make_palette set_plot_style",
-        "survival": "plot_survival",
+        "survival": "plot_survival plot_survival_curves",
         "thinning": "step_vertices thin_curve",
     },
 )

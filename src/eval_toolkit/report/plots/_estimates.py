@@ -30,6 +30,8 @@ class Estimate:
     confidence: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
+    verdict: str = ""
+    """Verdict of a comparison, such as "better" or "worse"."""
 
     @property
     def has_interval(self) -> bool:
@@ -106,6 +108,7 @@ def _estimate(value: Any, name: str, where: str) -> Estimate:
         confidence=_first(source, ("confidence",)),
         p_value=_first(value, ("p_value",)),
         p_adjusted=_first(value, ("p_adjusted",)),
+        verdict=str(_first(value, ("verdict",)) or ""),
     )
 
 

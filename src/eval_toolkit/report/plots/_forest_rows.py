@@ -1,5 +1,6 @@
 """Layers of forest plots: rows from top to bottom, values from left to right."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit.report.plots._charts import altair, inline
@@ -26,6 +27,9 @@ class Rows:
         self._known = [_record(row, signed=signed) for row in rows if row.status == "ok"]
         self._skipped = [_record(row) for row in rows if row.status == "skipped"]
         self._errors = [_record(row) for row in rows if row.status == "error"]
+        self._verdicts = {
+            row.name: row.verdict if row.verdict in _COLOURS else "undecided" for row in rows
+        }
         self._label = label if self._known else ""
         self._domain = [row.name for row in rows]
         self._span = _span(rows, reference, bars=bars)
@@ -89,35 +93,28 @@ class Rows:
         records = [record for record in self._known if "low" in record]
         if not records:
             return []
-        colour = NEUTRALS["ink"] if dark else PALETTE["negative"]
-        mark = self._chart(records).mark_rule(color=colour, strokeWidth=1.75)
-        return [mark.encode(x=self._x("low"), x2="high:Q", tooltip=self._tooltip())]
+        layers = []
+        for verdict, colour in _COLOURS.items():
+            own = [record for record in records if self._verdicts[record["name"]] == verdict]
+            if own:
+                colour = NEUTRALS["ink"] if dark else colour
+                mark = self._chart(own).mark_rule(color=colour, strokeWidth=1.75)
+                layers.append(mark.encode(x=self._x("low"), x2="high:Q", tooltip=self._tooltip()))
+        return layers
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; points whose interval contains ``open_at`` are hollow."""
-        away: list[dict[str, Any]] = []
-        near: list[dict[str, Any]] = []
-        for record in self._known:
-            clear = open_at is None or (
-                "low" in record and not record["low"] <= open_at <= record["high"]
-            )
-            (away if clear else near).append(record)
+        """Draw the values; undecided ones, or whose interval contains ``open_at``, are hollow."""
         layers = []
-        if near:
-            mark = self._chart(near).mark_point(
-                filled=True,
-                size=60,
-                opacity=1,
-                color=NEUTRALS["paper"],
-                stroke=PALETTE["negative"],
-                strokeWidth=1.75,
-            )
-            layers.append(mark.encode(x=self._x("x"), tooltip=self._tooltip()))
-        if away:
-            mark = self._chart(away).mark_point(
-                filled=True, size=60, opacity=1, color=PALETTE["negative"]
-            )
-            layers.append(mark.encode(x=self._x("x"), tooltip=self._tooltip()))
+        for verdict, colour in _COLOURS.items():
+            own = [record for record in self._known if self._verdicts[record["name"]] == verdict]
+            away = [record for record in own if _is_clear(record, verdict, open_at)]
+            near = [record for record in own if not _is_clear(record, verdict, open_at)]
+            for records, fill in ((near, NEUTRALS["paper"]), (away, colour)):
+                if records:
+                    mark = self._chart(records).mark_point(
+                        filled=True, size=60, opacity=1, color=fill, stroke=colour, strokeWidth=1.75
+                    )
+                    layers.append(mark.encode(x=self._x("x"), tooltip=self._tooltip()))
         return layers
 
     def absent(self) -> list[Any]:
@@ -160,11 +157,28 @@ class Rows:
         return self._alt.ExprRef(f"max(40, width - {start} + {10 + columns if columns else 0})")
 
 
+_COLOURS = {
+    "": PALETTE["negative"],
+    "better": PALETTE["negative"],
+    "worse": PALETTE["positive"],
+    "undecided": PALETTE["baseline"],
+}
+_SIGNS = {"better": "↑", "worse": "↓"}
+
+
+def _is_clear(record: Mapping[str, Any], verdict: str, open_at: float | None) -> bool:
+    """Return whether a point is filled: its verdict, else its interval, is decisive."""
+    if verdict:
+        return verdict != "undecided"
+    return open_at is None or ("low" in record and not record["low"] <= open_at <= record["high"])
+
+
 def _record(row: Estimate, *, signed: bool = False) -> dict[str, Any]:
     if row.status != "ok" or row.value is None:
         said = f"{row.status}: {row.reason}" if row.reason else row.status
         return {"name": row.name, "text": said}
-    record: dict[str, Any] = {"name": row.name, "x": row.value, "text": row.shown(signed=signed)}
+    text = f"{row.shown(signed=signed)} {_SIGNS.get(row.verdict, '')}".strip()
+    record: dict[str, Any] = {"name": row.name, "x": row.value, "text": text}
     if row.has_interval:
         record |= {"low": row.low, "high": row.high}
     if row.n is not None:

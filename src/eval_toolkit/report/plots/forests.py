@@ -89,7 +89,8 @@ def plot_differences(
     ----------
     values : mapping of str to result
         `PairedBootstrapCI` or other values accepted by `plot_forest`. ``p_value`` and
-        ``p_adjusted`` are shown in tooltips.
+        ``p_adjusted`` are shown in tooltips. A ``verdict`` of "better" is blue with ↑, "worse" is
+        red with ↓, any other is grey and hollow.
     value_label : str, default "Difference"
         Label of the differences, such as "ROC-AUC of B − A".
     title, figsize

@@ -19,15 +19,20 @@ from eval_toolkit.report.plots._charts import (
     nice,
     rounded,
     significant,
+    unique_names,
 )
-from eval_toolkit.report.plots.style import PALETTE
+from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 from eval_toolkit.report.plots.thinning import step_vertices, thin_curve, thin_together
 
-__all__ = ["plot_survival"]
+__all__ = ["plot_survival", "plot_survival_curves"]
 
 _COLUMNS = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
 _MAX_COUNTS = 12
 """Maximum number of numbers at risk that fit side by side."""
+_LINE = 0.1
+"""Height of a line of numbers at risk, in units of the share."""
+_COLOURS = (*(PALETTE[name] for name in ("negative", "positive", "accent")), NEUTRALS["ink"])
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _MAX_POINTS = 120
 """Maximum number of times with tooltips."""
 
@@ -116,11 +121,130 @@ def plot_survival(
     )
 
 
+def plot_survival_curves(
+    curves: Mapping[str, SurvivalCurve | Mapping[str, Any]],
+    *,
+    time_label: str = "Turn",
+    value_label: str = "Share without failure",
+    title: str | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Chart:
+    """Draw up to four survival curves on the same axes, with bands, a legend and numbers at risk.
+
+    Parameters
+    ----------
+    curves : mapping of str to SurvivalCurve or mapping
+        Curves by name, as for `plot_survival`.
+    time_label, value_label, title, figsize
+        As for `plot_survival`.
+
+    Returns
+    -------
+    Chart
+        Altair ``LayerChart``; lines differ in colour and dashes.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no curve, there are more than four, or one is malformed.
+    InvalidTypeError
+        If a curve is neither a curve nor a mapping.
+    UndefinedMetricError
+        If a stored curve is undefined.
+    MissingExtraError
+        If Altair is not installed.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import kaplan_meier
+    >>> held, fell = kaplan_meier([3, 3, 3], [0, 0, 1]), kaplan_meier([1, 1, 2], [1, 1, 1])
+    >>> plot_survival_curves({"new": held, "old": fell}).to_dict()["description"]
+    'Share without failure by Turn. new: 0.667 at 3, of 3. old: 0.000 at 2, of 3.'
+    """
+    alt = altair()
+    if not isinstance(curves, Mapping) or not 0 < len(curves) <= len(_COLOURS):
+        raise InvalidInputError(f"`curves` must map 1 to {len(_COLOURS)} names to survival curves")
+    label, time = heading(value_label, "value_label"), heading(time_label, "time_label")
+    found = dict(
+        zip(unique_names(curves), (_columns(one)[0] for one in curves.values()), strict=True)
+    )
+    times = np.unique(np.concatenate([one["times"] for one in found.values()]))
+    until = float(times[-1]) * 1.06
+    axes = _Axes(alt, time, label, times, until, n_curves=len(found))
+    bands, lines, points, counts = _together(found, until)
+    scale = alt.Scale(domain=list(found), range=list(_COLOURS[: len(found)]))
+    legend = alt.Legend(symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2.5, symbolSize=200)
+    colour = alt.Color("series:N", scale=scale, title=None, legend=legend)
+    dashes = alt.StrokeDash(
+        "series:N",
+        scale=alt.Scale(domain=list(found), range=[*_DASHES[: len(found)]]),
+        title=None,
+        legend=legend,
+    )
+    tooltip = [
+        alt.Tooltip("series:N", title="Run"),
+        alt.Tooltip("x:Q", title=time, format=".4~g"),
+        alt.Tooltip("text:N", title=label),
+        alt.Tooltip("risk:Q", title="At risk", format=",.4~g"),
+    ]
+    layers = [
+        axes.on(bands)
+        .mark_area(order=False, opacity=0.12)
+        .encode(y2="y2:Q", color=colour, detail="series:N"),
+        axes.on(lines)
+        .mark_line(order=False, strokeWidth=2.25)
+        .encode(color=colour, strokeDash=dashes, detail="series:N"),
+        axes.on(points).mark_point(filled=True, size=90, opacity=0).encode(tooltip=tooltip),
+        axes.on(counts, "floor").mark_text(fontSize=10).encode(text="text:N", color=colour),
+    ]
+    ends = [
+        f"{name}: {nice(one['survival'][-1])} at {one['times'][-1]:g}, of {one['n_at_risk'][0]:g}."
+        for name, one in found.items()
+    ]
+    return finished(
+        alt.layer(*layers),
+        title=title,
+        figsize=figsize,
+        description=" ".join([f"{label} by {time}.", *ends]),
+        default=(6.0, 3.8 + 0.2 * len(found)),
+    )
+
+
+_Rows = list[dict[str, Any]]
+
+
+def _together(
+    found: Mapping[str, Mapping[str, FloatArray]], until: float
+) -> tuple[_Rows, _Rows, _Rows, _Rows]:
+    """Return the rows of all bands, lines, tooltips and numbers at risk, with the curve's name."""
+    bands: _Rows = []
+    lines: _Rows = []
+    points: _Rows = []
+    counts: _Rows = []
+    for at, (name, columns) in enumerate(found.items()):
+        steps = _step_rows(columns, until)
+        bands += [{**row, "series": name} for row in steps["band"]]
+        lines += [{**row, "series": name} for row in steps["curve"]]
+        points += [{**row, "series": name} for row in _point_rows(columns)]
+        floor = -0.12 - _LINE * at
+        counts += [{**row, "floor": floor, "series": name} for row in _counts(columns)]
+    return bands, lines, points, counts
+
+
 class _Axes:
     """Time and share axes, with room below for the numbers at risk."""
 
-    def __init__(self, alt: Any, time: str, label: str, times: FloatArray, until: float) -> None:
+    def __init__(
+        self,
+        alt: Any,
+        time: str,
+        label: str,
+        times: FloatArray,
+        until: float,
+        n_curves: int = 1,
+    ) -> None:
         self._alt, self._label = alt, label
+        self._floor = -0.22 - _LINE * (n_curves - 1)
         whole = bool((times % 1 == 0).all()) and times[-1] <= _MAX_COUNTS
         ticks = {"values": list(range(int(times[-1]) + 1)), "format": "d"} if whole else {}
         self._x = alt.X(
@@ -136,7 +260,7 @@ class _Axes:
         return alt.Y(
             f"{field}:Q",
             title=self._label,
-            scale=alt.Scale(domain=[-0.22, 1.0], nice=False),
+            scale=alt.Scale(domain=[self._floor, 1.0], nice=False),
             axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f"),
         )
 

@@ -74,6 +74,11 @@ CHARTS: dict[str, Callable[[Sequence[str]], plots.Chart]] = {
     "survival": lambda t: plots.plot_survival(
         kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0]), time_label=t[0], value_label=t[1]
     ),
+    "survival curves": lambda t: plots.plot_survival_curves(
+        {t[2]: kaplan_meier([1, 2, 3], [1, 1, 0]), t[3]: kaplan_meier([2, 3, 3], [1, 1, 0])},
+        time_label=t[0],
+        value_label=t[1],
+    ),
 }
 
 NAMES = ["first", "second", "third", "fourth", "fifth"]

@@ -1,0 +1,112 @@
+"""Main result of a run as a plain sentence with counts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from eval_toolkit._internal.words import percent_and_ends
+from eval_toolkit.analysis.units import are_right, right_or_wrong
+from eval_toolkit.inference import clustered_rate
+from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.report.scored import Scored, scored_of, threshold_of
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
+
+__all__ = ["catches", "plain_words", "positives_of"]
+
+_CLOSE = 1e-6
+_FEW = 50
+"""Number of positives below which they are counted instead of a percentage."""
+_PAIRS = "Ranks a positive row above a negative one in {share} of pairs {ends}"
+
+
+def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) -> str:
+    """Return the main result in one sentence with counts; "" if its metric says it best.
+
+    Parameters
+    ----------
+    run : Run
+        Run of any kind.
+    block : Block
+        Results of the scorer to describe.
+    cell : Cell or None
+        Its main cell.
+    confidence : float
+        Confidence level of rates that the run does not store.
+    """
+    if cell is None or cell.value is None or not cell.has_value:
+        return ""
+    if run.cells.folds:
+        return ""  # means over folds are no counts of rows
+    scored = [one for one in scored_of(run) if _subject(one) == (block.slice, block.scorer)]
+    if scored:
+        return catches(run, scored[0], confidence) or _ranks(block)
+    if not 0.0 <= cell.value <= 1.0 or not cell.n_units:
+        return ""
+    counted, alone = _right_or_wrong(run, block, cell)
+    percent, ends = percent_and_ends(cell.value, cell.low, cell.high)
+    n = cell.value * cell.n_units
+    whole = counted and alone and abs(n - round(n)) < _CLOSE
+    share = f"{round(n):,} of {cell.n_units:,}" if whole else f"{percent} of {cell.n_units:,}"
+    said = kind_named(run.kind).in_words(
+        cell.name, share, right_or_wrong=counted and cell.higher_is_better is True
+    )
+    return f"{said} {ends}".strip() if said else ""
+
+
+def _subject(one: Scored) -> tuple[str, str]:
+    return one.slice, one.scorer
+
+
+def _right_or_wrong(run: Run, block: Block, cell: Cell) -> tuple[bool, bool]:
+    """Return whether all values of the main column are 0 or 1, and whether units have one each."""
+    if (block.slice, block.scorer) not in run.subjects:
+        return False, False
+    records = run.records(block.slice, block.scorer)
+    values = records.numbers.get(cell.name)
+    if values is None:
+        return False, False
+    known = values[records.status[cell.name] == "ok"]
+    return right_or_wrong(known), len(np.unique(records.unit_id.astype(str))) == len(records)
+
+
+def catches(run: Run, one: Scored, confidence: float) -> str:
+    """Return how many positives a scorer finds, and its false alarms, at its threshold.
+
+    Without a threshold, a class or separate rows, "" is returned.
+    """
+    threshold = threshold_of(run, one)
+    weighted = "weight" in one.records.columns
+    repeated = len(np.unique(one.unit_ids.astype(str))) < len(one.rows)
+    if threshold is None or not one.has_both_classes or weighted or repeated:
+        return ""
+    positive = one.labels == 1
+    right = are_right(one.scores, positive, threshold)
+    groups = None if one.groups is None else one.groups[positive]
+    rate = clustered_rate(right[positive], groups, confidence)
+    share, ends = percent_and_ends(float(right[positive].mean()), rate.low, rate.high)
+    if one.n_positive < _FEW:
+        share = f"{int(right[positive].sum()):,} of {one.n_positive:,}"
+    else:
+        share += " of"
+    n_alarms, n_negative = int((~right[~positive]).sum()), int((~positive).sum())
+    return (
+        f"Catches {share} {positives_of(run)} {ends}; {n_alarms:,} of {n_negative:,} false "
+        f"alarms at threshold {threshold:.4g}"
+    )
+
+
+def positives_of(run: Run) -> str:
+    """Return the label of the positive class as the user wrote it, or "positives"."""
+    names = run.manifest.get("label_names")
+    name = names.get("1") if isinstance(names, Mapping) else None
+    return name if isinstance(name, str) and name else "positives"
+
+
+def _ranks(block: Block) -> str:
+    """Return the meaning of the area under the ROC curve; "" without it."""
+    cell = block.cells.get("roc_auc")
+    if cell is None or cell.value is None or not cell.has_value:
+        return ""
+    share, ends = percent_and_ends(cell.value, cell.low, cell.high)
+    return _PAIRS.format(share=share, ends=ends).strip()

@@ -1,0 +1,205 @@
+"""What speaks for and against the main result of a run, and what is not known."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
+from eval_toolkit._internal.words import number, percent_and_ends
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.cells import Block, Cell, fitted_on
+from eval_toolkit.report.plain_words import positives_of
+from eval_toolkit.report.scored import Scored, scored_of, stored_points
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.shown import kind_named
+
+__all__ = ["Fact", "trust_of"]
+
+_FEW = 30
+_MUCH = 0.05
+"""Share of truncated answers from which they are pointed out."""
+Tone: TypeAlias = Literal["good", "warning", "unknown", ""]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact about the evidence."""
+
+    name: str
+    said: str
+    tone: Tone = ""
+    """Whether the fact supports the result, warns of it, or is a gap; "" for a plain fact."""
+
+
+def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
+    """Return what to know before relying on the main result.
+
+    Parameters
+    ----------
+    run : Run
+        Run of any kind.
+    cell : Cell or None
+        Main cell.
+    block : Block
+        Results that contain the cell.
+
+    Returns
+    -------
+    list of Fact
+        Sample size and groups, base rate, threshold, missing results, truncated answers, leakage,
+        judges, and what the run cannot tell.
+    """
+    scored = [one for one in scored_of(run) if (one.slice, one.scorer) == _subject(block)]
+    facts = [*_size(run, cell)]
+    for one in scored[:1]:
+        facts += [*_base_rate(run, one), *_threshold(run, one)]
+    facts += [_missing(run, cell, scored), *_truncated(run), *_leakage(run, bool(scored))]
+    facts += [*_judges(run, block)]
+    unknown = kind_named(run.kind).not_known(run.manifest.get("config") or {})
+    return [*facts, *(Fact("not known", said, "unknown") for said in unknown)]
+
+
+def _subject(block: Block) -> tuple[str, str]:
+    return block.slice, block.scorer
+
+
+def _size(run: Run, cell: Cell | None) -> Iterator[Fact]:
+    if cell is None or not cell.n_units:
+        return
+    words = kind_named(run.kind).words
+    n, n_groups = cell.n_units, cell.n_groups
+    alone = n_groups is None or n_groups == n
+    said = f"{n:,} {words.units}"
+    if n_groups is None or alone:
+        independent, said = float(n), f"{said}, each counted as independent"
+    else:
+        independent = float(cell.details.get("n_groups_effective", n_groups))
+        said += f" in {n_groups:,} groups, which are resampled whole"
+        if independent < 0.95 * n_groups:
+            said += f" and are worth {independent:.3g} of equal size"
+    few = independent < _FEW
+    yield Fact(
+        "size", f"{said}: few, so intervals are wide" if few else said, "warning" if few else ""
+    )
+
+
+def _base_rate(run: Run, one: Scored) -> Iterator[Fact]:
+    n = len(one.labels)
+    share, _ = percent_and_ends(one.n_positive / n)
+    name = positives_of(run)
+    what = "are positive" if name == "positives" else f"are {name}"
+    said = f"{share} of rows {what} ({one.n_positive:,} of {n:,})"
+    if one.n_positive in (0, n):
+        yield Fact("base rate", f"{said}: a class is missing", "warning")
+    else:
+        yield Fact("base rate", f"{said}; with another share, precision and PR-AUC change")
+
+
+def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
+    points = stored_points(run, one.scorer)
+    chosen = points[0].fitted_on if points else ""
+    if chosen and chosen == one.slice:
+        said = "chosen on these rows, which flatters every rate at it"
+        yield Fact("threshold", said, "warning")
+    elif chosen:
+        yield Fact("threshold", f"{points[0].threshold:.4g}, chosen on {chosen}", "good")
+    elif one.slice in fitted_on(run):
+        yield Fact("threshold", "a threshold was chosen on these rows", "warning")
+    elif not points and one.are_probabilities:
+        yield Fact("threshold", "0.5, the default: not chosen by what errors cost")
+
+
+def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
+    """Return the number of units without a result."""
+    counts = run.manifest.get("counts")
+    stored = counts if isinstance(counts, Mapping) else {}
+    own = 0 if cell is None else cell.n_errors
+    n_errors = max(own, _whole(stored.get("n_errors")))
+    n_skipped = max(0 if cell is None else cell.n_skipped, _whole(stored.get("n_skipped")))
+    absent = [
+        f"{n:,} {what}"
+        for n, what in (
+            (n_errors, "failed"),
+            (n_skipped, "were cut short or not scored"),
+            (sum(one.n_absent for one in scored) if not (n_errors or n_skipped) else 0, "no score"),
+        )
+        if n
+    ]
+    if not absent:
+        return Fact(
+            "missing", f"nothing: every {kind_named(run.kind).words.attempt} counts", "good"
+        )
+    return Fact("missing", ", ".join(absent), "warning")
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _truncated(run: Run) -> Iterator[Fact]:
+    """Yield the share of answers that ended at the limit of tokens."""
+    n, n_cut = _lengths(run)
+    if n:
+        said = f"{n_cut:,} of {n:,} answers end at the limit of tokens"
+        if n_cut > _MUCH * n:
+            yield Fact("truncated", f"{said}: raise --max-tokens, or read some", "warning")
+        else:
+            yield Fact("truncated", said, "" if n_cut else "good")
+
+
+def _lengths(run: Run) -> tuple[int, int]:
+    """Return the number of generated answers, without verdicts of judges, and of truncated ones."""
+    if RESPONSES not in run.manifest["artifacts"]:
+        return 0, 0
+    path = run.path / RESPONSES
+    reason = "json_extract_string(response, '$.finish_reason')"
+    try:
+        with connection() as con, plain_errors(path):
+            found = con.execute(
+                f"SELECT count({reason}), count(*) FILTER ({reason} = 'length') "  # noqa: S608
+                "FROM read_parquet(?, hive_partitioning = false) "
+                "WHERE kind = 'generate' AND NOT starts_with(step, 'judge:')",
+                [checked_place(con, path)],
+            ).fetchall()
+    except EvalToolkitError:
+        return 0, 0
+    return int(found[0][0]), int(found[0][1])
+
+
+def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
+    """Yield what checks found; rows that were not checked are a gap."""
+    report = run.manifest.get("leakage_report")
+    findings = report.get("findings") if isinstance(report, Mapping) else None
+    if isinstance(findings, list):
+        found = [one for one in findings if isinstance(one, Mapping) and one.get("n_affected")]
+        errors = sum(one.get("severity") == "error" for one in found)
+        if not found:
+            n = "1 check" if len(findings) == 1 else f"{len(findings)} checks"
+            yield Fact("leakage", f"{n} found nothing", "good")
+        else:
+            said = f"{len(found)} of {len(findings)} checks found something, {errors} an error"
+            yield Fact("leakage", f"{said}; see below", "warning")
+    elif has_rows:
+        yield Fact("leakage", "not checked; `eval-toolkit check` looks for copies", "unknown")
+
+
+def _judges(run: Run, block: Block) -> Iterator[Fact]:
+    """Yield each judge with the agreement of its votes."""
+    judges = run.manifest.get("judges")
+    agreements = dict(_agreements(run, block))
+    for name in dict.fromkeys([*map(str, judges or ()), *agreements]):
+        agreed = agreements.get(name, "")
+        said = f"{name}: {agreed}how often people agree with it is not known"
+        yield Fact("judge", said, "unknown")
+
+
+def _agreements(run: Run, block: Block) -> Iterator[tuple[str, str]]:
+    if _subject(block) not in run.subjects:
+        return
+    records = run.records(*_subject(block))
+    for name, values in records.numbers.items():
+        known = records.status[name] == "ok"
+        if name.endswith("_agreement") and known.any():
+            share = number(values[known].mean())
+            yield name.removesuffix("_agreement"), f"{share} of the pairs of its votes agree; "
