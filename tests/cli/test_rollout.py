@@ -392,6 +392,10 @@ class TestBadInput:
         ("args", "message"),
         [
             (["--tester", "statc"], "there is no attack 'statc'; did you mean 'static'?"),
+            (
+                ["--tester", "statc", "--base-url", "http://127.0.0.1:9/v1"],
+                "there is no attack 'statc'; did you mean 'static'?",
+            ),
             (["--tester", "role_play+bas64"], "no attack 'bas64'; did you mean 'base64'?"),
             (["--tester", "base64{x=1}"], "'base64' has no option 'x'; it has inner, explain"),
             (["--tester", "base64{x"], "'base64{x': the options are no TOML table"),

@@ -74,17 +74,10 @@ def model_options(command: _Command) -> _Command:
         arguments = read_arguments(kwargs.pop("model_args"))
 
         def choose(
-            given: str,
-            among: Sequence[str] = (),
-            *,
-            concurrency: int | None = None,
-            bare: bool = True,
+            given: str, among: Sequence[str] = (), *, concurrency: int | None = None
         ) -> ModelChoice:
-            """Return the model; HTTP options apply only to models queried over HTTP.
-
-            With ``bare``, a name without a kind is that of a model at ``--base-url``.
-            """
-            name = full_name(given) if bare else given
+            """Return the model; HTTP options apply only to models queried over HTTP."""
+            name = full_name(given)
             http = is_http(name)
             apart = not http and any(is_http(full_name(one)) for one in among)
             told = {"concurrency": concurrency} if concurrency and http else {}

@@ -23,6 +23,7 @@ from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS
 from eval_toolkit.protocols import Model
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_seeds, run_rollouts
@@ -267,10 +268,10 @@ class _Loaded:
         self._among = among
         self._models: dict[str, Model] = {}
 
-    def __call__(self, name: str, *, bare: bool = True) -> Model:
+    def __call__(self, name: str) -> Model:
         if name not in self._models:
-            told = {"among": self._among, "concurrency": self._wanted, "bare": bare}
-            self._models[name] = self._choose(name, **told).load()
+            choice = self._choose(name, self._among, concurrency=self._wanted)
+            self._models[name] = choice.load()
         return self._models[name]
 
 
@@ -300,9 +301,9 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
     if not name.strip():
         raise click.UsageError("--tester is empty; pass an attack or a model")
     _refuse_mistaken(name)
-    if not _names_an_attack(name):
+    if _names_a_model(name):
         try:
-            return as_attack(loaded(name, bare=False))
+            return as_attack(loaded(name))
         except PluginError:
             return load_attack(name)  # its message lists the valid names and the nearest one
     if model is not None:
@@ -332,9 +333,12 @@ def _asks(attack: Any, model: Model) -> bool:
     return getattr(attack, "model", None) is model or (inner is not None and _asks(inner, model))
 
 
-def _names_an_attack(name: str) -> bool:
+def _names_a_model(name: str) -> bool:
+    """Return whether a name is a model's; a bare name is an attack's, also with --base-url."""
     first = name.partition("+")[0].partition("{")[0].strip()
-    return first in available_attacks() or _OBJECT.fullmatch(first) is not None
+    if first in available_attacks() or _OBJECT.fullmatch(first):
+        return False
+    return ":" in first or first in available_models()
 
 
 def _name(seeds: str) -> Path:
