@@ -329,6 +329,7 @@ WITHOUT_FORMS = {
     "models fetch": "one line",
     "report": "writes HTML itself",
     "schemas show": "a JSON Schema is JSON",
+    "tasks new": "writes TOML itself",
     "tasks preview": "prompts exactly as they are sent, or JSON",
     "transcripts": "has --format with its own forms",
     "view": "a server",

@@ -192,5 +192,6 @@ def test_tables_hold_any_text(reasons: dict[str, str]) -> None:
         assert line.replace("\\\\", "").replace("\\|", "").count("|") == 6
     assert len(card.to_markdown().split("\n")) == len(card) + 2
     assert len(card.to_latex().split("\n")) == len(card) + 6
-    assert card.to_pandas().shape == (1, 8 * len(card))
+    assert card.to_pandas().shape == (len(card), 10)
+    assert card.to_pandas()["metric"].to_list() == list(card)
     assert card.to_polars()["metric"].to_list() == list(card)

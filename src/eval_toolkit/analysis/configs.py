@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
+from eval_toolkit.analysis.matching import told_imported
 from eval_toolkit.runs import Run
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ __all__ = ["ConfigDifference", "config_differences", "differences_table"]
 _FIRST = ("model", "target", "score", "scores", "system prompt", "prompt", "tester", "temperature")
 """Settings in the order in which they are shown; all others follow as stored."""
 _LAST = ("eval-toolkit", "git commit")
-_UNNAMED = ("config", "system", "task", "decoding", "description", "dataset")
+_UNNAMED = (
+    *("config", "system", "task", "decoding", "description", "dataset", "imported", "settings"),
+)
 """Parts of the configuration whose names say nothing next to those of their settings."""
 _RENAMED = {
     "num_fewshot": "examples in the prompt",
@@ -31,6 +34,7 @@ _RENAMED = {
 _SKIPPED = ("kind", "class", "prompt_fingerprint", "files_sha256", "n_rows")
 """Derived entries; texts of prompts are shown instead of their fingerprints."""
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
+_NONE = "none"
 _SHOWN = 60
 _ROWS = 12
 
@@ -87,7 +91,8 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
 
     Participants with different names, such as two models, are one difference; if the names agree,
     each of their settings is compared. If the prompts of two tasks differ, those of their first
-    common sample are returned.
+    common sample are returned. What the log of another tool does not say is unknown, and no
+    difference; nor are the logs themselves.
 
     Parameters
     ----------
@@ -112,18 +117,20 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
     sides = [run.manifest for run in (run_a, run_b)]
     if run_a.kind != run_b.kind:
         return (ConfigDifference("kind of evaluation", run_a.kind, run_b.kind),)
-    configs = [manifest.get("config") or {} for manifest in sides]
+    configs = _configs(*sides)
     found = list(_walk((), *configs)) if all(configs) else []
     if all("prompt_fingerprint" in (config.get("task") or ()) for config in configs):
         found += _prompts(run_a, run_b)
-    hashes = [manifest.get("data_hashes") or {} for manifest in sides]
+    logs = [bool(told_imported(manifest)) for manifest in sides]
+    hashes = [{} if any(logs) else manifest.get("data_hashes") or {} for manifest in sides]
     found += [
         ConfigDifference(f"data {name}", str(hashes[0][name]), str(hashes[1][name]))
         for name in hashes[0]
         if name in hashes[1] and hashes[0][name] != hashes[1][name]
     ]
     found += _versions(*sides)
-    return tuple(sorted(found, key=lambda one: _rank(one.what)))
+    known = [one for one in found if (True, _NONE) not in zip(logs, (one.a, one.b), strict=True)]
+    return tuple(sorted(known, key=lambda one: _rank(one.what)))
 
 
 def differences_table(found: Sequence[ConfigDifference]) -> Table:
@@ -138,6 +145,19 @@ def differences_table(found: Sequence[ConfigDifference]) -> Table:
     notes = [f"{len(left)} more settings differ: {', '.join(left)}"] if left else []
     rows = [[one.what, *one.shown()] for one in found[:_ROWS]]
     return Table(["what differs", "A", "B"], rows, notes=notes)
+
+
+def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the configurations; of what was imported, only what logs of one tool tell."""
+    same = len({told_imported(manifest) for manifest in manifests}) == 1
+    configs = []
+    for manifest in manifests:
+        config = dict(manifest.get("config") or {})
+        told = config.pop("imported", None)
+        if told and same:
+            config["imported"] = {name: told.get(name) for name in ("tool_version", "settings")}
+        configs.append(config)
+    return configs
 
 
 def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
@@ -179,7 +199,7 @@ def _what(path: Sequence[str]) -> str:
 
 def _text(value: Any) -> str:
     if value is None or value == "" or value == [] or value == {}:
-        return "none"
+        return _NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

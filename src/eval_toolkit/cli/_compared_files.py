@@ -13,7 +13,7 @@ import numpy as np
 
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.validation import BoolArray, IntArray
-from eval_toolkit.cli._compared_runs import distinct_names
+from eval_toolkit.cli._compared_runs import distinct_names, ends_of
 from eval_toolkit.cli._data import stem_of
 from eval_toolkit.cli._remote import Fetched
 from eval_toolkit.errors import InvalidInputError
@@ -133,10 +133,10 @@ def _read(path: str, wanted: Wanted, at: int, have: Sequence[str]) -> Prediction
 
 
 def _names_of(titles: Sequence[str]) -> list[str]:
-    """Return the names of the systems: the stems of the files if they differ, else more of them."""
+    """Return the names of the systems: the stems of the files if they differ, else ends of the paths."""
     files = [Path(title) for title in titles]
     stems = [stem_of(file)[0] or file.name for file in files]
-    return distinct_names(stems, [file.name for file in files], titles)
+    return distinct_names(stems, *ends_of(titles))
 
 
 _ORDER = "row order (no common id column)"

@@ -16,7 +16,7 @@ from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 
-__all__ = ["compare_folders", "distinct_names", "match_of", "opened_runs", "pairs_of", "run_names"]
+__all__ = ["compare_folders", "distinct_names", "ends_of", "match_of", "opened_runs", "pairs_of"]
 
 _EVERY = "all"
 
@@ -56,9 +56,17 @@ def distinct_names(*choices: Sequence[str]) -> list[str]:
     return [f"{name} ({number})" for number, name in enumerate(choices[-1], 1)]
 
 
-def run_names(paths: Sequence[str]) -> list[str]:
-    """Return the names of runs: those of their folders if they differ, else their paths."""
-    return distinct_names([path.rstrip("/").rpartition("/")[2] for path in paths], paths)
+def ends_of(paths: Sequence[str]) -> list[list[str]]:
+    """Return the last part of each path, the last two parts, and so on to the whole paths.
+
+    Examples
+    --------
+    >>> ends_of(["old/a", "new/a/"])
+    [['a', 'a'], ['old/a', 'new/a']]
+    """
+    parts = [path.rstrip("/").split("/") for path in paths]
+    longest = max(map(len, parts))
+    return [["/".join(one[-n:]) for one in parts] for n in range(1, longest + 1)]
 
 
 def compare_folders(

@@ -1,7 +1,6 @@
 """``eval-toolkit tasks new``: a task file with comments, made from a table of questions."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.questions import Columns, guess_columns
@@ -44,7 +44,7 @@ def new(
     with replace_atomic(target) as temporary:
         temporary.write_text(text, "utf-8")
     say(f"{target}: {len(rows):,} questions; {found.told()}")
-    say(f"next: eval-toolkit run {shlex.quote(str(target))} --model openai:NAME --base-url URL")
+    say(next_line("run", target, "--model", "openai:NAME", "--base-url", "URL"))
 
 
 def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str]) -> str:

@@ -15,10 +15,11 @@ from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli._compared_files import Joined, joined_columns, joined_files
 from eval_toolkit.cli._compared_runs import (
     compare_folders,
+    distinct_names,
+    ends_of,
     match_of,
     opened_runs,
     pairs_of,
-    run_names,
 )
 from eval_toolkit.cli._options import (
     Sampling,
@@ -190,7 +191,7 @@ def _compare_runs(
     output: Output,
 ) -> None:
     """Compare run folders: two with the additions of their kind, more in one table."""
-    runs = dict(zip(run_names(sides), opened_runs(sides, wanted), strict=True))
+    runs = dict(zip(distinct_names(*ends_of(sides)), opened_runs(sides, wanted), strict=True))
     results = {
         (a, b): compare_folders(
             [runs[a], runs[b]],

@@ -14,7 +14,7 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
-from eval_toolkit.graders.loading import required_options
+from eval_toolkit.graders.loading import PRESETS, required_options
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import TYPED, load_plugin, name_and_options
 
@@ -141,7 +141,7 @@ class _Grader:
             made = load_grader(text)
         except EvalToolkitError as error:
             problem = str(error)
-        options = _options(found, made, meanings)
+        options = _options(found, made, meanings, PRESETS.get(name, {}))
         if made is None:
             return cls(name, _kinds(found), about, options, {}, {}, problem)
         own = getattr(made, "metrics", None)
@@ -184,7 +184,9 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
 
 
-def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Option, ...]:
+def _options(
+    found: Any, made: Any, meanings: Mapping[str, str], presets: Mapping[str, Any]
+) -> tuple[_Option, ...]:
     """Return the options of a grader class; values set in the name replace defaults."""
     if not (is_dataclass(found) and isinstance(found, type)):
         return ()
@@ -193,9 +195,9 @@ def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Optio
         if not item.init:
             continue
         make = item.default_factory
-        default = item.default if make is MISSING else make()
+        default = presets.get(item.name, item.default if make is MISSING else make())
         value = default if made is None else getattr(made, item.name)
-        required = item.name in required_options(found)
+        required = item.name in required_options(found) and item.name not in presets
         options.append(_Option(item.name, required, value, meanings.get(item.name, "")))
     return tuple(options)
 

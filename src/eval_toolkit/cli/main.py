@@ -123,7 +123,7 @@ _COMMANDS = {
     ),
     "tasks": (
         "eval_toolkit.cli.tasks:tasks",
-        "List tasks; show their definition and their prompts.",
+        "List, write, show and check tasks and their prompts.",
     ),
     "transcripts": (
         "eval_toolkit.cli.transcripts:transcripts",

@@ -23,7 +23,7 @@ __all__ = ["tasks"]
 
 @click.group()
 def tasks() -> None:
-    """List tasks; write a new one; show their definition and their prompts."""
+    """List, write, show and check tasks and their prompts."""
 
 
 tasks.add_command(check)

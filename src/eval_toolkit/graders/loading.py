@@ -78,7 +78,7 @@ _OURS = {
     "match": f"{_HERE}.match:Match",
     "panel": f"{_JUDGES}.panel:Panel",
 }
-_PRESET: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     "accuracy_norm_bytes": {"normalise": "bytes"},
     "accuracy_norm_chars": {"normalise": "characters"},
     "accuracy_norm_tokens": {"normalise": "tokens"},
@@ -93,7 +93,7 @@ _PRESET: dict[str, dict[str, Any]] = {
     "sentence_count": {"unit": "sentences"},
     "word_count": {"unit": "words"},
 }
-"""Short names of graders with preset options."""
+"""Options set by the name of a grader, unless given."""
 
 
 def available_graders() -> dict[str, str]:
@@ -256,7 +256,7 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
             )
         return given  # type: ignore[no-any-return]
     name, told = name_and_options(given)
-    preset = _PRESET.get(known_name("graders", name, _OURS) or "", {})
+    preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)
     every = {**preset, **told, **options}
     made: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)

@@ -40,6 +40,24 @@ def test_a_model_of_the_same_name_differs_in_its_settings(tmp_path):
     assert all(len(text) == 12 for text in found.shown())  # beginnings of hashes
 
 
+def test_of_logs_only_what_both_tell_differs(tmp_path):
+    def logged(name, tool="inspect", **settings):
+        run = quiz(tmp_path / name, answer=name)
+        imported = {"tool": tool, "files": [name], "checked": [name], "settings": settings}
+        config = {"kind": "task", "model": {"name": name}, "imported": imported}
+        run.manifest.update(config=config, data_hashes={"log.json": name})
+        return run
+
+    own = quiz(tmp_path / "own")
+    own.manifest["data_hashes"] = {"log.json": "own"}
+    a, b = logged("a", temperature=0.0, epochs=1), logged("b", temperature=0.7)
+    other = logged("c", tool="helm", temperature=0.2)
+    found = {one.what: (one.a, one.b) for one in config_differences(a, b)}
+    assert found == {"model": ("a", "b"), "temperature": ("0", "0.7")}
+    for one in (own, other):
+        assert [one.what for one in config_differences(a, one)] == ["model"]
+
+
 @pytest.mark.parametrize("n", [3, 12, 15])
 def test_all_settings_beyond_twelve_are_named_below_the_table(n):
     table = differences_table([ConfigDifference(f"s{at}", "0", "1") for at in range(n)])
