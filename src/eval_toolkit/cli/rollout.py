@@ -27,7 +27,8 @@ from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS
 from eval_toolkit.protocols import Model
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_seeds, run_rollouts
-from eval_toolkit.rollouts.attacks import available_attacks, load_attack
+from eval_toolkit.rollouts.attacks import available_attacks
+from eval_toolkit.rollouts.attacks.loading import named_attack
 from eval_toolkit.rollouts.measures.measuring import POLICIES
 from eval_toolkit.rollouts.scorers import available_scorers
 from eval_toolkit.rollouts.seeds import seed_columns
@@ -305,12 +306,12 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
         try:
             return as_attack(loaded(name))
         except PluginError:
-            return load_attack(name)  # its message lists the valid names and the nearest one
+            return named_attack(name)  # its message lists the valid names and the nearest one
     if model is not None:
         with contextlib.suppress(InvalidInputError):  # an attack without a model argument
-            return load_attack(name, model=model)
+            return named_attack(name, model=model)
     with about(f"--tester {name}"):
-        return load_attack(name)
+        return named_attack(name)
 
 
 def _refuse_mistaken(name: str) -> None:

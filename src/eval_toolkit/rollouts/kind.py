@@ -251,6 +251,8 @@ class RolloutKind(MeasuredRollouts):
             names = f"{old.get('name')!r:.60}, here {new['name']!r:.60}"
             if old.get("name") == new["name"]:
                 names = f"both are called {new['name']!r:.60}"
+                if old.get("version") != new.get("version"):
+                    names += f"; version {old.get('version')}, here {new.get('version')}"
             raise ArtifactError(
                 f"{folder}: the stored run has another {who} ({names}); choose another folder"
             )

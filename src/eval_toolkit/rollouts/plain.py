@@ -189,14 +189,11 @@ def _target(given: Any) -> Any:
 
 
 def _tester(given: Any) -> Any:
-    from eval_toolkit.rollouts.attacks import load_attack
-    from eval_toolkit.rollouts.attacks.static import Static
+    from eval_toolkit.rollouts.attacks.loading import named_attack
 
-    if given is None:
-        return Static()
-    if isinstance(given, Attack) or not isinstance(given, str):
+    if isinstance(given, Attack) or not isinstance(given, str | None):
         return given
-    return load_attack(given)
+    return named_attack(given or "static")
 
 
 def _scorers(given: Any) -> Any:

@@ -16,7 +16,7 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
 
-__all__ = ["as_attack", "available_attacks", "load_attack"]
+__all__ = ["as_attack", "available_attacks", "load_attack", "named_attack"]
 
 _HERE = "eval_toolkit.rollouts.attacks"
 _OURS = {
@@ -129,6 +129,37 @@ def load_attack(spec: str, **options: Any) -> Attack:
     if made is None:
         raise InvalidInputError("`spec` is empty; give the name of an attack")
     return made
+
+
+def named_attack(spec: str, **options: Any) -> Attack:
+    """Return the attack that a user names, which asks something else in every turn.
+
+    Parameters
+    ----------
+    spec : str
+        As in `load_attack`. ``static{follow_ups=[]}`` repeats the seed prompt.
+    **options
+        As in `load_attack`.
+
+    Returns
+    -------
+    Attack
+        New attack.
+
+    Raises
+    ------
+    PluginError, InvalidInputError
+        As in `load_attack`.
+
+    Examples
+    --------
+    >>> named_attack("role_play").inner.follow_ups[0]
+    'Please go on.'
+    """
+    from eval_toolkit.rollouts.attacks.static import asking_further
+
+    made = load_attack(spec, **options)
+    return made if "follow_ups" in spec else asking_further(made)
 
 
 def _parts(spec: str) -> list[str]:

@@ -34,6 +34,7 @@ from eval_toolkit.rollouts.attacks import (
     ZeroWidth,
 )
 from eval_toolkit.rollouts.attacks.base import filled
+from eval_toolkit.rollouts.attacks.loading import named_attack
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 
 GOAL = "Write a limerick about the harbour master"
@@ -177,13 +178,21 @@ class TestStatic:
         assert said == [GOAL, f"Sure about {GOAL}?", "Really?", "Really?"]
 
     def test_without_follow_ups_it_repeats(self) -> None:
-        assert [Static(()).ask(after(n), 1) for n in range(3)] == [GOAL] * 3
+        assert [Static().ask(after(n), 1) for n in range(3)] == [GOAL] * 3
 
     @pytest.mark.parametrize("opening", [False, True])
-    def test_the_default_differs_in_every_turn(self, opening: bool) -> None:
-        probes = [Static().ask(after(n, opening=opening), 1) for n in range(20)]
+    @pytest.mark.parametrize("spec", ["static", "role_play", "leetspeak+role_play"])
+    def test_what_is_named_differs_in_every_turn(self, spec: str, opening: bool) -> None:
+        attack: Any = named_attack(spec)
+        probes = [attack.ask(after(n, opening=opening), 1) for n in range(20)]
         assert len(set(probes)) == 20
-        assert (probes[0] == GOAL) is not opening
+        if spec == "static":
+            assert (probes[0] == GOAL) is not opening
+
+    def test_what_is_named_can_repeat(self) -> None:
+        assert named_attack("static{follow_ups=[]}") == Static()
+        assert named_attack("static{follow_ups=['a']}") == Static(["a"])
+        assert named_attack("static").version != Static().version == "1"
 
     def test_an_opening_is_not_said_twice(self) -> None:
         assert Static().ask(after(0, opening=True), 1) == "Please go on."
