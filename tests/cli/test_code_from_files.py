@@ -245,7 +245,7 @@ class TestSuites:
         said = command("suite", suite, "--model", "scripted:3", "--quiet", "--out", "out")
         refused(attack, said, "--allow-code")
 
-    @pytest.mark.parametrize("where", ["suite", "task"])
+    @pytest.mark.parametrize("where", ["suite", "task", "options of a task"])
     @pytest.mark.parametrize("kind", ["os:system", "canary_module:thing", "judge", "options"])
     def test_graders(self, attack: Attack, command: Command, kind: str, where: str) -> None:
         attack.task("[graders.exact_match]\n", "quiz.toml")
@@ -259,6 +259,7 @@ class TestSuites:
         text = {
             "suite": f'{setting}tasks = ["quiz.toml"]\n',
             "task": f'[[tasks]]\ntask = "quiz.toml"\n{setting}',
+            "options of a task": f"tasks = [{json.dumps(f'quiz.toml{{graders=[{grader}]}}')}]\n",
         }[where]
         suite = attack.write("suite.toml", text)
         said = command("suite", suite, "--model", "scripted:3", "--quiet", "--out", "out")
@@ -295,6 +296,38 @@ doc_to_text: "{{q}}"
 doc_to_target: a
 process_docs: !function utils.thing
 """
+
+
+class TestTables:
+    """Graders that the rows of a table of questions or of answers name."""
+
+    KINDS = ("os:system", "canary_module:thing", "judge", "consent")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("run", "rows.jsonl", "--model", "scripted:3", "--quiet", "--no-store"),
+            ("tasks", "show", "rows.jsonl"),
+            ("tasks", "preview", "rows.jsonl"),
+            ("tasks", "new", "rows.jsonl"),
+            ("grade", "rows.jsonl", "--quiet"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_field(
+        self, attack: Attack, command: Command, kind: str, words: tuple[str, ...]
+    ) -> None:
+        grader = {
+            "os:system": f"os:system{{command='{attack.touch}'}}",
+            "canary_module:thing": "canary_module:thing",
+            "judge": f"judge{attack.judge()}",
+            "consent": "judge{model='hf:evil', model_options={trust_remote_code=true}}",
+        }[kind]
+        row = {"question": "1 + 2?", "response": "3", "answer": "3", "grader": grader}
+        attack.write("rows.jsonl", json.dumps(row) + "\n")
+        said = command(*words)
+        refused(attack, said, "rows.jsonl, row 1" if words[0] != "grade" else "", "--grader")
+        assert "--allow-code" not in said[2]
 
 
 class TestLmEval:

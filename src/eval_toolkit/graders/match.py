@@ -20,7 +20,7 @@ from eval_toolkit.graders.extraction.letters import find_letter
 from eval_toolkit.graders.extraction.numbers import NumberMatch, read_number
 from eval_toolkit.graders.texts import ExactMatch, TextRules
 from eval_toolkit.models.responses import Completion
-from eval_toolkit.plugins import read_from
+from eval_toolkit.plugins import Origin
 from eval_toolkit.protocols import Grader
 
 __all__ = ["GRADER_FIELD", "Match", "grader_of_item"]
@@ -32,7 +32,8 @@ _OPTIONS = "options"
 _PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _TEXT_MATCH = ExactMatch(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _NUMBER_MATCH = NumberMatch()
-_ORIGIN = read_from("the data", f"the field {GRADER_FIELD!r}")
+_OF_RUN = "name it for the whole run, with `graders` or --grader"
+_ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,7 @@ def grader_of_item(name: str) -> Grader:
     made: Any = named_grader(name, {}, origin=_ORIGIN)
     if judges_in([made]):
         raise InvalidInputError(
-            f"the field {GRADER_FIELD!r} names {name!r}, which asks a model; name it for the whole "
-            "run, with `graders` or --grader"
+            f"the field {GRADER_FIELD!r} names {name!r}, which asks a model; {_OF_RUN}"
         )
     kinds = getattr(made, "response_types", COMPLETIONS)
     if not set(COMPLETIONS) & set(kinds):

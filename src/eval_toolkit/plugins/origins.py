@@ -49,6 +49,8 @@ class Origin:
     """Key of the name in the file."""
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
+    remedy: str = _ALLOW
+    """What the user can do instead, as the end of a message."""
 
     @property
     def trusted(self) -> bool:
@@ -119,7 +121,7 @@ class Origin:
         """
         strict = self.strictest()
         if not strict.trusted:
-            raise InvalidInputError(f"{strict.place} {what}: {_ALLOW}")
+            raise InvalidInputError(f"{strict.place} {what}: {strict.remedy}")
 
     def strictest(self) -> "Origin":
         """Return this origin, or the more restricted one of the object under construction."""
@@ -245,7 +247,7 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     if chosen:
         raise InvalidInputError(
             f"{origin.place} sets {chosen[0]}, which would send a variable of your environment to "
-            f"{_Host.read(host).name}; a file cannot choose that: {_ALLOW}"
+            f"{_Host.read(host).name}; a file cannot choose that: {origin.remedy}"
         )
     asked = _Host.read(host)
     named_there = [*environ.get(_HOSTS_VARIABLE, "").split(","), environ.get(_ADDRESS_VARIABLE, "")]
@@ -254,12 +256,12 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     if not named:
         raise InvalidInputError(
             f"{origin.place} would send prompts to {asked.name}, a host that you have not "
-            f"allowed; add it to the environment variable {_HOSTS_VARIABLE}, or {_ALLOW}"
+            f"allowed; add it to the environment variable {_HOSTS_VARIABLE}, or {origin.remedy}"
         )
     if asked.scheme == "http" and all(one.scheme == "https" for one in named):
         raise InvalidInputError(
             f"{origin.place} would send prompts to {asked.name} without encryption, a host that you "
-            f"named by https: {_ALLOW}"
+            f"named by https: {origin.remedy}"
         )
 
 

@@ -15,6 +15,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.models.responses import ResponseType
+from eval_toolkit.plugins import origin_in_force
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.answers import Choices
 from eval_toolkit.tasks.base import BaseTask
@@ -108,6 +109,7 @@ class Task(BaseTask[str]):
                 f"task {name!r}: the style {prompt.style!r} needs choices (ChoicesSpec)"
             )
         self.NAME, self.VERSION, self.METRICS = name, version, graders
+        self._named_in = origin_in_force()
         self.TASK_STYLER = styler
         if styler is not None:
             self.RESPONSE_TYPE = styler.response_type

@@ -53,7 +53,7 @@ def estimate_judges(
     Examples
     --------
     >>> from eval_toolkit.graders import load_grader
-    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task
+    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task, estimate
     >>> task = Task("quiz", Prompt(instruction="{q}"), CompletionSpec(answer="a"),
     ...     rows=[{"q": "2 + 2?", "a": "4"}])
     >>> judges = [load_grader("judge{model=scripted:yes}")]

@@ -22,6 +22,7 @@ from eval_toolkit.plugins import (
     finish_plugin,
     known_name,
     load_plugin,
+    making,
     name_and_options,
 )
 from eval_toolkit.tasks.base import BaseTask
@@ -180,6 +181,11 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
             "allow_code": options.get("allow_code") or told.get("allow_code"),
         }
     origin.refuse_consent(options)
+    with making(origin):  # also of names in the options, such as those of graders
+        return _resolved(text, options, origin)
+
+
+def _resolved(text: str, options: dict[str, Any], origin: Origin) -> BaseTask[Any]:
     allow_code = bool(options.pop("allow_code", None)) or origin.allow_code
     if text.lower().endswith(".toml"):
         return read_task_file(text, allow_code=allow_code, **options)
@@ -189,7 +195,7 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
         from eval_toolkit.tasks.questions import questions_task
 
         _refuse_unfit(text, options, questions_task)
-        return questions_task(name, **options)
+        return questions_task(text, **options)
     path, is_python, attribute = text.rpartition(".py")
     if is_python and (not attribute or attribute[0] == ":"):
         origin.refuse_import(text, f"the file {path}.py")

@@ -45,6 +45,15 @@ def no_model(**options: Any) -> None:
     raise AssertionError("a file made this run")
 
 
+class NoGrader:
+    """Grader that a file may not name."""
+
+    name, version = "none", "1"
+
+    def grade(self, response: Any) -> float:
+        raise AssertionError("a file made this run")
+
+
 class TestOrigins:
     """Who may name what."""
 
@@ -170,6 +179,22 @@ class TestTasks:
             with pytest.raises(InvalidInputError, match="would import the file"):
                 named_task(name, {}, origin=FILE)
 
+    @pytest.mark.parametrize("name", ["capitals", "t.toml", "q.jsonl"])
+    def test_graders_in_options(self, tmp_path: Path, name: str) -> None:
+        """Of a task that a file names: the options after its name are the file's, too."""
+        (tmp_path / "t.toml").write_text(
+            '[task]\nname = "t"\ndata = "q.jsonl"\n'
+            '[prompt]\ninstruction = "{question}"\nanswer = "answer"\n'
+        )
+        (tmp_path / "q.jsonl").write_text('{"question": "2 + 2?", "answer": "4"}\n')
+        place = str(tmp_path / name) if "." in name else name
+        typed = f"{place}{{graders=['{__name__}:NoGrader']}}"
+        with pytest.raises(InvalidInputError, match=r"evil\.toml"):
+            named_task(typed, {}, origin=FILE).graders()
+        for origin in (TYPED, ALLOWED):
+            (made,) = named_task(typed, {}, origin=origin).graders()
+            assert made.name == "none"
+
     def test_a_changed_task_keeps_its_origin(self, tmp_path: Path) -> None:
         file = tmp_path / "t.toml"
         judge = f'[graders.judge]\nrubric = "refusal"\nmodel = "{__name__}:no_model"\n'
@@ -266,7 +291,7 @@ class TestOneWay:
                     *("_internal/sandbox/patterns.py", "_internal/sandbox/values.py", "_internal/sandbox/program_side.py"),
                     *("_internal/sandbox/tests_side.py", "plugins/installed.py", "report/contents.py"),
                     *("report/viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
-                    "integrations/importing/recognising.py",
+                    *("integrations/importing/recognising.py", "scorecards/cells.py"),
                 },
             ),
             ("imported", {"plugins/names.py", "plugins/installed.py"}),
@@ -281,11 +306,18 @@ class TestOneWay:
             ("from_string", {"_internal/sandbox/templates.py"}),
             # Names that the user typed, or passed in Python.
             ("load_grader", {
-                *("cli/_task_page.py", "cli/graders.py", "graders/answers.py"),
+                *("cli/run.py", "cli/graders.py", "graders/answers.py"),
                 *("tasks/measuring.py", "tasks/rescoring.py", "tasks/grading.py"),
             }),
-            ("load_model", {"cli/_models.py", "graders/judges/judge.py", "rollouts/attacks/asking.py"}),
-            ("load_task", {"cli/_tasks.py"}),
+            ("load_model", {
+                *("cli/_models.py", "models/callables.py"),
+                *("graders/judges/judge.py", "rollouts/attacks/asking.py"),
+            }),
+            ("load_task", {"cli/_tasks.py", "tasks/running.py"}),
+            ("as_model", {
+                *("models/loading.py", "rollouts/plain.py"),
+                *("tasks/asking.py", "tasks/running.py"),
+            }),
         ],
     )  # fmt: skip
     def test_who_calls(self, function: str, modules: set[str]) -> None:
