@@ -202,8 +202,10 @@ def test_viewer(name: str, shown: str, runs: Path) -> None:
     from eval_toolkit.report.viewer import create_app
 
     ask = Asking(create_app(runs, token=TOKEN))
-    (address,) = re.findall(rf'"(/runs/{name}-[0-9a-f]+)"', ask("/").text)
-    first = re.findall(r'href="(/runs/[^"]*/sample\?[^"]*)"', ask(f"{address}/samples").text)[0]
+    (address,) = set(re.findall(rf'"(/runs/{name}-[0-9a-f]+)"', ask("/").text))
+    first = re.findall(
+        r'href="(/runs/[^"]*/sample\?[^"]*)"', ask(f"{address}/samples?sort=unit").text
+    )[0]
     assert shown in ask(unescape(first)).words
 
 

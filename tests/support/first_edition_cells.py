@@ -352,14 +352,15 @@ def page_of(run: Run, file: Path, *others: Run) -> Page:
                     for metric, text in named.items()
                     if metric != "n" and text
                 )
-            elif own == "differences":
+            elif own == "differences" and header[0] != "what differs":
                 about = {header[0]: first, **named}
                 if "slice" in about:
                     folded = replace(known, n_folds=0)
                     about["slice"], about["part"] = shown_place(about["slice"], folded)
-                text = " ".join(about.pop(key) for key in ("A", "B", "B - A", "interval"))
+                sides = [one.run_id for one in (run, *others)]
+                text = " ".join(about.pop(key) for key in (*sides, "difference", "interval"))
                 page.differences.append((about, text))
-            elif own != "provenance" and not own.startswith("run-"):
+            elif own not in ("provenance", "differences") and not own.startswith("run-"):
                 page.others.append([own, seen[own], first, [numbers_in(text) for text in cells]])
     return page
 

@@ -119,7 +119,7 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
         return (ConfigDifference("kind of evaluation", run_a.kind, run_b.kind),)
     configs = _configs(*sides)
     found = list(_walk((), *configs)) if all(configs) else []
-    if all("prompt_fingerprint" in (config.get("task") or ()) for config in configs):
+    if all(_prompts_differ_by_unit(config) for config in configs):
         found += _prompts(run_a, run_b)
     logs = [bool(told_imported(manifest)) for manifest in sides]
     hashes = [{} if any(logs) else manifest.get("data_hashes") or {} for manifest in sides]
@@ -219,6 +219,11 @@ def _rank(what: str) -> int:
         return len(_FIRST) + 1
     heads = [at for at, name in enumerate(_FIRST) if what == name or what.startswith(f"{name} ")]
     return heads[0] if heads else len(_FIRST)
+
+
+def _prompts_differ_by_unit(config: Mapping[str, Any]) -> bool:
+    """Return whether prompts are made of the units, and stand as a hash in the configuration."""
+    return any("prompt_fingerprint" in one for one in config.values() if isinstance(one, Mapping))
 
 
 def _prompts(run_a: Run, run_b: Run) -> Iterator[ConfigDifference]:

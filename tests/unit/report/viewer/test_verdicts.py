@@ -10,8 +10,10 @@ from tests.support.viewer_driving import Asking, cell, results, rows_run
 from tests.unit.report.viewer.test_browsing import browse, units
 
 from eval_toolkit._internal.tables import LabelMap
-from eval_toolkit.harness.predictions import PredictionsKind, named_specs
-from eval_toolkit.loaders.predictions import Wanted, read_predictions
+from eval_toolkit.harness.predictions import PredictionsKind
+from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.loaders.predictions import read_predictions
+from eval_toolkit.metric_specs import chosen_metrics
 from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.report.viewer.verdicts import VERDICTS
 from eval_toolkit.runs import write_run
@@ -139,7 +141,7 @@ def test_columns_are_chosen_and_kept_in_links(ask: Asking, runs_dir: Path) -> No
 def test_labels_are_shown_as_they_were_written(ask: Asking, runs_dir: Path) -> None:
     rows = {"id": ["a", "b"], "label": ["ham", "spam"], "score": [0.1, 0.9]}
     found = read_predictions(rows, Wanted(labels=LabelMap.of("spam", None)))
-    specs = {"score": named_specs(None, None)}
+    specs = {"score": chosen_metrics(None)}
     kind = PredictionsKind(found=found, specs=specs, settings={}, summary=SummarySpec())
     drive(kind, runs_dir / "r1", name="r1")
     text = browse(ask, sort="unit")
