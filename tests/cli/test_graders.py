@@ -37,7 +37,7 @@ def test_what_must_be_given_is_marked(command: Command, as_json: Json) -> None:
         for one in listed
     }
     assert {name: names for name, names in required.items() if names} == {
-        "judge": ["rubric", "model"],
+        "judge": ["model"],  # by correctness, unless a rubric is named
         "keywords": ["phrases"],
         "panel": ["judges"],
         "regex_match": ["pattern"],

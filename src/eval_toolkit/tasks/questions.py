@@ -160,16 +160,19 @@ def questions_task(
     if not rows:
         raise InvalidInputError(f"{place}: there are no questions")
     found = guess_columns(rows, prompt=prompt, answer=answer, place=place)
+    chosen = graders or ["match"]
     task = QuestionsTask(
         name or ("questions" if path is None else Path(path).name.partition(".")[0]),
         _prompt(found, prompt, system),
         _response(found),
         data=_data(found, None if path is None else Path(path).expanduser(), split),
         rows=splits if path is None else None,
-        graders=graders or ["match"],
+        graders=chosen,
         **sampling,
     )
-    task.guessed, task.how_graded = (found.told(),), tuple(_graded(rows, found))
+    task.guessed = (found.told(),)
+    if "match" in chosen:
+        task.how_graded = tuple(_graded(rows, found))
     if graders is None and found.answer is None:
         columns = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
         task.lacking = (

@@ -43,6 +43,13 @@ def test_the_run_is_looked_at_and_compared_like_any_other(tmp_path):
     assert cell.delta == pytest.approx(1 / 3)
 
 
+def test_the_note_on_grading_is_about_the_graders_that_were_used():
+    rows = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
+    assert "graded: 1 by the number" in grade_answers(rows).notes
+    asked = grade_answers(rows, graders=["includes"])
+    assert not any(note.startswith("graded:") for note in asked.notes)
+
+
 @pytest.mark.parametrize(
     ("names", "columns"),
     [
