@@ -20,9 +20,8 @@ from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
-from eval_toolkit.models.prices import money
 from eval_toolkit.models.runner import Progress
-from eval_toolkit.models.servers import the_currency
+from eval_toolkit.models.servers import cost_text
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = [
@@ -141,7 +140,7 @@ def progress_bar(
         yield None
         return
     told = functools.partial(say, err=True)
-    with ProgressBar(told, begins, lambda amount: money(amount, the_currency())) as bar:
+    with ProgressBar(told, begins, cost_text) as bar:
         yield bar
 
 

@@ -44,18 +44,14 @@ def outcome_blocks(done: Outcome) -> Blocks:
                 # own.
                 told.get("n", block["n"]),
                 told.get("n_positive", block["n_positive"]),
-                _card(done, slice_name, scorer, part),
+                card if part == WHOLE else card.slices.get(part, {}),
             )
             for scorer, told in block["by_scorer"].items()
+            for card in (done.cards[slice_name, scorer],)
         }
         for slice_name, entry in done.results["by_slice"].items()
         for part, block in {WHOLE: entry, **entry.get("parts", {})}.items()
     }
-
-
-def _card(done: Outcome, slice_name: str, scorer: str, part: str) -> Mapping[str, MetricResult]:
-    card = done.cards[slice_name, scorer]
-    return card if part == WHOLE else card.slices.get(part, {})
 
 
 def resamples_of(done: Outcome) -> list[int]:

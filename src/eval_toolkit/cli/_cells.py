@@ -68,6 +68,8 @@ def _under(details: Mapping[str, Any]) -> list[Cell]:
 
 def took(done: Any) -> str:
     """Return the number of requests, the tokens and the cost of this command and in total."""
+    from eval_toolkit.models.servers import cost_text
+
     replayed = getattr(done, "n_replayed", 0)
     parts = [f"{done.n_asked:,} requests sent"]
     parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
@@ -83,19 +85,12 @@ def took(done: Any) -> str:
         parts[-1] += f" ({reasoning:,} for reasoning)"
     now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
     if total:
-        rest = "" if now == total else f" now, {_cost(total)} in total"
-        parts.append(f"cost {_cost(now)}{rest}")
+        rest = "" if now == total else f" now, {cost_text(total)} in total"
+        parts.append(f"cost {cost_text(now)}{rest}")
     judging = sum(told["usage"].get("cost", 0.0) for told in done.judges.values())
     if total and judging:
-        parts.append(f"with judges {_cost(total + judging)}")
+        parts.append(f"with judges {cost_text(total + judging)}")
     return ", ".join(parts)
-
-
-def _cost(amount: float) -> str:
-    from eval_toolkit.models.prices import money  # only needed with prices
-    from eval_toolkit.models.servers import the_currency
-
-    return money(amount, the_currency())
 
 
 def reasons(
@@ -124,5 +119,8 @@ def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
     parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
     tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
     parts += [f"{tokens:,} tokens"] if tokens else []
-    parts += [f"cost {_cost(usage['cost'])}"] if usage.get("cost") else []
+    if cost := usage.get("cost"):
+        from eval_toolkit.models.servers import cost_text  # only needed with prices
+
+        parts.append(f"cost {cost_text(cost)}")
     return ", ".join(parts)

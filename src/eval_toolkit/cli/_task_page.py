@@ -12,8 +12,7 @@ from eval_toolkit.cli._cells import (
     took,
     with_interval,
 )
-from eval_toolkit.models.prices import money
-from eval_toolkit.models.servers import the_currency
+from eval_toolkit.models.servers import cost_text, the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
@@ -33,7 +32,7 @@ def estimate_page(
     stops: bool = False,
 ) -> Page:
     """Return the page of a dry run; ``stops`` indicates that a rule may end the run early."""
-    most, currency = planned.completion_tokens, the_currency()
+    most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
         ("requests", planned.n_requests),
@@ -42,7 +41,7 @@ def estimate_page(
     ]
     if planned.cost is not None:
         what = "of the prompts alone" if most is None else "at most"
-        rows.append((f"cost, {what}", money(planned.cost, currency)))
+        rows.append((f"cost, {what}", cost_text(planned.cost)))
     for name, told in judging.items():
         rows.append((f"requests to the judge {name}", told["requests"]))
         rows.append(
@@ -52,11 +51,11 @@ def estimate_page(
             )
         )
         if told["cost"] is not None:
-            rows.append((f"cost of the judge {name}, at most", money(told["cost"], currency)))
+            rows.append((f"cost of the judge {name}, at most", cost_text(told["cost"])))
     costs = [planned.cost, *(told["cost"] for told in judging.values())]
     total = None if None in costs else sum(one or 0.0 for one in costs)
     if judging and total is not None:
-        rows.append(("cost in total, at most", money(total, currency)))
+        rows.append(("cost in total, at most", cost_text(total)))
     notes = [f"tokens: {planned.how}"]
     if judging:
         notes.append("judges: answers as long as they may be, or 256 tokens without a limit")
@@ -67,7 +66,7 @@ def estimate_page(
     if judging:
         payload["judges"] = {name: told["requests"] for name, told in judging.items()}
         payload |= {"judge_estimates": dict(judging), "total_cost": total}
-    payload |= {"currency": currency} if currency else {}
+    payload |= {"currency": currency} if (currency := the_currency()) else {}
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 

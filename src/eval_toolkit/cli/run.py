@@ -26,11 +26,8 @@ from eval_toolkit.cli._tasks import (
     with_perturbations,
 )
 from eval_toolkit.cli._until import Until, until_options
-from eval_toolkit.graders import load_grader
-from eval_toolkit.graders.judges.asking import judges_in
-from eval_toolkit.models.prices import money
 from eval_toolkit.models.runner import Progress
-from eval_toolkit.models.servers import server_of_model, the_currency
+from eval_toolkit.models.servers import cost_text, server_of_model
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Outcome
 from eval_toolkit.tasks.base import BaseTask
@@ -235,6 +232,8 @@ def _planned(
     task: BaseTask[Any], model: Model | None, asking: _Asking
 ) -> tuple[Estimate, dict[str, dict[str, Any]]]:
     """Return the estimates of the run and of its judges."""
+    from eval_toolkit.graders import load_grader
+    from eval_toolkit.graders.judges.asking import judges_in
     from eval_toolkit.tasks.judge_estimates import estimate_judges
 
     names = ("limit", "order", "attempts", "formatter", "max_tokens")
@@ -258,7 +257,7 @@ def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callab
         bounded = planned.completion_tokens is not None
         if not bounded and (prices := getattr(model, "prices", None)) is not None:
             known += planned.n_requests * GUESSED_TOKENS * prices[1] / 1e6
-        cost = money(known * n / max(1, planned.n_requests), the_currency())
+        cost = cost_text(known * n / max(1, planned.n_requests))
         how = f"at most {cost}" if bounded else f"about {cost} at {GUESSED_TOKENS} tokens an answer"
         beside = "" if None not in costs else ", without judges of unknown prices"
         return f"{progress.reused:,} answers found, {n:,} to ask, {how}{beside}"

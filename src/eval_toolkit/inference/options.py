@@ -2,7 +2,7 @@
 
 from typing import Any, TypedDict
 
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.seeds import SeedLike
 

@@ -117,7 +117,9 @@ def check_classes(
 
 def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
     """Return whether the default interval of a metric has a closed form."""
-    if isinstance(statistic, ColumnMean) or _is_share(statistic):
+    if isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
+        return plan.members is None  # rows or groups
+    if isinstance(statistic, ColumnMean):
         return plan.members is None  # rows or groups
     closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
     return closed and plan.is_independent
@@ -144,7 +146,7 @@ def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence:
     """
     if isinstance(statistic, ColumnMean):
         return _mean_interval(statistic, data, plan, confidence)
-    if isinstance(statistic, AtThreshold) and _is_share(statistic) and not plan.is_independent:
+    if isinstance(statistic, AtThreshold) and not plan.is_independent:
         return _grouped_share(statistic, data, plan, confidence)
     if type(statistic) in _CLOSED:
         return _CLOSED[type(statistic)](statistic, data, confidence)
@@ -238,10 +240,6 @@ def _worth(share: float, variance: float, df: float, confidence: float) -> float
     if variance <= (ROUNDING * share) ** 2 or spread <= 0.0:
         return math.inf
     return spread / variance * (critical_value(confidence) / critical_value(confidence, df)) ** 2
-
-
-def _is_share(statistic: Statistic) -> bool:
-    return isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows
 
 
 def groups_of(plan: Plan) -> IntArray | None:

@@ -74,7 +74,7 @@ def assert_metric(
 
     validation.choice(on, "on", ("interval", "value"))
     if at_least is None and at_most is None:
-        raise InvalidInputError("give `at_least` or `at_most`: an assertion needs a bound")
+        raise InvalidInputError("pass `at_least` or `at_most`: the assertion needs a limit")
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         if bound is not None:
             validation.number(bound, name)
@@ -99,7 +99,9 @@ def _faults(
         ends = (value, value)
     elif cell.ci is None:
         why = f" ({cell.reason})" if cell.reason else ""
-        return [f"the value {number(value)} has no interval{why}; on='value' compares the value"]
+        return [
+            f"the value {number(value)} has no interval{why}; pass on='value' to compare the value"
+        ]
     else:
         ends = (cell.ci.ci_low, cell.ci.ci_high)
     faults = []
@@ -157,7 +159,7 @@ def assert_not_worse(
     higher_is_better: bool | None = None,
     allow_missing: bool = False,
 ) -> None:
-    """Fail if a run may lose more than a margin against a baseline, compared unit by unit.
+    """Fail unless a run is non-inferior to a baseline by a margin, compared unit by unit.
 
     Equivalent to a claim of ``non_inferior_by``: the whole interval of the paired difference must
     lie on the favourable side of the margin.
@@ -177,14 +179,15 @@ def assert_not_worse(
     higher_is_better : bool, optional
         Direction of metrics for which it is unknown.
     allow_missing : bool, default False
-        Whether to compare although some units of the baseline have no value in the run.
+        Whether to compare even if some units of the baseline have no value in the run.
 
     Raises
     ------
     AssertionError
-        If the loss may be larger, or the runs cannot be compared; the message states the reason.
+        If non-inferiority is not shown, or the runs cannot be compared; the message states why.
     InvalidInputError
-        If an argument is invalid, several cells match, or versions differ.
+        If an argument is invalid, several cells match, or the runs used different versions of a
+        scorer, task or metric.
 
     Examples
     --------
@@ -228,14 +231,14 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     Parameters
     ----------
     run : LeakageReport, Run, path, RunResult or mapping
-        Report of `run_leakage_checks`, or a run evaluated with checks.
+        Report returned by `run_leakage_checks`, or a run evaluated with checks.
     strict : bool, default False
         Whether to fail for warnings, too.
 
     Raises
     ------
     AssertionError
-        With one line per finding.
+        If there are findings, listed in the message, or no report.
     InvalidInputError
         If the report is invalid.
 
@@ -260,7 +263,7 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     levels = ("error", "warning") if strict else ("error",)
     findings = [found for report in reports for found in report["findings"]]
     if not all(hasattr(found, "get") for found in findings):
-        raise InvalidInputError("`run` has a leakage report whose findings are no mappings")
+        raise InvalidInputError("`run` has a leakage report whose findings are not mappings")
     bad = [f for f in findings if f.get("severity") in levels and f.get("n_affected", 0)]
     if bad:
         lines = [
@@ -295,6 +298,6 @@ def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
         stored = stored_run(run)
     except InvalidTypeError as error:
         raise InvalidTypeError(
-            f"`run` is a {type(run).__name__}; it must be a LeakageReport, a run or the path of one"
+            f"`run` is a {type(run).__name__}; it must be a LeakageReport, a run or a run's path"
         ) from error
     return stored.results, stored.manifest

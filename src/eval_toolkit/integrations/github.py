@@ -86,7 +86,7 @@ def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -
         return f"{path}: cannot write the summary: {error.strerror}"
     if not data:
         return f"{path}: the summary is full ({limit:,} bytes); nothing was added"
-    return f"{path}: the summary is full; left out: {left_out} lines" if left_out else ""
+    return f"{path}: the summary is full; {left_out} lines were omitted" if left_out else ""
 
 
 def _fitting(text: str, room: int) -> tuple[bytes, int]:
@@ -95,7 +95,9 @@ def _fitting(text: str, room: int) -> tuple[bytes, int]:
     if len(data) <= room:
         return data, 0
     lines = data.splitlines(keepends=True)
-    note = f"\n\n(cut: {len(lines)} lines are more than a step's summary may have)\n\n".encode()
+    note = (
+        f"\n\n(truncated: {len(lines)} lines exceed the size limit of a step summary)\n\n".encode()
+    )
     kept, size = [], len(note)
     for line in lines:
         size += len(line)

@@ -55,7 +55,7 @@ def measured_results(run: Measured) -> Results:
     if isinstance(payload, Mapping):
         return Results.of(payload)
     raise InvalidTypeError(
-        f"`run` is a {type(run).__name__}; it must be a run, the path of one, or a result with "
+        f"`run` is a {type(run).__name__}; it must be a run, a run's path, or a result with "
         "cells: Scorecard, RunResult, Outcome"
     )
 
@@ -83,6 +83,6 @@ def stored_run(run: Measured, name: str = "run") -> Run:
     if isinstance(found, Run):
         return found
     raise InvalidTypeError(
-        f"`{name}` is a {type(run).__name__} that is not stored; give a run's folder, which has the "
-        "records that are needed here"
+        f"`{name}` is a {type(run).__name__} that is not stored; pass a run folder, which has "
+        "the required records"
     )

@@ -118,7 +118,7 @@ def log_run(
     """
     mlflow = require("mlflow", feature="log_run", extra="mlflow")
     if not isinstance(experiment, str) or not experiment or not isinstance(prefix, str):
-        raise InvalidInputError("`experiment` must be a name and `prefix` a text")
+        raise InvalidInputError("`experiment` must be a non-empty string and `prefix` a string")
     stored = _stored(run)
     told = _told(measured_results(run if stored is None else stored).rows(), prefix, stored)
     if not told.metrics and not told.tags:
@@ -159,8 +159,8 @@ def _refuse_another(client: Any, target: str, told: "_Told", prefix: str) -> Non
         for name, value in given.items():
             if have.get(name, value) != value:
                 raise InvalidInputError(
-                    f"`prefix` is {prefix!r}, under which another run was logged to the MLflow run "
-                    f"{target} ({name} differs); give each run a prefix of its own"
+                    f"another run was logged to the MLflow run {target} with the same prefix "
+                    f"{prefix!r} ({name} differs); give each run its own prefix"
                 )
 
 

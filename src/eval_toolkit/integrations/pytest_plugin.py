@@ -21,7 +21,7 @@ def _assert_metric() -> Callable[..., None]:
 
 @pytest.fixture(name="assert_not_worse", scope="session")
 def _assert_not_worse() -> Callable[..., None]:
-    """Fail if a run may lose more than max_drop against a baseline, compared unit by unit."""
+    """Fail unless a run is non-inferior to a baseline by max_drop, compared unit by unit."""
     return assert_not_worse
 
 

@@ -61,7 +61,7 @@ class SklearnScorer:
             labels = (labels == self.positive).astype(np.float64)
         elif not set(labels.tolist()) <= {0, 1}:
             raise InvalidInputError(
-                f"the labels are not 0 and 1; name the positive one: {self!r} with positive=…"
+                f"the labels are not 0 and 1; pass the positive one: {self!r} with positive=…"
             )
         if self.bound == "value":
             value = float(self.metric.compute(labels, scores))
@@ -79,7 +79,7 @@ class SklearnScorer:
         classes = np.asarray(getattr(estimator, "classes_", [0, 1])).tolist()
         if self.positive is None and (len(classes) > 2 or 1 not in classes):
             raise InvalidInputError(
-                f"{name} knows the classes {classes}; name the positive one, against all others: "
+                f"{name} has the classes {classes}; pass the positive one, against all others: "
                 f"sklearn_scorer({self.metric.name!r}, positive=…)"
             )
         if hasattr(estimator, "predict_proba"):
@@ -89,7 +89,7 @@ class SklearnScorer:
         statistic = getattr(self.metric, "statistic", None)
         if not isinstance(statistic, AveragePrecision | RecallAtFpr | RocAuc):
             raise InvalidTypeError(
-                f"{name} has decision_function alone, and {self.metric.name!r} "
+                f"{name} has only decision_function, but {self.metric.name!r} "
                 "needs probabilities; wrap it in sklearn.calibration.CalibratedClassifierCV"
             )
         margins = np.asarray(estimator.decision_function(X))
@@ -98,8 +98,8 @@ class SklearnScorer:
             return margins if column == 1 else -margins
         if margins.shape[1] != len(classes):
             raise InvalidInputError(
-                f"{name} has {margins.shape[1]} margins for {len(classes)} classes, none of a class "
-                "against all others; say decision_function_shape='ovr'"
+                f"{name} has {margins.shape[1]} margins for {len(classes)} classes, not one per class "
+                "against all others; set decision_function_shape='ovr'"
             )
         return margins[:, column]
 

@@ -191,7 +191,7 @@ def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek:
     """
     if asked is not None:
         return named_column(file, have, asked, (), "`label`")
-    found = _only(file, have, (_of(LABELS), _of(_ALSO_LABELS)), "labels", "label")
+    found = _only(file, have, (LABELS, _ALSO_LABELS), "labels", "label")
     return found or _refuse(file, have, LABELS, "label", _two_valued(peek))
 
 
@@ -226,25 +226,23 @@ def score_column(
     if asked is not None:
         return named_column(file, have, asked, (), "`scores`")
     free = [name for name in have if name not in taken]
-    tiers = (_of(SCORES), _of(_ALSO_SCORES), _MARKED.fullmatch, _of(_DECISIONS))
+    tiers = (SCORES, _ALSO_SCORES, _MARKED, _DECISIONS)
     found = _only(file, free, tiers, "scores", "scores")
     return found or _refuse(file, have, SCORES, "scores", _fractions(peek, taken))
-
-
-def _of(names: Sequence[str]) -> Callable[[str], Any]:
-    return names.__contains__
 
 
 def _only(
     file: str | Path,
     have: Sequence[str],
-    tiers: Sequence[Callable[[str], Any]],
+    tiers: Sequence[Sequence[str] | re.Pattern[str]],
     what: str,
     option: str,
 ) -> str | None:
     """Return the only column with a name of the first tier that has any; None without one."""
-    for fits in tiers:
-        found = [name for name in have if fits(_plain(name))]
+    plain = {name: re.sub(r"[\W_]+", "_", name).strip("_").lower() for name in have}
+    for tier in tiers:
+        fits = tier.fullmatch if isinstance(tier, re.Pattern) else tier.__contains__
+        found = [name for name in have if fits(plain[name])]
         if len(found) > 1:
             either = " or ".join(f"{option}={name!r}" for name in found)
             raise MissingColumnError(
@@ -253,10 +251,6 @@ def _only(
         if found:
             return found[0]
     return None
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "_", name).strip("_").lower()
 
 
 def _refuse(

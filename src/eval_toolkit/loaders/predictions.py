@@ -243,7 +243,10 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         if labels is not None:
             negative, positive = labels.classes
             notes.append(f"positive: {positive!r}, negative: {negative!r}")
-    scores, converted = _scaled({one: values[one] for one in roles.scores}, wanted.scale, percent)
+    scores = {one: values[one] for one in roles.scores}
+    if wanted.scale is not None:
+        scores, converted = _scaled(scores, wanted.scale, percent)
+        notes += converted
     found = Predictions(
         rows=rows,
         origin=np.arange(len(rows)),
@@ -257,7 +260,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         hashes=None if roles.hashes is None else _filled(values[roles.hashes]),
         texts=None if roles.text is None else values[roles.text],
         weights=None if roles.weight is None else _weights(rows, roles.weight),
-        notes=(*roles.guessed(wanted), *notes, *converted),
+        notes=(*roles.guessed(wanted), *notes),
     )
     return found if roles.key is None else _by_id(found, roles.key)
 
@@ -296,7 +299,7 @@ def _read(
 
 
 def _scaled(
-    scores: Mapping[str, FloatArray], scale: Scale | None, percent: Sequence[str]
+    scores: dict[str, FloatArray], scale: Scale, percent: Sequence[str]
 ) -> tuple[dict[str, FloatArray], list[str]]:
     """Return scores as probabilities, and what was done; those with percent signs already are."""
     if scale == "percent":
@@ -308,7 +311,7 @@ def _scaled(
 
         made = {name: np.asarray(expit(column)) for name, column in scores.items()}
         return made, ["scores converted from log-odds to probabilities"]
-    return dict(scores), []
+    return scores, []
 
 
 def _opened(

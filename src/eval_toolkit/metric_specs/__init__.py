@@ -29,13 +29,13 @@ if TYPE_CHECKING:
         pass_hat_k,
     )
     from eval_toolkit.metric_specs.names import (
-        DEFAULT_METRICS,
         METRIC_NAMES,
         chosen_metrics,
         named,
         stored_name,
     )
     from eval_toolkit.metric_specs.scores import (
+        DEFAULT_METRICS,
         ScoreSpec,
         brier,
         log_loss,
@@ -85,10 +85,10 @@ __getattr__ = names_on_use(
     {
         "calibration": "ece smooth_ece",
         "columns": "ColumnKind ColumnSpec asr_at_k maj_at_k mean_of pass_at_k pass_hat_k",
-        "names": "DEFAULT_METRICS METRIC_NAMES chosen_metrics named stored_name",
+        "names": "METRIC_NAMES chosen_metrics named stored_name",
         "scores": (
-            "ScoreSpec brier log_loss make_spec_name on_columns partial_roc_auc pr_auc "
-            "recall_at_fpr roc_auc"
+            "DEFAULT_METRICS ScoreSpec brier log_loss make_spec_name on_columns partial_roc_auc "
+            "pr_auc recall_at_fpr roc_auc"
         ),
         "statistics": "StatisticSpec from_columns",
         "sums": "SumsSpec from_sums ratio_of",

@@ -17,24 +17,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eval_toolkit._internal.words import nearest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.metric_specs.scores import (
-    ScoreSpec,
-    brier,
-    log_loss,
-    partial_roc_auc,
-    pr_auc,
-    recall_at_fpr,
-    roc_auc,
-)
 from eval_toolkit.protocols import MetricSpec
 
+if TYPE_CHECKING:
+    from eval_toolkit.metric_specs.scores import ScoreSpec
+
 __all__ = [
-    "DEFAULT_METRICS",
     "METRIC_NAMES",
     "QUANTITIES",
     "chosen_metrics",
@@ -46,10 +39,8 @@ __all__ = [
 At: TypeAlias = Any
 """Threshold, `FittedOperatingPoint` or `ThresholdSelector` of metrics of decisions, or None."""
 
-DEFAULT_METRICS: tuple[ScoreSpec, ...] = (pr_auc, roc_auc, brier, log_loss)
-"""Metrics of `scorecard`, `evaluate`, `score` and `compare` if none are named."""
 _DEFAULT_AT_THRESHOLD = ("f1", "precision", "recall", "fpr")
-"""Metrics added to them if there is a threshold."""
+"""Metrics added to `DEFAULT_METRICS` if there is a threshold."""
 
 QUANTITIES = (
     *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
@@ -65,10 +56,7 @@ _SYNONYMS = {
 }
 _OLD = {"recall_at_fpr": "recall@fpr=0.01", "partial_roc_auc": "roc_auc@fpr=0.1"}
 """Older spellings without a number, with the default that they had."""
-_AT_FPR: dict[str, Callable[[float], ScoreSpec]] = {
-    "recall": recall_at_fpr,
-    "roc_auc": partial_roc_auc,
-}
+_AT_FPR = ("recall", "roc_auc")
 _BINNED = {"ece": "uniform", "ece_equal_mass": "quantile"}
 METRIC_NAMES = (*_PLAIN, *_OLD, *_BINNED, *QUANTITIES)
 _SHOWN = (*_PLAIN, "recall@fpr=0.01", "roc_auc@fpr=0.1", "ece=15", "ece_equal_mass=15", "f1@0.5")
@@ -133,7 +121,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     if key in _BINNED and sign in ("", "="):
         return _binned(key, _number(name, value, f"{key}=15") if sign else 15)
     if sign == "@" and value.partition("=")[0] == "fpr" and key in _AT_FPR:
-        return _AT_FPR[key](_number(name, value.partition("=")[2], f"{key}@fpr=0.01"))
+        return _at_fpr(key, _number(name, value.partition("=")[2], f"{key}@fpr=0.01"))
     if key in QUANTITIES and sign != "=" and (sign or at is not None):
         return _of_decisions(key, _number(name, value, f"{key}@0.5") if sign else at)
     return _of_catalogue(name, key, sign)
@@ -172,6 +160,8 @@ def chosen_metrics(
     ['brier', 'op_f1_at_0.3']
     """
     if metrics is None:
+        from eval_toolkit.metric_specs.scores import DEFAULT_METRICS
+
         more = _DEFAULT_AT_THRESHOLD if at is not None else ()
         return [*DEFAULT_METRICS, *(_of_decisions(key, at) for key in more)]
     if isinstance(metrics, str):
@@ -233,12 +223,20 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 def _plain(key: str) -> ScoreSpec:
+    from eval_toolkit.metric_specs.scores import DEFAULT_METRICS
+
     for spec in DEFAULT_METRICS:
         if spec.name == key:
             return spec
     from eval_toolkit.metric_specs.calibration import smooth_ece
 
     return smooth_ece
+
+
+def _at_fpr(key: str, limit: float) -> ScoreSpec:
+    from eval_toolkit.metric_specs.scores import partial_roc_auc, recall_at_fpr
+
+    return recall_at_fpr(limit) if key == "recall" else partial_roc_auc(limit)
 
 
 def _binned(key: str, n_bins: float) -> ScoreSpec:
@@ -261,6 +259,7 @@ def _of_decisions(key: str, at: At) -> MetricSpec:
 def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
     """Return a metric of the catalogue, such as ``calibration_slope``, or say what to write."""
     from eval_toolkit.inference.statistics import statistic_for
+    from eval_toolkit.metric_specs.scores import ScoreSpec
     from eval_toolkit.metrics import CATALOGUE
 
     if not sign and key in CATALOGUE:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
 
 __all__ = [
+    "DEFAULT_METRICS",
     "SCORED",
     "ScoreSpec",
     "brier",
@@ -67,6 +68,8 @@ pr_auc = ScoreSpec("pr_auc", metrics.pr_auc, AveragePrecision())
 roc_auc = ScoreSpec("roc_auc", metrics.roc_auc, RocAuc())
 brier = ScoreSpec("brier", metrics.brier_score, BRIER, higher_is_better=False)
 log_loss = ScoreSpec("log_loss", metrics.log_loss, LOG_LOSS, higher_is_better=False)
+DEFAULT_METRICS = (pr_auc, roc_auc, brier, log_loss)
+"""Metrics of `scorecard`, `evaluate`, `score` and `compare` if none are named."""
 
 
 def make_spec_name(prefix: str, **kwargs: Any) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASE_URL_VARIABLE",
     "UserServer",
+    "cost_text",
     "server_of_model",
     "the_currency",
     "the_server",
@@ -76,6 +77,13 @@ class UserServer:
 
 
 _SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # noqa: B039 - frozen
+
+
+def cost_text(amount: float) -> str:
+    """Return an amount of money as text, in the currency of the user's prices if it is known."""
+    from eval_toolkit.models.prices import money  # only needed with prices
+
+    return money(amount, the_currency())
 
 
 def the_currency() -> str:

@@ -13,14 +13,15 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.relied_on import manifest_problem
-from eval_toolkit.runs.so_far import SO_FAR
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 
-__all__ = ["JOURNAL", "OpenRun", "open_run"]
+__all__ = ["JOURNAL", "SO_FAR", "OpenRun", "open_run"]
 
 JOURNAL = "journal.jsonl"
 """Journal of the answers so far; only an unfinished run has one."""
+SO_FAR = "so_far.json"
+"""Value of a metric so far, of an unfinished run."""
 
 
 @dataclass(slots=True)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit._internal.files import read_regular
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.inference.results import Interval
+from eval_toolkit.runs.open import SO_FAR
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.sequences import ConfidenceSequence
     from eval_toolkit.models.runner.journal import Entry
 
 __all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
-
-SO_FAR = "so_far.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +42,21 @@ class Grading:
     grade: "Callable[[Sequence[Entry]], Mapping[str, float | None]]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueSoFar:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ValueSoFar(Interval[float]):
     """Mean of the units that have finished."""
 
     metric: str
     value: float
-    low: float
-    high: float
-    confidence: float
     n_units: int
     n_planned: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in _STORED}
+
+
+_STORED = ("metric", "value", "ci_low", "ci_high", "confidence", "n_units", "n_planned")
 
 
 @dataclass(slots=True)
@@ -98,8 +98,8 @@ class SoFar:
         told = ValueSoFar(
             metric=grading.metric,
             value=interval.point_estimate,
-            low=interval.ci_low,
-            high=interval.ci_high,
+            ci_low=interval.ci_low,
+            ci_high=interval.ci_high,
             confidence=interval.confidence,
             n_units=self._sequence.n,
             n_planned=len(grading.units),
@@ -131,8 +131,8 @@ def read_so_far(folder: Path) -> ValueSoFar | None:
         found = ValueSoFar(
             metric=str(stored["metric"]),
             value=float(stored["value"]),
-            low=float(stored["low"]),
-            high=float(stored["high"]),
+            ci_low=float(stored["ci_low"]),
+            ci_high=float(stored["ci_high"]),
             confidence=float(stored["confidence"]),
             n_units=int(stored["n_units"]),
             n_planned=int(stored["n_planned"]),

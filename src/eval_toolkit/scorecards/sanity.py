@@ -7,7 +7,6 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference import bootstrap_ci
 
 __all__ = ["sanity_notes"]
 
@@ -58,6 +57,8 @@ def _swapped(labels: BoolArray, scores: FloatArray) -> str:
     value = metrics.roc_auc(labels, scores)
     if value >= _FAR_BELOW_CHANCE:
         return ""
+    from eval_toolkit.inference import bootstrap_ci
+
     try:
         ci = bootstrap_ci(labels, scores, metrics.roc_auc)
     except (UndefinedMetricError, InvalidInputError):  # too few rows to say

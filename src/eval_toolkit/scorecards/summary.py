@@ -23,7 +23,6 @@ from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.results import (
     BootstrapCI,
 )
-from eval_toolkit.metric_specs.columns import stated_bounds
 from eval_toolkit.metric_specs.families import is_of_column, is_of_columns, is_of_sums
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
@@ -277,7 +276,7 @@ def _scored_cells(
     """Return the cells of metrics of labels and scores; equal columns share resamples."""
     from eval_toolkit.inference.prepared import SCORED, Columns
     from eval_toolkit.metric_specs import ScoreSpec
-    from eval_toolkit.scorecards.score import metric_cells
+    from eval_toolkit.scorecards.metric_cells import metric_cells
 
     cells: dict[str, MetricResult] = {}
     sharing: dict[tuple[str, str], list[MetricSpec]] = {}
@@ -339,7 +338,7 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
         from eval_toolkit.inference.prepared import Columns
-        from eval_toolkit.scorecards.score import metric_cells
+        from eval_toolkit.scorecards.metric_cells import metric_cells
 
         data = Columns({spec.column: values}, spec.column)
         cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
@@ -362,7 +361,7 @@ def _named_cell(
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
         return _nothing(units, why)
-    from eval_toolkit.scorecards.score import metric_cells
+    from eval_toolkit.scorecards.metric_cells import metric_cells
 
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
@@ -406,6 +405,8 @@ def _described(
     cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
 ) -> MetricResult:
     """Add the direction, and with at least two groups the standard error."""
+    from eval_toolkit.metric_specs.columns import stated_bounds
+
     details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
     details |= stated_bounds(spec)
     if spec.answer is not None:

@@ -92,7 +92,9 @@ class DaskExecutor(Cluster):
         except self._distributed.KilledWorker as error:
             raise BrokenExecutor(first_line(error)) from error
         except self._distributed.CancelledError as error:
-            raise BrokenExecutor(f"no worker is left with the data: {first_line(error)}") from error
+            raise BrokenExecutor(
+                f"no worker that holds the data is left: {first_line(error)}"
+            ) from error
 
     def _start(self) -> Any:
         import dask

@@ -81,7 +81,9 @@ def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
     if name == "dask":
         return DaskExecutor(n_workers, address=address)
     if address is not None:
-        raise InvalidInputError(f"`address` is {address!r}; {name} run on this machine alone")
+        raise InvalidInputError(
+            f"`address` is {address!r}, but {name} run only on this machine; omit it"
+        )
     if name == "threads":
         return ThreadPoolExecutor(n_workers, "eval-toolkit")
     # Imported lazily, since few users need it. Spawn, because fork copies locks held by other

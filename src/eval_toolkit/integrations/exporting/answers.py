@@ -56,7 +56,7 @@ class UnitMetric:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the cell is the plain mean over units."""
+        """Whether the cell is the unweighted mean over units."""
         if not self.cell.has_value or not self.measured.any():
             return False
         mean, value = float(self.values[self.measured].mean()), float(self.cell.value or 0.0)
@@ -174,7 +174,7 @@ class Answers:
         """
         if (block.slice, block.scorer) not in run.subjects:
             raise ArtifactError(
-                f"{run.path}: the run holds no records of {block.scorer!r} on {block.slice!r}, so "
+                f"{run.path}: the run has no records of {block.scorer!r} on slice {block.slice!r}, so "
                 "there are no samples to export"
             )
         records = run.records(block.slice, block.scorer)
@@ -226,7 +226,7 @@ class Answers:
         return config_of(self.run).get("on_error") == "as_zero"
 
     def _own_score(self, name: str) -> ColumnSpec | None:
-        """Return the mean of scores if there are no labels; with labels, scores are not grades."""
+        """Return the mean of the scores, or None if the records have labels to score against."""
         columns = self.records.columns
         return mean_of(name) if name == "score" in columns and "label" not in columns else None
 
@@ -237,7 +237,7 @@ class Answers:
 
     @property
     def mean_metrics(self) -> list[UnitMetric]:
-        """Plain metrics whose cell is the mean over units."""
+        """Metrics of `plain_metrics` whose cell is the mean over units."""
         return [one for one in self.plain_metrics if one.is_mean]
 
     def why(self, column: str, at: int) -> tuple[str, str]:
@@ -321,7 +321,7 @@ class Answers:
         return bool(as_mapping(config_of(self.run).get("task")).get("num_fewshot"))
 
     def right_texts(self, unit: str) -> list[str]:
-        """Return the references of a unit as strings; empty if not stored."""
+        """Return the references of a unit as strings; empty if none are stored."""
         reference = self.references.get(unit)
         return [] if reference is None or reference.text is None else _several(reference.text)
 

@@ -19,7 +19,7 @@ _NOTHING_SAID = "there is no turn"
 
 
 def astra_files(run: Run) -> dict[str, bytes]:
-    """Return rollouts as ``metrics.json``: summary and details, with additional estimates.
+    """Return rollouts as astra-rl's ``metrics.json``: summary and details, with more estimates.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def astra_files(run: Run) -> dict[str, bytes]:
     Raises
     ------
     InvalidInputError
-        If the run is of another kind, does not state the deciding scorer, or no rollout in it can
-        be measured.
+        If the run has no rollouts, does not state which scorer judged the turns, or none of its
+        rollouts can be measured.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def astra_files(run: Run) -> dict[str, bytes]:
     """
     if TURNS not in run.manifest["artifacts"]:
         raise InvalidInputError(
-            f"{run.path}: astra has rollouts alone, and this is "
+            f"{run.path}: astra-rl's format supports only rollouts, and this is "
             f"{kind_named(run.kind).words.export}; "
             "export it to lm-eval, every-eval-ever or csv"
         )
     graphs = rollouts_of(run)
     begun = [graph for graph in graphs if any(node.status != ENDED for node in graph.nodes())]
     if not begun:
-        raise InvalidInputError(f"{run.path}: no rollout of the run has a turn")
+        raise InvalidInputError(f"{run.path}: no rollout of the run has any turns")
     try:
         told = rollouts_json(begun, scorer=_scorer(run), manifest=told_about(run, all_blocks(run)))
     except ModelError as error:
@@ -90,7 +90,7 @@ def _absent(graph: Graph[Any, Any]) -> dict[str, Any]:
 
 
 def _scorer(run: Run) -> "_Stored":
-    """Return the scorer that decided the turns."""
+    """Return the scorer that judged the turns."""
     config = run.manifest.get("config")
     given = config if isinstance(config, Mapping) else {}
     name = given.get("scored_by")
@@ -98,8 +98,8 @@ def _scorer(run: Run) -> "_Stored":
     told = scorers.get(name) if isinstance(scorers, Mapping) else None
     if not isinstance(name, str) or not isinstance(told, Mapping):
         raise InvalidInputError(
-            f"{run.path}: the run does not say which scorer decided about its turns; of an "
-            "imported run the log it came from has these numbers"
+            f"{run.path}: the run does not state which scorer judged its turns; for an imported "
+            "run, use the original log, which has these numbers"
         )
     return _Stored(name, told)
 
@@ -115,10 +115,10 @@ class _Stored:
         self.mode = str(told.get("mode") or "turn")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return no scores for no texts, since no model is available."""
+        """Return an empty list for no texts; raise otherwise, since no model is available."""
         if texts:
             raise InvalidInputError(
-                f"{self.name} has not scored every probe and response of the run; score it again "
+                f"{self.name} has not scored every probe and response of the run; rescore the run "
                 "with eval-toolkit rescore"
             )
         return []

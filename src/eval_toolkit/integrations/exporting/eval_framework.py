@@ -68,17 +68,17 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     """
     if kind_named(run.kind).words.multi_turn:
         raise InvalidInputError(
-            f"{run.path}: eval-framework has no conversations; export rollouts to astra or "
+            f"{run.path}: eval-framework's format has no conversations; export rollouts to astra or "
             "every-eval-ever"
         )
     found = answers_of(run, all_blocks(run))
     if not found:
-        raise ArtifactError(f"{run.path}: the run holds no records, so there are no samples")
+        raise ArtifactError(f"{run.path}: the run has no records, so there are no samples")
     useful = [one for one in found if one.plain_metrics]
     if not useful:
         raise InvalidInputError(
-            f"{run.path}: no metric of the run is a mean over samples, and eval-framework has no "
-            "others; export it to lm-eval, csv or predictions"
+            f"{run.path}: no metric of the run is a mean over samples, and eval-framework's format "
+            "has no others; export it to lm-eval, csv or predictions"
         )
     folders = file_names(f"{one.block.scorer}/{one.block.slice}" for one in useful)
     files: dict[str, bytes] = {}

@@ -74,7 +74,7 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
         by_model.setdefault(block.scorer, []).append(block)
     named = {model: blocks for model, blocks in by_model.items() if any(map(_ok, blocks))}
     if not named:
-        raise InvalidInputError(f"{run.path}: the run has no number to export")
+        raise InvalidInputError(f"{run.path}: the run has no metric values to export")
     files: dict[str, bytes] = {}
     for model, blocks in named.items():
         name = _name(run, model)
@@ -242,7 +242,7 @@ def _metric(cell: Cell, metric: UnitMetric | None) -> dict[str, Any]:
     if bounds is not None:
         told |= {"score_type": "continuous", "min_score": bounds[0], "max_score": bounds[1]}
     if cell.higher_is_better is None:
-        told["additional_details"] = {"lower_is_better": "not known, or neither is better"}
+        told["additional_details"] = {"lower_is_better": "unknown, or neither is better"}
     return told
 
 
@@ -296,7 +296,9 @@ def _about(name: str, lines: bytes, found: Sequence[Answers]) -> dict[str, Any]:
     n = lines.count(b"\n")
     scored = sum(int(metric.known.sum()) for one in found for metric in one.mean_metrics)
     all_rows = sum(len(one.records) * len(one.mean_metrics) for one in found)
-    silent = {"rows left out because nothing was said": str(scored - n)} if scored > n else {}
+    silent = (
+        {"rows left out because the conversation is empty": str(scored - n)} if scored > n else {}
+    )
     return {
         "format": "jsonl",
         "file_path": name,

@@ -16,7 +16,7 @@ from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 __all__ = ["sample_rows"]
 
 SCHEMA = "instance_level_eval_0.2.2"
-_NO_VERDICT = "the score is no verdict: false says that it is not the best there is"
+_NO_VERDICT = "the score is not binary: false means that it is not the best possible score"
 _Row = dict[str, Any]
 
 
@@ -133,7 +133,7 @@ def _has(answers: Answers, column: str, row: int) -> bool:
 
 
 def _reason(answers: Answers, row: int, metric: UnitMetric) -> str:
-    """Return the reason why a counted record failed; "" if it did not."""
+    """Return the reason why a record that is counted failed; "" if it did not fail."""
     column = metric.spec.column
     if answers.records.status[column][row] == "ok":
         return ""

@@ -76,14 +76,15 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     """
     if kind_named(run.kind).words.multi_turn:
         raise InvalidInputError(
-            f"{run.path}: lm-eval has no conversations; export rollouts to astra or every-eval-ever"
+            f"{run.path}: lm-eval's format has no conversations; export rollouts to astra or "
+            "every-eval-ever"
         )
     by_model: dict[str, list[Block]] = {}
     for block in all_blocks(run):
         if block.cells and block.part == WHOLE:
             by_model.setdefault(block.scorer, []).append(block)
     if not by_model:
-        raise InvalidInputError(f"{run.path}: the run has no number to export")
+        raise InvalidInputError(f"{run.path}: the run has no metric values to export")
     stamp = (begun_at(run) or captured_at(run)).strftime("%Y-%m-%dT%H-%M-%S.%f")
     files: dict[str, bytes] = {}
     folders = file_names(by_model)

@@ -75,24 +75,24 @@ def _caveats(run: Run) -> Iterator[str]:
     sure = {100 * cell.confidence for cell in cells if cell.confidence}
     if sure:
         levels = " and ".join(f"{level:g} %" for level in sorted(sure))
-        yield f"intervals cover {levels} nominally, over groups of units where there are groups"
+        yield f"nominal coverage of the intervals: {levels}; units of a group are treated as dependent"
     if any(cell.has_value and cell.low is None for cell in cells):
-        yield "a number without an interval says nothing about how sure it is"
+        yield "the uncertainty of values without an interval is unknown"
     n_errors = max((cell.n_errors for cell in cells), default=0)
     if n_errors:
         config = run.manifest.get("config")
         policy = config.get("on_error", "exclude") if isinstance(config, Mapping) else "exclude"
         counted = {"exclude": "are left out", "as_zero": "count as failures"}
-        yield f"up to {n_errors} units failed in a metric and {counted.get(policy, policy)}"
+        yield f"up to {n_errors} units per metric failed and {counted.get(policy, policy)}"
     absent = sum(not cell.has_value for cell in cells)
     if absent:
-        yield f"{absent} of {len(cells)} numbers do not exist for these data; the table says why"
+        yield f"{absent} of {len(cells)} metrics have no value; the table states why"
     for name in sorted(fitted_on(run)):
-        yield f"thresholds were chosen on {name}: what is measured there flatters itself"
+        yield f"thresholds were selected on {name}, so metrics on these rows are optimistic"
     if stopped(run.results):
         yield stopped(run.results)
     if run.manifest.get("dirty_flag"):
-        yield "the code had changes that are in no commit"
+        yield "the code had uncommitted changes"
     yield from map(str, run.manifest.get("notes") or ())
 
 
@@ -109,7 +109,7 @@ def _data(run: Run) -> Iterator[str]:
         if data.get("revision"):
             yield f"{data.get('path')}: revision {data['revision']}"
     if run.manifest.get("item_set_hash"):
-        yield f"items asked about: sha256:{run.manifest['item_set_hash']}"
+        yield f"item set: sha256:{run.manifest['item_set_hash']}"
 
 
 def _made(run: Run) -> Iterator[str]:
@@ -200,7 +200,7 @@ def model_index(run: Run) -> str:
                 f"      name: {_yaml(cell.name + ends + n)}",
             ]
     if not by_model:
-        raise InvalidInputError(f"{run.path}: the run has no number to export")
+        raise InvalidInputError(f"{run.path}: the run has no metric values to export")
     for model, told in by_model.items():
         lines += [f"- name: {_yaml(model)}", "  results:", *told]
     return "\n".join(lines) + "\n"

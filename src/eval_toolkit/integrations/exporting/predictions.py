@@ -34,7 +34,7 @@ def predictions_csv(
         Metric that is a mean over units, exported as the column ``score``. By default the scores,
         or the main metric if there are none.
     slice, scorer : str, optional
-        Slice and scorer to export; by default the main ones of the run.
+        Slice and scorer to export; by default those of the run's main result.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
     if not found:
         there = ", ".join(f"{slice_}/{name}" for slice_, name in run.subjects) or "none"
         raise ArtifactError(
-            f"{run.path}: the run holds no such records to export; it has records of {there}"
+            f"{run.path}: the run has no records with this slice and scorer; it has {there}"
         )
     speaks = [one for one in found if main is not None and one.block == main]
     return next(iter([*speaks, *found]))
@@ -115,12 +115,12 @@ def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
     )
     if name is None:
         raise InvalidInputError(
-            f"{answers.run.path}: no metric of the run has a value per unit, and it has no scores"
+            f"{answers.run.path}: the run has no scores, and no metric with a value per unit"
         )
     if name not in known:
         listed = ", ".join(map(repr, known)) or "none"
         raise InvalidInputError(
-            f"`metric` is {name!r}; the metrics that have a value per unit are {listed}"
+            f"`metric` is {name!r}; the metrics with a value per unit are {listed}"
         )
     return known[name].values, known[name].measured
 

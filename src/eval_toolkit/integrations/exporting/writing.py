@@ -58,7 +58,7 @@ def export_files(
     Parameters
     ----------
     runs : Run or sequence of Run
-        Finished runs of a kind supported by the format. Several runs are combined in one table, or
+        Finished runs that the format supports. Several runs are combined in one table, or
         written to one folder each.
     format : str
         One of `EXPORT_FORMATS`.
@@ -95,7 +95,7 @@ def export_files(
     told = _FORMATS[format]
     given = [runs] if isinstance(runs, Run) else list(runs)
     if not given or not all(isinstance(run, Run) for run in given):
-        raise InvalidInputError("`runs` must be one run or more; open them with Run.open")
+        raise InvalidInputError("`runs` must be one or more runs; open them with Run.open")
     chosen = _options(format, told, options, given)
     make = _maker(told)
     if told.several:
@@ -104,7 +104,7 @@ def export_files(
         return _named(make(given[0], **chosen), told)
     folders = file_names(run.run_id for run in given)
     if len(folders) < len(given):
-        raise InvalidInputError("two of the runs have the same name; export them one by one")
+        raise InvalidInputError("two runs have the same name; export them one by one")
     return {
         f"{folders[run.run_id]}/{name}": content
         for run in given
@@ -119,11 +119,13 @@ def _options(
     for name in chosen:
         if name not in told.options:
             listed = ", ".join(told.options) or "none"
-            raise InvalidInputError(f"{format_name} takes no option {name!r}; it takes {listed}")
+            raise InvalidInputError(
+                f"format {format_name} has no option {name!r}; its options are {listed}"
+            )
     for run in runs if chosen.get("samples") else ():
         if not run.subjects:
             raise ArtifactError(
-                f"{run.path}: the run holds no records, so there are no samples to export"
+                f"{run.path}: the run has no records, so there are no samples to export"
             )
     return chosen
 
@@ -192,7 +194,7 @@ def export_run(
     alone = format in SINGLE_FILE and len(files) == 1 and not target.is_dir()
     paths = {target if alone else target / name: content for name, content in files.items()}
     if not alone and target.exists() and not target.is_dir():
-        raise InvalidInputError(f"{target}: is a file; {format} needs a folder")
+        raise InvalidInputError(f"{target} is a file; format {format} needs a folder")
     there = [path for path in paths if path.exists()]
     if there and not overwrite:
         raise InvalidInputError(f"{there[0]}: already exists; pass overwrite=True to replace it")
@@ -211,5 +213,5 @@ def _refuse_runs(target: Path) -> None:
     for folder in (place, *place.parents):
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":
             raise InvalidInputError(
-                f"{target}: lies in the run {folder}, which nothing may change; choose another place"
+                f"{target}: lies in the run {folder}, which must not be modified; choose another path"
             )

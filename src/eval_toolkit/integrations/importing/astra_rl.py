@@ -287,7 +287,7 @@ def _stated(
         value = number_or_none(told)
         if value is None:
             if told is not None:
-                notes.append(f"{name} is {shown(told)}, which is no number, and is left out")
+                notes.append(f"{name} is {shown(told)}, which is not a finite number; omitted")
             continue
         if (column, value) in taken:
             continue
@@ -296,7 +296,7 @@ def _stated(
         how = "mean" if even_attempts(samples, column) else "the mean over rollouts"
         if not name.startswith(("avg_", _SHARE)) and values:
             mean = math.fsum(values) / len(values)
-            how = how if same(mean, value) else "a rule of the file's own"
+            how = how if same(mean, value) else "unknown"
         found.append(Stated(column=column, name=name, value=value, n=len(values), aggregation=how))
     return found, notes
 
@@ -312,18 +312,22 @@ def _notes(
     notes = []
     measured = sum(sample.error is None for sample in samples)
     if planned is not None and planned != measured:
-        notes.append(f"the summary says {planned} rollouts; {measured} with numbers are here")
+        notes.append(f"the summary states {planned} rollouts; the file has numbers for {measured}")
     empty = sum(_n_turns(detail) == 0 for detail in details if detail.get("status", "ok") == "ok")
     if empty:
-        notes.append(f"{empty} rollouts have no turn; their averages of 0 are in the means")
+        notes.append(
+            f"{empty} rollouts have no turns; their averages of 0 are included in the means"
+        )
     cut = sum(len(sample.input or "") == _CUT for sample in samples)
     if cut and not any("seed" in detail or "context" in detail for detail in details):
         notes.append(
-            f"{cut} of {len(samples)} openings are cut to their last {_CUT} characters, as astra-rl "
-            "stores them: such items may match others by mistake"
+            f"{cut} of {len(samples)} openings are truncated to their last {_CUT} characters, as astra-rl "
+            "stores them: different openings may appear equal"
         )
     if any("node" in row for detail in details for row in _rows(detail)):
-        notes.append("rollouts branch: their numbers are of all branches, the turns of the first")
+        notes.append(
+            "rollouts have branches: their numbers cover all branches, the turns only the first"
+        )
     return [*notes, *_wrong_averages(details)]
 
 
@@ -357,7 +361,7 @@ def _wrong_averages(details: Sequence[Mapping[str, Any]]) -> list[str]:
             at, value, mean = wrong[0]
             notes.append(
                 f"avg_{side}_toxicity of {len(wrong)} of {len(details)} rollouts is not the mean of "
-                f"its turns (rollout {at}: {value:.4g}, its turns give {mean:.4g}); astra-rl 0.0.1 "
-                "divides 1 by the number of turns there. The column is as the file has it"
+                f"its turns (rollout {at}: {value:.4g}, the turns give {mean:.4g}); astra-rl 0.0.1 "
+                "computes 1 / turns instead. The column keeps the value in the file"
             )
     return notes

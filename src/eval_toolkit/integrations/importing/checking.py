@@ -82,7 +82,7 @@ def check_log(
     ...     stated=[Stated(column="acc", name="acc", value=1.0, stderr=0.0, n=5)])
     >>> checked, _ = check_log(log, log_records(log), log_card(log, log_records(log)))
     >>> print(checked[0].verdict)
-    same mean; its standard error is 0: at 100 % it cannot say how sure the number is
+    same mean; its standard error is 0: at 100 % it says nothing about uncertainty
     """
     checked = [_checked(one, log, records, cells) for one in log.stated]
     wrong = [one for one in checked if one.agrees is False or one.stderr_agrees is False]
@@ -105,7 +105,9 @@ def _checked(
     cell = cells.get(one.column)
     again = one.itself and cell is not None and cell.value is not None
     if one.aggregation != "mean" and not again:
-        return Checked(**about, verdict=f"as stated: made by {one.aggregation}, not a mean")
+        return Checked(
+            **about, verdict=f"as stated, not recomputed (aggregation: {one.aggregation})"
+        )
     if records is None or cell is None:
         why = "no samples" if records is None else "not in the samples"
         return Checked(**about, verdict=f"as stated: {why}")
@@ -154,7 +156,7 @@ def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> tuple[bool
         return None, ""
     if one.stderr == 0.0 and cell.value in (0.0, 1.0):
         percent = "100" if cell.value else "0"
-        said = f"its standard error is 0: at {percent} % it cannot say how sure the number is"
+        said = f"its standard error is 0: at {percent} % it says nothing about uncertainty"
         return None, said
     if ours is None:
         return None, ""
@@ -177,8 +179,8 @@ def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult])
     n_tries = len(records)
     if log.n_planned is not None and n_tries < log.n_planned:
         yield (
-            f"{n_tries} of {log.n_planned} samples are in the log; the other "
-            f"{log.n_planned - n_tries} are in no number made of its samples"
+            f"{n_tries} of {log.n_planned} samples are in the log; numbers computed from samples "
+            f"do not include the other {log.n_planned - n_tries}"
         )
     for name, why in _failed(records):
         zero = cells[name].details.get("as_zero") if name in cells else None
@@ -188,7 +190,7 @@ def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult])
     for name, state in records.status.items():
         n = int((state == "skipped").sum())
         if n and not (n == n_tries and name in stated):
-            yield f"{name}: {n} of {n_tries} samples have no value and are left out"
+            yield f"{name}: {n} of {n_tries} samples have no value and are excluded"
 
 
 def _failed(records: Records) -> Sequence[tuple[str, str]]:
@@ -201,6 +203,6 @@ def _failed(records: Records) -> Sequence[tuple[str, str]]:
             continue
         reasons = records.reason[name][failed].tolist()
         most = max(sorted(set(reasons)), key=reasons.count)
-        said = f"{n} of {len(records)} samples failed and are not in the mean ({most[:120]})"
+        said = f"{n} of {len(records)} samples failed and are excluded from the mean ({most[:120]})"
         told[name] = said
     return list(told.items())

@@ -108,7 +108,9 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     about = as_mapping(_member(folder, _ABOUT), str(folder / _ABOUT))
     task, model = text_or_none(about.get("task_name")), text_or_none(about.get("llm_name"))
     if not task or not model:
-        raise ArtifactError(f"{folder / _ABOUT}: 'task_name' and 'llm_name' must be texts")
+        raise ArtifactError(
+            f"{folder / _ABOUT}: 'task_name' and 'llm_name' must be non-empty strings"
+        )
     notes: list[str] = []
     measured = _measured(folder, notes)
     repeats = about.get("repeats")
@@ -118,7 +120,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     told = _member(folder, _AVERAGES) if (folder / _AVERAGES).is_file() else {}
     stated, more = averages(as_mapping(told, str(folder / _AVERAGES)), measured, repeats)
     if not samples and not stated:
-        raise ArtifactError(f"{folder}: no result and no average in this output (0 samples)")
+        raise ArtifactError(f"{folder}: neither results nor averages in this output (0 samples)")
     names = (_ABOUT, _OUTPUT, _RESULTS, _AVERAGES)
     return [
         Log(
@@ -145,7 +147,9 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 def _member(folder: Path, name: str) -> Any:
     if not (folder / name).is_file():
-        raise MissingFileError(f"{folder / name}: is missing in this output of eval-framework")
+        raise MissingFileError(
+            f"{folder / name}: the file is missing from this eval-framework output"
+        )
     return load_json(folder / name)
 
 
@@ -172,8 +176,10 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
     path = folder / _RESULTS
     if not path.is_file():
         if (folder / _OUTPUT).is_file() and not (folder / _AVERAGES).is_file():
-            raise MissingFileError(f"{path}: is missing: the answers were not graded")
-        notes.append(f"{_RESULTS} is not there: the averages are as stated, no sample was seen")
+            raise MissingFileError(f"{path}: the file is missing: the answers were not graded")
+        notes.append(
+            f"{_RESULTS} is missing: the averages are as stated, not checked against samples"
+        )
         return []
     rows, torn = load_lines(path)
     notes += [torn] if torn else []
@@ -189,7 +195,7 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
             continue
         column = metric if key is None or key == "" else f"{metric}/{key}"
         if (subject, number, column) in seen:
-            raise ArtifactError(f"{where}: {column!r} of {subject}/{number} is there twice")
+            raise ArtifactError(f"{where}: {column!r} of {subject}/{number} occurs twice")
         seen.add((subject, number, column))
         found.append(
             Measured(
@@ -206,7 +212,7 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
             )
         )
     if rows and not found:
-        raise ArtifactError(f"{path}: holds book-keeping alone (bytes, positions), no metric")
+        raise ArtifactError(f"{path}: contains only bookkeeping (bytes, positions) and no metrics")
     return found
 
 
@@ -232,7 +238,7 @@ def _outputs(folder: Path, wanted: Wanted, notes: list[str]) -> dict[tuple[str, 
     if not wanted.samples:
         return {}
     if not path.is_file():
-        notes.append(f"{_OUTPUT} is not there: no prompts and answers")
+        notes.append(f"{_OUTPUT} is missing: no prompts or answers")
         return {}
     rows, torn = load_lines(path)
     notes += [torn] if torn else []
@@ -370,12 +376,12 @@ def _tell(folder: Path, about: Mapping[str, Any], samples: Sequence[LoggedSample
     notes = []
     broken = sorted(folder.glob(f"{_OUTPUT}.broken.*"))
     if broken:
-        notes.append(f"answers that eval-framework threw away are in {broken[0].name}")
+        notes.append(f"answers discarded by eval-framework are in {broken[0].name}")
     shots = about.get("num_fewshot")
     if samples and isinstance(shots, int) and shots > 0 and any(s.choices for s in samples):
         notes.append(
-            f"what was asked is stored with its {shots} shots alone; such items do not match by "
-            "content with a run of other shots"
+            f"inputs are stored only together with their {shots} few-shot examples, so items do not "
+            "match by content those of runs with other examples"
         )
     if samples and "subject" in samples[0].parts:
         notes.append(

@@ -37,7 +37,7 @@ class Measured:
 def averages(
     told: Mapping[str, Any], rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return the stated averages, and notes on discrepancies.
+    """Return the stated averages, and notes where they differ from the rows.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
             continue
         number = number_or_none(value)
         if number is None:
-            notes.append(f"{name} is {shown(value)}, which is no number, and is left out")
+            notes.append(f"{name} is {shown(value)}, which is not a finite number; omitted")
             continue
         if metric in BOOKKEEPING:
             continue
@@ -106,8 +106,8 @@ def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
         )
         if parts and f"StdErr {metric}" in told:
             notes.append(
-                f"StdErr {metric}, {shown(told[f'StdErr {metric}'])}, is over {parts} parts, where "
-                "it is too large by the root of their number; it is left out"
+                f"StdErr {metric}, {shown(told[f'StdErr {metric}'])}, covers {parts} parts, for "
+                "which it is too large by the square root of their number; omitted"
             )
     return stated, notes
 
@@ -122,11 +122,11 @@ def _average(
     value = number_or_none(told[name])
     notes = _lost(label, rows, told)
     if value is None:
-        return [], [*notes, f"{name} is {shown(told[name])}, which is no number, and is left out"]
+        return [], [*notes, f"{name} is {shown(told[name])}, which is not a finite number; omitted"]
     groups = _groups(rows)
     made = _mean([_mean(values) for values in groups.values()]) if groups else None
     if made is not None and not same(made, value):
-        notes.append(f"{name}: {value!r} is stated, and the rows give {made!r}")
+        notes.append(f"{name} is stated as {value!r}, but the rows give {made!r}")
     notes += _parts(told, label, rows)
     column = rows[0].column
     keys = {row.key for row in rows}
@@ -174,12 +174,12 @@ def _lost(label: str, rows: Sequence[Measured], told: Mapping[str, Any]) -> list
     if not failed:
         return []
     zero = number_or_none(told.get(f"Average {label} (including Errors)"))
-    also = "" if zero is None else f"; with them as 0 it states {zero:g}"
-    notes = [f"Average {label} leaves out {len(failed)} of {len(rows)} rows with an error{also}"]
+    also = "" if zero is None else f"; with these as 0 it is stated as {zero:g}"
+    notes = [f"Average {label} excludes {len(failed)} of {len(rows)} rows, which have errors{also}"]
     there = {row.subject for row in rows if isinstance(row.value, float)}
     gone = sorted({row.subject for row in rows} - there)
     if gone:
-        notes.append(f"Average {label} knows nothing of {', '.join(gone)}: all rows there failed")
+        notes.append(f"Average {label} excludes {', '.join(gone)}, where all rows failed")
     return notes
 
 
@@ -196,7 +196,7 @@ def _parts(told: Mapping[str, Any], label: str, rows: Sequence[Measured]) -> lis
             made = _mean([_mean(values) for values in groups.values()])
             if not same(made, value):
                 notes.append(
-                    f"Average {label} - {name}: {value!r} is stated, and the rows give {made!r}"
+                    f"Average {label} - {name} is stated as {value!r}, but the rows give {made!r}"
                 )
     return notes
 
@@ -213,14 +213,14 @@ def _stderr(
         return None, "", []
     value = number_or_none(told[name])
     if value is None:
-        return None, "", [f"{name} is {shown(told[name])}, which is no number"]
+        return None, "", [f"{name} is {shown(told[name])}, which is not a finite number; omitted"]
     notes = []
     counted = number_or_none(told.get(f"NumSamples {label}"))
     there = sum(map(len, groups.values()))
     if counted is not None and counted != there:
         notes.append(f"NumSamples {label} is {counted:g}; {there} rows have a value")
     if repeats > 1:
-        said = f"{name} takes {repeats} answers to one item for facts of their own: too small"
+        said = f"{name} treats the {repeats} answers to an item as independent, so it is too small"
         return None, "repeats as independent samples", [*notes, said]
     if len(groups) == 1:
         return value, "sample sd / sqrt(n)", notes
@@ -229,14 +229,17 @@ def _stderr(
         return (
             None,
             "",
-            [*notes, f"{name}, {value:.4g}, cannot be checked: a subject has less than two values"],
+            [
+                *notes,
+                f"{name}, {value:.4g}, cannot be checked: a subject has fewer than two values",
+            ],
         )
     if math.isclose(value, right, rel_tol=1e-6):
         return None, "sqrt(sum(s²/n)) / G", notes
     said = f"{name}, {value:.4g}, is not the standard error of {_MACRO}, which is {right:.4g}"
     if math.isclose(value, right * math.sqrt(len(groups)), rel_tol=1e-6):
         said = f"{said}: too large by sqrt({len(groups)})"
-    return None, "", [*notes, f"{said}; it is left out"]
+    return None, "", [*notes, f"{said}; omitted"]
 
 
 def _macro_error(groups: Mapping[tuple[str, str], Sequence[float]]) -> float | None:

@@ -96,9 +96,9 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     """
     report = _Report.of(path)
     if not report.probes:
-        what = "a digest alone" if report.has_digest else "neither attempts nor evals"
+        what = "only a digest" if report.has_digest else "neither attempts nor evals"
         raise ArtifactError(
-            f"{path}: a report of garak with {what}; import the report of the run itself"
+            f"{path}: a garak report with {what}; import the report of the run itself"
         )
     return [report.log(probe, wanted) for probe in report.probes]
 
@@ -158,10 +158,12 @@ class _Report:
         samples = list(_samples([one for one in found if one.is_done], self.threshold, wanted))
         n_lost = sum(max(1, len(one.outputs)) for one in found if not one.is_done)
         if n_lost:
-            notes.append(f"{n_lost} answers have no detector results: the run did not finish them")
+            notes.append(
+                f"{n_lost} answers have no detector results because the run was not finished"
+            )
         if samples and number_or_none(self.setup.get("run.eval_threshold")) is None:
             notes.append(
-                f"the report states no eval_threshold; it is {_THRESHOLD}, garak's default"
+                f"the report states no eval_threshold; {_THRESHOLD}, garak's default, is used"
             )
         stated = list(self._stated(probe, samples, notes))
         names = [one for sample in samples for one in sample.values]
@@ -200,16 +202,18 @@ class _Report:
             total = entry.get("total_evaluated", entry.get("total"))
             passed, n = (_count(given, where) for given in (entry.get("passed"), total))
             if passed > n:
-                raise ArtifactError(f"{where}: {passed} passed of {n} evaluated; it cannot be more")
+                raise ArtifactError(
+                    f"{where}: {passed} passed of {n} evaluated; the number passed must not be larger"
+                )
             column = f"{COLUMN}{name}"
             values = ok_values(samples, column)
             if values and (round(sum(values)), len(values)) != (passed, n):
                 notes.append(
-                    f"{name}: the eval line has {passed} passed of {n}; the attempts in the report "
-                    f"have {round(sum(values))} of {len(values)}"
+                    f"{name}: the eval line states {passed} of {n} passed; in the attempts of the "
+                    f"report it is {round(sum(values))} of {len(values)}"
                 )
             if n == 0:
-                notes.append(f"{name}: the eval line has 0 answers that were evaluated")
+                notes.append(f"{name}: the eval line states 0 evaluated answers; omitted")
                 continue
             even = even_attempts(samples, column)
             yield Stated(
@@ -217,7 +221,9 @@ class _Report:
                 name=f"{name}: passed / evaluated",
                 value=passed / n,
                 n=n,
-                aggregation="mean" if even else "the mean over answers, uneven by prompt",
+                aggregation="mean"
+                if even
+                else "the mean over answers, whose number varies by prompt",
             )
 
 
@@ -331,7 +337,7 @@ def _score(given: Any, where: str) -> float | None:
         return None
     score = finite(given, where)
     if not 0.0 <= score <= 1.0:
-        raise ArtifactError(f"{where} is {shown(given)}; a detector's score lies between 0 and 1")
+        raise ArtifactError(f"{where} is {shown(given)}; a detector's score must be in [0, 1]")
     return score
 
 
@@ -349,7 +355,7 @@ def _text(given: Any) -> str | None:
 
 def _plugin(given: Any, prefix: str, where: str) -> str:
     if not isinstance(given, str) or not given:
-        raise ArtifactError(f"{where} is {shown(given)}; it must be a name")
+        raise ArtifactError(f"{where} is {shown(given)}; it must be a non-empty name")
     return given.removeprefix(prefix)
 
 

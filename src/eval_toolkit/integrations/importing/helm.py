@@ -91,7 +91,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     -------
     list of Log
         Logs of unperturbed instances first, in the order of the file. Items are keyed by instance
-        id, so a perturbed log pairs with the plain one; trials are attempts. Parts are "split",
+        id, so a perturbed log pairs with the unperturbed one; trials are attempts. Parts are "split",
         "sub_split" and "perturbation" where present; if a run has several, they are appended to the
         task name.
 
@@ -128,7 +128,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     samples = _samples(folder, tries, states, wanted, notes)
     stats = _member(folder, _STATS) if (folder / _STATS).is_file() else []
     if not stats:
-        notes.append(f"{_STATS} is not there or empty: the run states no means")
+        notes.append(f"{_STATS} is missing or empty: the run states no means")
     metrics = [one for one in _named(stats, folder / _STATS) if _is_metric(one.name, named)]
     there = [folder / name for name in (_SPEC, _STATS, _EACH, _STATE) if (folder / name).is_file()]
     whole = Log(
@@ -145,7 +145,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     )
     logs = _by_context(whole, samples, metrics)
     if not logs:
-        raise ArtifactError(f"{folder}: no instances and no means in this run (0 samples)")
+        raise ArtifactError(f"{folder}: neither instances nor means in this run (0 samples)")
     return logs
 
 
@@ -206,7 +206,7 @@ class _Try:
 
 def _member(folder: Path, name: str) -> Any:
     if not (folder / name).is_file():
-        raise MissingFileError(f"{folder / name}: is missing in this HELM run")
+        raise MissingFileError(f"{folder / name}: the file is missing from this HELM run")
     return load_json(folder / name)
 
 
@@ -235,7 +235,7 @@ def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _
     """Return the measurements of every instance and trial, merged over metrics."""
     path = folder / _EACH
     if not path.is_file():
-        notes.append(f"{_EACH} is not there: the means are as stated, no sample was seen")
+        notes.append(f"{_EACH} is missing: the means are as stated, not checked against samples")
         return {}
     found: dict[Key, _Try] = {}
     empty = 0
@@ -255,9 +255,9 @@ def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _
             empty += stat.count == 0
             value = _value(stat, place)
             if one.values.setdefault(stat.name, value) != value:
-                raise ArtifactError(f"{place} is there twice, with two values")
+                raise ArtifactError(f"{place} occurs twice with different values")
     if empty:
-        notes.append(f"{empty} values have the count 0 in {_EACH}: skipped, in no mean")
+        notes.append(f"{empty} values in {_EACH} have count 0: skipped and excluded from all means")
     return found
 
 
@@ -278,7 +278,7 @@ def _samples(
     columns = list(dict.fromkeys(name for one in tries.values() for name in one.values))
     if tries and not columns:
         raise ArtifactError(
-            f"{folder / _EACH}: holds book-keeping alone (tokens, times, counts), no metric"
+            f"{folder / _EACH}: contains only bookkeeping (tokens, times, counts) and no metrics"
         )
     lost = [key for key in states if key not in tries]
     if lost and tries:

@@ -33,9 +33,11 @@ def key_of(each: Mapping[str, Any], where: str) -> Key:
     """Return the key of an attempt; raise a one-line error if it is invalid."""
     name, trial = each.get("instance_id"), each.get("train_trial_index", 0)
     if not isinstance(name, str) or not name:
-        raise ArtifactError(f"{where}: 'instance_id' must be text, got {name!r:.40}")
+        raise ArtifactError(f"{where}: 'instance_id' must be a non-empty string, got {name!r:.40}")
     if not isinstance(trial, int) or isinstance(trial, bool) or trial < 0:
-        raise ArtifactError(f"{where}: 'train_trial_index' must be 0 or more, got {trial!r:.40}")
+        raise ArtifactError(
+            f"{where}: 'train_trial_index' must be an integer of at least 0, got {trial!r:.40}"
+        )
     return Key(name, helm_stats.perturbation(each.get("perturbation"), where), trial)
 
 
@@ -44,7 +46,7 @@ def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[
     if not wanted.samples:
         return {}
     if not path.is_file():
-        notes.append(f"{path.name} is not there: no prompts, answers and targets")
+        notes.append(f"{path.name} is missing: no prompts, answers or targets")
         return {}
     told = as_mapping(load_json(path), str(path))
     found: dict[Key, list[Mapping[str, Any]]] = defaultdict(list)
@@ -57,7 +59,7 @@ def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[
         if state.get("request_mode") == "calibration":
             continue
         if key in found and state.get("reference_index") is None:
-            raise ArtifactError(f"{where}: {key.instance} is there twice in trial {key.trial}")
+            raise ArtifactError(f"{where}: {key.instance} occurs twice in trial {key.trial}")
         found[key].append(state)
     return dict(found)
 
@@ -105,7 +107,7 @@ def _answer(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the first completion, or the reason why it is missing."""
     result = state.get("result")
     if not isinstance(result, Mapping):
-        return None, "HELM stored no result of this request"
+        return None, "HELM stored no result for this request"
     completions = list_or_empty(result.get("completions"))
     first = completions[0] if completions else None
     text = _text(first) if first is not None else None
@@ -126,13 +128,13 @@ def tell_requests(states: Mapping[Key, Sequence[Mapping[str, Any]]], notes: list
             unmapped += text.strip() not in letters
     if mapped:
         notes.append(
-            f"{mapped} answers of the run stand for choices; HELM compares the choice that a letter "
-            f"stands for with the target ({unmapped} are no letter that was offered)"
+            f"{mapped} answers are letters of choices; HELM compares the text of the choice with the "
+            f"target ({unmapped} are not one of the letters offered)"
         )
     if several:
         notes.append(
-            f"{several} instances were asked once per choice; the choices' log-probabilities are "
-            "not stored apart from the prompt's, so the choice that won stands for the answer"
+            f"{several} instances have one request per choice; the log-probabilities of the choices "
+            "are not stored separately from the prompt's, so only the winning choice is imported"
         )
 
 

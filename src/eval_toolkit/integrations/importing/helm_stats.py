@@ -123,7 +123,7 @@ def perturbation(told: Any, where: str) -> Perturbation | None:
     given = as_mapping(told, f"{where}: 'perturbation'")
     name = given.get("name")
     if not isinstance(name, str) or not name:
-        raise ArtifactError(f"{where}: 'perturbation' has no name")
+        raise ArtifactError(f"{where}: 'perturbation' has no 'name'")
     return Perturbation(
         name,
         bool(given.get("robustness")),
@@ -183,13 +183,15 @@ def stated(
         derived = []
         notes.append(
             "stats.json also has 'robustness' and 'fairness' numbers; no instance was perturbed, "
-            "so they repeat the plain ones and are left out"
+            "so they only repeat the others; omitted"
         )
     found: list[Stated] = []
     for one in (*plain, *derived):
         value = number_or_none(one.mean)
         if one.count and value is None:
-            notes.append(f"{one.title}: stats.json states {shown(one.mean)}, which is no number")
+            notes.append(
+                f"{one.title}: stats.json states {shown(one.mean)}, which is not a finite number; omitted"
+            )
         if one.count == 0 or value is None:
             continue
         make = _derived if one.is_derived else _plain
@@ -198,7 +200,7 @@ def stated(
         notes += [note] if note else []
     empty = sorted({one.title for one in (*plain, *derived) if one.count == 0})
     if empty:
-        notes.append(f"stats with the count 0 are left out: {', '.join(empty)}")
+        notes.append(f"stats with count 0 were omitted: {', '.join(empty)}")
     return found, [*notes, *_spread(plain)]
 
 
@@ -212,11 +214,11 @@ def _spread(stats: Sequence[NamedStat]) -> list[str]:
     if trials == 0:
         return []
     if trials == 1:
-        said = "HELM's stddev is 0 because it is taken over trials and there was one; it states "
+        said = "HELM's stddev is 0 because it is the spread over trials and there is only one; HELM states "
         return [f"{said}no standard error"]
     widest = max(stats, key=lambda stat: stat.stddev or 0.0)
     said = f"HELM's stddev (up to {widest.stddev or 0.0:g}, of {widest.title}) is the spread of "
-    return [f"{said}the means of {trials} trials, no standard error"]
+    return [f"{said}the means of {trials} trials, not a standard error"]
 
 
 def _plain(
@@ -232,7 +234,7 @@ def _plain(
         if isinstance(told, float):
             trials[key.trial].append(told)
     if not trials:
-        how = "HELM from all instances together"
+        how = "HELM's, over all instances together"
         return replace(number, aggregation=how, itself=True), ""
     uneven = len({len(values) for values in trials.values()}) > 1
     how = "the mean of the trials' means" if uneven else "mean"
@@ -246,7 +248,9 @@ def _derived(
     """Return a mean over originals, or over the worst of an instance and its perturbed copies."""
     asked = stat.context.perturbation or Perturbation("")
     original = asked.computed_on == _ORIGINAL
-    how = "the mean of the originals" if original else "the mean of the worst of each instance"
+    how = (
+        "the mean of the originals" if original else "the mean of the worst value of each instance"
+    )
     number = Stated(column=stat.name, name=stat.title, value=value, aggregation=how)
     tries: dict[tuple[str, int], list[tuple[Perturbation | None, float]]] = defaultdict(list)
     for key, sample in samples.items():
@@ -285,7 +289,7 @@ def _note(number: Stated, trials: Mapping[int, Sequence[float]]) -> str:
     made = _mean([_mean(values) for values in trials.values()])
     if same(made, number.value):
         return ""
-    return f"{number.name}: {number.value!r} is stated, and the samples give {made!r}"
+    return f"{number.name} is stated as {number.value!r}, but the samples give {made!r}"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -147,7 +147,7 @@ def import_logs(
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
-        raise InvalidInputError("`paths` is empty; name at least one log")
+        raise InvalidInputError("`paths` is empty; pass at least one log")
     asked = replace(wanted or Wanted(), samples=out is not None, named=model is not None)
     logs = _renamed(_all_logs(given, asked), task, model, rename or {})
     logs = _directed(logs, higher_is_better or {})
@@ -225,20 +225,20 @@ def _renamed(
     tasks = sorted({log.task for log in logs})
     if task is not None and len(tasks) > 1:
         raise InvalidInputError(
-            f"`task` is {task!r}, but the logs are of {len(tasks)} tasks: "
+            f"`task` is {task!r}, but the logs have {len(tasks)} tasks: "
             f"{', '.join(tasks)[:200]}; import them one by one"
         )
     models = sorted({log.model for log in logs})
     if model is not None and len(models) > 1:
         raise InvalidInputError(
-            f"`model` is {model!r}, but the logs are of {len(models)} models: "
+            f"`model` is {model!r}, but the logs have {len(models)} models: "
             f"{', '.join(models)[:200]}; import them one by one"
         )
     columns = {name for log in logs for name in _columns(log)}
     unknown = sorted(set(rename) - columns)
     if unknown:
         raise InvalidInputError(
-            f"`rename` names the column {unknown[0]!r}; there are {', '.join(sorted(columns))[:300]}"
+            f"`rename`: no column {unknown[0]!r}; the columns are {', '.join(sorted(columns))[:300]}"
         )
     return [
         _with_columns(replace(log, task=task or log.task, model=model or log.model), rename)
@@ -256,7 +256,7 @@ def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list
     unknown = sorted(set(higher_is_better) - columns)
     if unknown:
         raise InvalidInputError(
-            f"`higher_is_better` names the column {unknown[0]!r}; there are "
+            f"`higher_is_better`: no column {unknown[0]!r}; the columns are "
             f"{', '.join(sorted(columns))[:300]}"
         )
     given = dict(higher_is_better)
@@ -275,7 +275,7 @@ def _with_columns(log: Log, rename: Mapping[str, str]) -> Log:
     after = [changed.get(name, name) for name in _columns(log)]
     twice = sorted({name for name in after if after.count(name) > 1})
     if twice:
-        raise InvalidInputError(f"`rename` gives two columns of {log.task} the name {twice[0]!r}")
+        raise InvalidInputError(f"`rename` gives two columns of {log.task!r} the name {twice[0]!r}")
     samples = [
         replace(
             sample,
@@ -335,10 +335,12 @@ def _folders(
     folders = [out / name for name in folder_names(heads)]
     for folder in folders:
         if folder.exists() and not folder.is_dir():
-            raise ArtifactError(f"{folder}: is a file; a run needs a folder")
+            raise ArtifactError(f"{folder} is a file; a run needs a folder")
         there = [name for name in (MANIFEST, *ARTIFACTS) if (folder / name).exists()]
         if there and not overwrite:
-            raise ArtifactError(f"{folder}: a run is there; pass overwrite=True to replace it")
+            raise ArtifactError(
+                f"{folder}: already contains a run; pass overwrite=True to replace it"
+            )
     return groups, folders
 
 

@@ -121,7 +121,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
         raise ArtifactError(f"{path}: nested too deeply") from None
     kind, usual = ("a zip file", ".eval") if is_zip(start) else ("JSON", ".json")
     if path.suffix != usual:
-        named = f"{path.name} is {kind} in spite of its name; its content was read"
+        named = f"{path.name} is {kind} despite its name, and was read as such"
         log = replace(log, notes=(named, *log.notes))
     return [log]
 
@@ -136,7 +136,9 @@ def _log(parts: Parts, wanted: Wanted) -> Log:
         name = "mean" if "mean" in reduced else next(iter(reduced))
         samples = reduced.pop(name)
         planned = None if planned is None else planned // parts.epochs
-        notes.append(f"the log holds no samples; its values are the {name} of each item's epochs")
+        notes.append(
+            f"the log has no samples; its values are the {name} over the epochs of each item"
+        )
     columns = list(samples[0].values) if samples else []
     unreduced = parts.config.get("epochs_reducer") == [] and parts.epochs > 1
     results = read_results(parts.results, columns, spec.get("scorers"), unreduced=unreduced)
@@ -187,7 +189,7 @@ def _reductions(parts: Parts) -> dict[str, list[LoggedSample]]:
         where = f"{parts.path}: reductions[{at}]"
         scorer, reducer = one.get("scorer"), one.get("reducer") or "mean"
         if not isinstance(scorer, str) or not isinstance(reducer, str):
-            raise ArtifactError(f"{where}: `scorer` and `reducer` must be texts")
+            raise ArtifactError(f"{where}: `scorer` and `reducer` must be strings")
         items = by_reducer.setdefault(reducer, {})
         for score in _entries(one.get("samples")):
             unit_id = whole_text(str(score.get("sample_id")))
@@ -211,13 +213,13 @@ def _state_notes(parts: Parts) -> list[str]:
     if parts.unfinished or parts.header.get("status") == "started":
         n, planned = len(parts.found), _n_planned(parts)
         of_all = f" of {planned}" if planned else ""
-        notes.append(f"the log is unfinished: {n}{of_all} samples are there and no results")
+        notes.append(f"the log is unfinished: it has {n}{of_all} samples and no results")
     elif parts.header.get("status") != "success":
         notes.append(f"the log's status is {_state(parts)}")
     if parts.header.get("invalidated") is True:
         notes.append("the log is marked as invalidated")
     if parts.results.get("early_stopping"):
-        notes.append("the run was stopped early by its own rule")
+        notes.append("the run was ended by early stopping")
     return notes
 
 
@@ -232,18 +234,18 @@ def _sample_notes(
         if first is not None:
             n = len(samples) - failed if first.n is None else first.n
             value = f"{first.column} {first.name} {first.value:.6g}"
-            said += f" and are in no count of the log: {value} over {n}"
+            said += f" and are not counted in the log: {value} over {n}"
         yield said
     kept = sum(one.error is not None for one in found) - failed
     if kept > 0:
-        yield f"{kept} of {len(samples)} samples failed and were scored all the same"
+        yield f"{kept} of {len(samples)} samples failed but were scored"
     cancelled = sum(one.cancelled for one in found)
     if cancelled:
         yield f"{cancelled} of {len(samples)} samples were cancelled when the log was stopped"
     limits = Counter(one.limit for one in found if one.limit)
     if limits:
         kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(limits.items()))
-        yield f"{limits.total()} of {len(samples)} samples ended at a limit ({kinds})"
+        yield f"{limits.total()} of {len(samples)} samples reached a limit ({kinds})"
     if samples and not samples[0].values:
         yield "the samples have no scores"
     for column in samples[0].values if samples else ():
@@ -254,7 +256,7 @@ def _cluster_notes(stated: Sequence[Stated], wanted: Wanted) -> Iterator[str]:
     """Yield the group field used in the log if it differs from the requested one."""
     for how in dict.fromkeys(one.stderr_name for one in stated):
         if how.startswith("clustered by ") and how != f"clustered by {wanted.group_field!r}":
-            yield f"standard errors of the log are {how}: name that field as the group to have them"
+            yield f"the log's standard errors are {how}: pass that field as the group field to match them"
 
 
 def _column_notes(column: str, samples: Sequence[LoggedSample]) -> Iterator[str]:
@@ -263,12 +265,12 @@ def _column_notes(column: str, samples: Sequence[LoggedSample]) -> Iterator[str]
     texts = [reason for reason in reasons if reason.startswith(NO_NUMBER)]
     endless = sum(reason.startswith(NOT_FINITE) for reason in reasons)
     if endless:
-        yield f"{column}: {endless} of {len(samples)} values are infinite; here they are skipped"
+        yield f"{column}: {endless} of {len(samples)} values are infinite; they are skipped here"
     if texts:
         such = texts[0].removeprefix(NO_NUMBER + ": ")
         yield (
-            f"{column}: {len(texts)} of {len(samples)} values are no numbers (such as {such}); "
-            f"Inspect's accuracy and mean count them as 0, here they are skipped"
+            f"{column}: {len(texts)} of {len(samples)} values are not numbers (such as {such}); "
+            f"Inspect's accuracy and mean count them as 0; they are skipped here"
         )
 
 
@@ -295,7 +297,7 @@ def _settings(parts: Parts) -> dict[str, Any]:
             continue
         n = len(canonical_json(value))
         is_short = n <= _LONGEST_SETTING
-        kept[name] = redact_secrets(plain(value)) if is_short else f"left out: {n} characters"
+        kept[name] = redact_secrets(plain(value)) if is_short else f"omitted: {n} characters"
     return kept
 
 

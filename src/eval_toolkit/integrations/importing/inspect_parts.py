@@ -21,7 +21,7 @@ _VERSIONS = (1, 2)
 _HEADER, _START = "header.json", "_journal/start.json"
 _SUMMARIES, _REDUCTIONS = "summaries.json", "reductions.json"
 _OF_JOURNAL = re.compile(r"_journal/summaries/([0-9]{1,9})\.json")
-_RECOVER = "`inspect log recover` may bring its samples back"
+_RECOVER = "`inspect log recover` may recover its samples"
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
     """Read a ``.json`` log, a single object with all parts."""
     size = path.stat().st_size
     if size > LARGEST_MEMBER:
-        raise ArtifactError(f"{path}: {size} bytes; at most {LARGEST_MEMBER} are read")
+        raise ArtifactError(f"{path}: {size} bytes; logs of at most {LARGEST_MEMBER} can be read")
     data = read_regular(path)
     try:
         header = _object(parse_json(data, path, strict=False), f"{path}: the log")
@@ -84,7 +84,7 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
         start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if path.suffix == ".json" or start.isdigit() or start in b"{[":
             raise
-        raise ArtifactError(f"{path}: neither a zip file nor JSON; no log of Inspect") from None
+        raise ArtifactError(f"{path}: neither a zip file nor JSON; not an Inspect log") from None
     parts = Parts(path, header, [])
     _check_version(parts)
     samples = header.get("samples") or []
@@ -149,19 +149,21 @@ def _check_version(parts: Parts) -> None:
     version = parts.header.get("version")
     if isinstance(version, bool) or version not in _VERSIONS:
         raise ArtifactError(
-            f"{parts.path}: `version` is {version!r:.60}; versions 1 and 2 of Inspect's logs "
-            f"can be read"
+            f"{parts.path}: `version` is {version!r:.60}; only versions 1 and 2 of Inspect logs can "
+            f"be read"
         )
     for name in ("task", "model"):
         if not isinstance(parts.spec.get(name), str) or not parts.spec[name]:
-            raise ArtifactError(f"{parts.path}: `eval.{name}` is missing; it must be a text")
+            raise ArtifactError(
+                f"{parts.path}: `eval.{name}` is missing; it must be a non-empty string"
+            )
 
 
 def _check_unique(parts: Parts) -> None:
     twice = [key for key, n in Counter(map(_key, parts.found)).items() if n > 1]
     if twice:
         raise ArtifactError(
-            f"{parts.path}: sample {twice[0][0]!r:.60} of epoch {twice[0][1]} is there twice"
+            f"{parts.path}: sample {twice[0][0]!r:.60} of epoch {twice[0][1]} occurs twice"
         )
 
 
@@ -172,8 +174,8 @@ def _check_complete(parts: Parts, summaries: Iterable[Mapping[str, Any]]) -> Non
     lost = sorted(f"{unit_id!r} of epoch {epoch}" for unit_id, epoch in listed - there)
     if lost:
         raise ArtifactError(
-            f"{parts.path}: {len(lost)} of {len(listed)} samples of the summaries are not in "
-            f"samples/, such as {lost[0]:.80}; the file was altered"
+            f"{parts.path}: {len(lost)} of {len(listed)} samples listed in the summaries are "
+            f"missing from samples/, such as {lost[0]:.80}; the file was altered"
         )
 
 

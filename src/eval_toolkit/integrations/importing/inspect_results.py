@@ -71,8 +71,8 @@ def read_results(
         metrics = list(_metrics(score.get("metrics")))
         if column is None:
             notes += [
-                f"{scorer}: the log states {metric.key} {metric.value!r:.30}, which is left out: "
-                f"the samples have no single number of {name!r}"
+                f"{scorer}: the log states {metric.key} {metric.value!r:.30}; omitted, because the "
+                f"samples have no single value for {name!r}"
                 for metric in metrics
             ]
             continue
@@ -81,7 +81,7 @@ def read_results(
         n = score.get("scored_samples")
         stated += _stated(column, metrics, how, reducer, n if isinstance(n, int) else None, own)
         notes += [
-            f"{column}: the log states {metric.value!r:.30} as its {metric.key}, which is no number"
+            f"{column}: the log states {metric.value!r:.30} as its {metric.key}, which is not a finite number; omitted"
             for metric in metrics
             if _finite(metric.value) is None
         ]
@@ -170,9 +170,7 @@ def reduction_notes(
             f"({one.aggregation}); from the samples it is {again}"
         )
     if same:
-        lines.append(
-            f"means over other reductions of the epochs, found again in the samples: {same}"
-        )
+        lines.append(f"{same} means over other reductions of the epochs match the samples")
     return lines
 
 

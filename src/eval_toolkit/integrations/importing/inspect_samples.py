@@ -82,9 +82,11 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     sample = _mapping(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
     if isinstance(unit_id, bool) or not isinstance(unit_id, (str, int)):
-        raise ArtifactError(f"{where}: `id` is {unit_id!r:.60}; it must be a text or a number")
+        raise ArtifactError(f"{where}: `id` is {unit_id!r:.60}; it must be a string or an integer")
     if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
-        raise ArtifactError(f"{where}: `epoch` is {epoch!r:.60}; it must be a number from 1 on")
+        raise ArtifactError(
+            f"{where}: `epoch` is {epoch!r:.60}; it must be an integer of at least 1"
+        )
     where = f"{where}: sample {unit_id!r:.60}"
     texts = _attachments(sample, where)
     fields = {
@@ -117,7 +119,7 @@ def add_scores(found: Found, scores: Any, where: str) -> None:
             continue
         for column, one in columns_of(scorer, value).items():
             if column in found.values:
-                raise ArtifactError(f"{where}: two scores are called {column!r:.60}")
+                raise ArtifactError(f"{where}: two scores have the name {column!r:.60}")
             found.values[column] = as_value(one)
             found.scorers[column] = scorer
             if not is_right_or_wrong(one):
@@ -165,7 +167,7 @@ def _absent(found: Found, scorer: str) -> Grade:
     if found.cancelled:
         return Grade.skipped(f"{UNSCORED}: it was cancelled when the log was stopped")
     ended = f"; it ended at a limit: {found.limit}" if found.limit else ""
-    return Grade.skipped(f"{UNSCORED}: the log has no score of {scorer!r} for this sample{ended}")
+    return Grade.skipped(f"{UNSCORED}: the log has no score from {scorer!r} for this sample{ended}")
 
 
 def shortened(sample: Mapping[str, Any], wanted: Wanted) -> bool:
@@ -256,7 +258,9 @@ def _message(given: Mapping[str, Any], texts: Mapping[str, str], where: str) -> 
     if role == "tool":
         return Message(Role.USER, f"[{given.get('function') or 'tool'}] {text}")
     if role not in ("system", "user", "assistant"):
-        raise ArtifactError(f"{where}: a message has the role {role!r:.60}")
+        raise ArtifactError(
+            f"{where}: a message has the role {role!r:.60}; it must be system, user, assistant or tool"
+        )
     calls = given.get("tool_calls") if role == "assistant" else None
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, Mapping):

@@ -114,5 +114,5 @@ def _field(doc: Mapping[str, Any], name: str, where: str) -> Any:
     value = doc.get(name)
     if value is None:
         there = ", ".join(sorted(map(str, doc))) or "nothing"
-        raise InvalidInputError(f"{where} has no {name!r}; it has: {there[:300]}")
+        raise InvalidInputError(f"{where} has no field {name!r}; it has {there[:300]}")
     return value

@@ -171,12 +171,14 @@ def _task_of(path: Path) -> str:
 def _details_alone(path: Path, wanted: Wanted) -> Log:
     samples, notes = read_details(path, wanted)
     if not samples:
-        raise ArtifactError(f"{path}: no rows in these details (0 samples)")
+        raise ArtifactError(f"{path}: the details have no rows (0 samples)")
     # details/<model>/<time>/details_<task>_<time>.parquet
     above = path.parent.parts
     at = max((n for n, part in enumerate(above) if part == "details"), default=-1)
     inside = above[at + 1 : -1] if at >= 0 else ()
-    notes.append("details alone: lighteval's own numbers are in the results file, not here")
+    notes.append(
+        "only details: lighteval's own numbers are in the results file, which was not read"
+    )
     return Log(
         tool=NAME,
         task=_task_of(path),
@@ -202,14 +204,14 @@ def _log(
     config = _config_of(told, task)
     samples, notes = ([], []) if details is None else read_details(details, wanted)
     if details is not None and not samples:
-        raise ArtifactError(f"{details}: no rows in these details (0 samples)")
+        raise ArtifactError(f"{details}: the details have no rows (0 samples)")
     planned = config.get("effective_num_docs")
     planned = planned if isinstance(planned, int) and planned > 0 else None
     if samples and planned and len(samples) < planned:
-        notes.append(f"{len(samples)} of {planned} documents are in the details")
+        notes.append(f"the details contain {len(samples)} of {planned} documents")
     stated, more = _stated(metrics, samples, _ways(config), task, planned)
     if not stated and not samples:
-        more.append(f"no number is stated for {task}")
+        more.append(f"no numbers are stated for {task}")
     return Log(
         tool=NAME,
         task=task,
@@ -281,7 +283,7 @@ def _stated(
             continue
         value = number_or_none(told)
         if value is None:
-            notes.append(f"{task}: {name} is {shown(told)}, which is no number, and is left out")
+            notes.append(f"{task}: {name} is {shown(told)}, which is not a finite number; omitted")
             continue
         way = _OF_TASKS if average else _way(name, ways, samples)
         stderr, how, note = _stderr(name, metrics.get(f"{name}{_STDERR}"), way, average)
@@ -307,9 +309,9 @@ def _way(name: str, ways: Mapping[str, str], samples: Sequence[LoggedSample]) ->
     way = ways.get(name, "mean")
     way = "mean" if way == "nanmean" else way  # both exclude missing values
     if way == "mean" and samples and not ok_values(samples, name):
-        return "lighteval from the whole corpus"
+        return "lighteval's, over the whole corpus"
     if way == "mean" and not even_attempts(samples, name):
-        return "the mean over rows, of which items have more or fewer"
+        return "the mean over rows, whose number varies by item"
     return way
 
 
@@ -319,16 +321,20 @@ def _stderr(name: str, told: Any, way: str, average: bool) -> tuple[float | None
         return None, "", ""
     value = number_or_none(told)
     if value is None:
-        return None, "", f"the standard error of {name} is {shown(told)}, which is no number"
+        return (
+            None,
+            "",
+            f"the standard error of {name} is {shown(told)}, which is not a finite number; omitted",
+        )
     said = f"the standard error of {name}, {value:g}, is"
     if average:
-        why = "the mean of the tasks' standard errors, not one of their mean, and is left out"
+        why = "the mean of the tasks' standard errors, not that of their mean; omitted"
         return None, "mean of the tasks' standard errors", f"{said} {why}"
     if "mean" in way:
         return value, "sample sd / sqrt(n)", ""
     why = (
-        "the spread of bootstrap draws divided by the root of their number: too small, by 31.6 at "
-        "the usual 1 000 draws; it is left out"
+        "the spread of bootstrap draws divided by the square root of their number, too small by a "
+        "factor of 31.6 at the usual 1 000 draws; omitted"
     )
     return None, "bootstrap sd / sqrt(draws)", f"{said} {why}"
 

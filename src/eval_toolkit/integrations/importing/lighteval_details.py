@@ -70,12 +70,14 @@ def _rows(path: Path, wanted: Wanted) -> list[Row]:
     }
     if spelling["metric"] is None:
         if "metrics" not in names:
-            raise ArtifactError(f"{path}: has neither 'metric' nor 'metrics'; no lighteval details")
+            raise ArtifactError(
+                f"{path}: has neither 'metric' nor 'metrics'; not lighteval details"
+            )
         kept = [name for name in _FLAT if name in names]
         table = {name: cells.tolist() for name, cells in read_table(path, columns=kept).items()}
         return [_from_flat(table, at, path) for at in range(len(table["metrics"]))]
     if spelling["doc"] is None:
-        raise ArtifactError(f"{path}: has no column 'doc'; these are no whole details of lighteval")
+        raise ArtifactError(f"{path}: has no column 'doc'; the lighteval details are incomplete")
     kept = [name for part, name in spelling.items() if name and _needed(part, wanted)]
     table = {name: cells.tolist() for name, cells in read_table(path, columns=kept).items()}
     found = []
@@ -115,7 +117,7 @@ def _parsed(cell: Any, where: str) -> Any:
     if not isinstance(cell, str):
         return _native(cell)
     if len(cell) > _LONGEST_TEXT:
-        raise ArtifactError(f"{where} is a text of {len(cell)} characters, too long to be parsed")
+        raise ArtifactError(f"{where} is a string of {len(cell)} characters, too long to be parsed")
     try:
         return ast.literal_eval(cell)  # literals only, no code is run
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -213,7 +215,9 @@ def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
         seen[name] += 1
         query = row["doc"].get("query")
         if first.setdefault(name, query) != query:
-            raise InvalidInputError(f"{path}: row {at}: id {name!r:.60} is another document's, too")
+            raise InvalidInputError(
+                f"{path}: row {at}: another document has the same id {name!r:.60}"
+            )
         found.append((name, seen[name]))
     return found
 
@@ -267,7 +271,7 @@ def _choices(response: Mapping[str, Any], choices: Sequence[str]) -> tuple[Choic
 def _corpus_note(corpus: Sequence[str]) -> list[str]:
     if not corpus:
         return []
-    return [f"no number per sample, made from the whole corpus: {', '.join(corpus)}"]
+    return [f"no values per sample, computed over the whole corpus: {', '.join(corpus)}"]
 
 
 def _notes(
@@ -277,13 +281,13 @@ def _notes(
     empty = sum(sample.response == "" for sample in samples)
     if empty:
         notes.append(
-            f"{empty} of {len(samples)} answers are empty; lighteval writes a call that failed as "
-            "an empty answer and scores it"
+            f"{empty} of {len(samples)} answers are empty; lighteval stores failed calls as empty "
+            "answers and scores them"
         )
     several = max((len(_listed(row["model_response"].get("text"))) for row in rows), default=0)
     if several > 1:
         notes.append(
-            f"up to {several} answers per document; the metrics are of all of them together, and "
-            "the first is shown"
+            f"up to {several} answers per document; the metrics cover all of them, but only the first "
+            "is shown"
         )
     return notes

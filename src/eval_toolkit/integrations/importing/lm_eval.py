@@ -134,7 +134,7 @@ def _known_task(header: Header, named: str, path: Path) -> str:
     if len(alike) == 1:
         return alike[0]
     raise ArtifactError(
-        f"{path}: {header.path} beside it has no results of {named!r}; it has: "
+        f"{path}: {header.path} in the same folder has no results of {named!r}; it has "
         f"{', '.join(sorted(header.results))[:300]}"
     )
 
@@ -165,7 +165,9 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
     model = header.model
     if not model:
         model = _folder_model(path or header.path)
-        notes += [] if wanted.named else [f"the files name no model; it is called {model!r} here"]
+        notes += (
+            [] if wanted.named else [f"the files do not name a model; it is called {model!r} here"]
+        )
     columns = {one.column for one in stated} | set(found.columns if found else ())
     repeats = 1 if found is None else found.n_repeats
     n_planned = header.n_of(task)

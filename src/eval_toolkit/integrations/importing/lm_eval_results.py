@@ -36,7 +36,7 @@ _MADE_BY = {
     **dict.fromkeys(("exact_match", "likelihood"), "mean"),
 }
 """Aggregations of lm-eval's built-in metrics, for tasks that do not state them."""
-_NOT_SAID = "a rule that the files do not name"
+_NOT_SAID = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Header:
         """Read a results file; raise a one-line error if it is invalid."""
         content = load_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
-            raise ArtifactError(f"{path}: no results of lm-eval: there is no object 'results'")
+            raise ArtifactError(f"{path}: not results of lm-eval: there is no object 'results'")
         if not content["results"]:
             raise ArtifactError(f"{path}: 'results' is empty; no task was evaluated")
         for task, numbers in content["results"].items():
             if not isinstance(numbers, dict):
-                raise ArtifactError(f"{path}: results.{task} is no object of numbers")
+                raise ArtifactError(f"{path}: results.{task} is not an object of numbers")
         return cls(path, content)
 
     def part(self, name: str) -> Mapping[str, Any]:
@@ -138,7 +138,7 @@ def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator
         if not means or None in sizes:
             continue
         if len(having) < len(inside):
-            yield f"{one.name} is of {len(having)} of its tasks; the others do not have it"
+            yield f"{one.name} covers {len(having)} of its tasks; the others have no such metric"
         total = sum(size for size in sizes if size)
         weighted = math.fsum(
             mean * (size or 0) for mean, size in zip(means, sizes, strict=True)
@@ -146,9 +146,9 @@ def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator
         if math.isclose(one.value, weighted, rel_tol=_SAME, abs_tol=_SAME):
             yield f"{one.name} is the mean over the {total} items of its tasks"
         elif math.isclose(one.value, math.fsum(means) / len(means), rel_tol=_SAME, abs_tol=_SAME):
-            yield f"{one.name} is the mean of its tasks, each counting the same"
+            yield f"{one.name} is the mean over its tasks with equal weights"
         else:
-            yield f"{one.name} is no mean of its tasks, over items ({weighted:.6g}) or over tasks"
+            yield f"{one.name} is neither the mean over the items of its tasks ({weighted:.6g}) nor over tasks"
 
 
 def column_of(metric: str, filtered: str) -> str:
@@ -170,8 +170,8 @@ def as_made(
 ) -> Stated:
     """Return a number marked as not recomputable if its aggregation is unknown.
 
-    Custom metrics of a task may be aggregated in any way. If the mean of the values differs from
-    the stated number, the values are dropped: they do not explain it or its direction.
+    Custom metrics of a task may be aggregated in any way. Values whose mean differs from the
+    stated number are dropped, since they imply neither the number nor its direction.
     """
     values = ok_values(samples, one.column)
     said = one.aggregation != "mean" or one.column.partition(",")[0] in aggregations
@@ -183,8 +183,8 @@ def as_made(
     for sample in samples:
         cast("dict[str, Value]", sample.values).pop(one.column, None)
     notes.append(
-        f"{one.column}: the mean of its values is {mean:.6g}, and the files do not say how they "
-        f"make {one.value:.6g}; as the log states it"
+        f"{one.column}: the mean of its values is {mean:.6g}, but the log states "
+        f"{one.value:.6g} by an unknown aggregation; the stated number is kept"
     )
     return replace(one, aggregation=_NOT_SAID, itself=True, stderr_name="")
 
@@ -228,5 +228,5 @@ def _number(value: Any, what: str, notes: list[str]) -> float | None:
         return None
     number = number_or_none(value)
     if number is None:
-        notes.append(f"{what} is {shown(value)}, which is no number, and is left out")
+        notes.append(f"{what} is {shown(value)}, which is not a finite number; omitted")
     return number

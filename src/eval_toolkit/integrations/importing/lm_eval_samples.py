@@ -96,7 +96,7 @@ def read_samples(
     for number, line in _lines(path):
         where = f"{path}: line {number}"
         if line.get("doc_id") is None:
-            raise ArtifactError(f"{where}: has no 'doc_id'; not a sample of lm-eval")
+            raise ArtifactError(f"{where}: has no 'doc_id'; not an lm-eval sample")
         key, filtered = as_text(line["doc_id"]), str(line.get("filter") or "none")
         item = items.get(key)
         if item is None:  # convert immediately: a parsed line is much larger
@@ -106,7 +106,7 @@ def read_samples(
             n_repeats = max(n_repeats, _repeats(line.get("resps")))
         if filtered in item.filters:
             raise ArtifactError(
-                f"{where}: doc_id {key} with filter {filtered!r} again; line {item.line} has it"
+                f"{where}: doc_id {key} with filter {filtered!r} occurs twice, first in line {item.line}"
             )
         item.filters.add(filtered)
         for metric, value in _metrics(line):
@@ -131,11 +131,11 @@ def read_samples(
 def _notes(corpus: set[str], n_repeats: int) -> Iterator[str]:
     if corpus:
         listed = ", ".join(sorted(corpus))
-        yield f"{listed}: made of all items at once, not a mean over items; as the log states it"
+        yield f"{listed}: computed over all items at once, not a mean over items; kept as stated"
     if n_repeats > 1:
         yield (
-            f"every item was asked {n_repeats} times, and the log has one value for all of them: "
-            "it counts as one try, and the first answer is kept"
+            f"every item has {n_repeats} answers but one value for all of them: they count as a "
+            "single attempt, and the first answer is kept"
         )
 
 
@@ -147,7 +147,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                     continue
                 line = parse_json(text.rstrip(b"\n"), f"{path}: line {number}", strict=False)
                 if not isinstance(line, dict):
-                    raise ArtifactError(f"{path}: line {number}: is no object; not a sample")
+                    raise ArtifactError(f"{path}: line {number}: is not an object, so not a sample")
                 yield number, line
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
@@ -347,5 +347,7 @@ def _score(given: Any, where: str) -> tuple[float, bool | None] | None:
     except (TypeError, ValueError):
         return None
     if math.isnan(found) or found == math.inf:
-        raise ArtifactError(f"{where}: a log-likelihood is {number}; it must be a number")
+        raise ArtifactError(
+            f"{where}: a log-likelihood is {number}; it must be a number below infinity"
+        )
     return found, None if greedy is None else str(greedy) == "True"

@@ -105,7 +105,9 @@ class Stated:
     def __post_init__(self) -> None:
         for what, number in (("standard error", self.stderr), ("number of samples", self.n)):
             if number is not None and not number >= 0:
-                raise ArtifactError(f"{self.name}: the log states a {what} of {number}")
+                raise ArtifactError(
+                    f"{self.name}: the log states a {what} of {number}; it must not be negative"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

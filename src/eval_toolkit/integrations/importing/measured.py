@@ -173,7 +173,7 @@ def _of_scores(records: Records) -> Scorecard:
     low, high = float(scores.min()), float(scores.max())
     if low >= 0.0 and high <= 1.0:
         return card
-    why = f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+    why = f"needs probabilities, but the scores range from {low:g} to {high:g}"
     return Scorecard(
         {
             name: replace(cell, status="skipped", value=None, reason=why)

@@ -219,10 +219,10 @@ def _predictions(
         ref = PredictionArtifactRef.from_dict(as_mapping(one, f"{folder}: prediction_artifacts"))
         place = None if is_remote(ref.uri) else local_path(ref.uri, folder)
         if place is None or not place.is_file():
-            notes.append(f"{ref.uri}: the predictions are not there; numbers are as stated")
+            notes.append(f"{ref.uri}: the predictions are missing; numbers are as stated")
         elif ref.columns.row_id is None:
             notes.append(
-                f"{ref.uri}: the reference names no column of row ids; numbers are as stated"
+                f"{ref.uri}: the reference has no column of row ids; numbers are as stated"
             )
         else:
             found.append(load_predictions(ref, base=folder))

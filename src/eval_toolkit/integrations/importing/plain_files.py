@@ -73,7 +73,7 @@ def load_json(path: Path) -> Any:
 
 
 def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
-    r"""Return the objects of a JSONL file with line numbers, and a note if the last is torn.
+    r"""Return the objects of a JSONL file with line numbers, and a note if the last line is incomplete.
 
     An interrupted process leaves an incomplete last line, which is skipped with a note. Any other
     invalid line is an error.
@@ -90,7 +90,7 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
     >>> _ = path.write_text('{"id": 0}\n{"id": 1')
     >>> rows, note = load_lines(path)
     >>> rows, note
-    ([(1, {'id': 0})], 'output.jsonl: line 2, the last, is torn and was left out')
+    ([(1, {'id': 0})], 'output.jsonl: line 2, the last, is incomplete and was skipped')
     """
     rows: list[tuple[int, dict[str, Any]]] = []
     lines = read_regular(path).split(b"\n")
@@ -105,7 +105,7 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
             # Only an unterminated line is incomplete; a terminated line was written on purpose.
             if at != last or at != len(lines):
                 raise
-            return rows, f"{path.name}: line {at}, the last, is torn and was left out"
+            return rows, f"{path.name}: line {at}, the last, is incomplete and was skipped"
     return rows, ""
 
 

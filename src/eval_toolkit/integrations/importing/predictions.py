@@ -38,11 +38,11 @@ ANSWERS = ("response", "completion", "output", "prediction", "generated")
 ATTEMPTS = ("attempt", "epoch", "repeat")
 _REFUSED = {
     frozenset({"attempt_id", "detector", "generations_per_prompt"}): (
-        "a hit log of garak: it holds the failures alone, so no rate can be computed from it; "
-        "import the .report.jsonl beside it"
+        "this is a garak hit log, which contains only failures, so rates cannot be computed; "
+        "import the .report.jsonl in the same folder"
     ),
     frozenset({"entry_type"}): (
-        "its lines are entries of several types ('entry_type'), not rows of a table; name the "
+        "its lines are entries of several types ('entry_type'), not rows of a table; pass the "
         "columns to read with --column"
     ),
 }
@@ -194,8 +194,8 @@ class _Table:
             value = self.value(name, row)
             if isinstance(value, float) and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(
-                    f"{self.path}: row {row + 1}: {name!r} is {value:g}; a column of right and "
-                    f"wrong answers holds values from 0 to 1. To use it anyway: --column {name}"
+                    f"{self.path}: row {row + 1}: {name!r} is {value:g}; a column with this name "
+                    f"must have values from 0 to 1. To use it anyway, pass --column {name}"
                 )
 
     def filled(self, name: str, row: int) -> str:
@@ -236,8 +236,8 @@ def _roles(table: _Table, wanted: Wanted, *, target: str | None) -> _Roles:
     )
     if found.id is None and found.input is None:
         raise InvalidInputError(
-            f"{table.path}: no column identifies a row; name it with id_field (--id), for a row's "
-            f"number is no identity. The columns are {', '.join(map(repr, table.columns))}"
+            f"{table.path}: no column identifies the rows, and row numbers are not ids; pass one "
+            f"as id_field (--id). The columns are {', '.join(map(repr, table.columns))}"
         )
     return found
 
@@ -299,7 +299,7 @@ def _rows_log(table: _Table, wanted: Wanted) -> Log:
     roles = _roles(table, wanted, target=label)
     roles = _Roles(roles.id, roles.input, label, None, None, roles.group, roles.by)
     samples = list(_samples(table, roles, range(len(table)), [score], label=True))
-    known = f", rows told apart by {roles.id!r}" if roles.id else ", rows told apart by their text"
+    known = f", rows identified by {roles.id!r}" if roles.id else ", rows identified by text"
     return Log(
         tool=NAME,
         task=WHOLE,
@@ -307,7 +307,7 @@ def _rows_log(table: _Table, wanted: Wanted) -> Log:
         kind="rows",
         samples=samples,
         files=[str(table.path)],
-        notes=(f"taken: label {label!r}, score {score!r}{known}",),
+        notes=(f"columns used: label {label!r}, score {score!r}{known}",),
     )
 
 
@@ -315,8 +315,8 @@ def _outcome_logs(table: _Table, wanted: Wanted) -> Iterator[Log]:
     target = table.first(wanted.target_field, TARGETS)
     roles = _roles(table, wanted, target=target)
     columns = _outcomes(table, roles, wanted)
-    known = f"items told apart by {roles.id or roles.input!r}"
-    note = f"taken: {', '.join(map(repr, columns))} of each item, {known}"
+    known = f"items identified by {roles.id or roles.input!r}"
+    note = f"columns used: {', '.join(map(repr, columns))}, {known}"
     apart: dict[tuple[str, str], list[int]] = {}
     for row in range(len(table)):
         task = table.filled("task", row) if "task" in table.columns else table.path.stem
@@ -347,16 +347,16 @@ def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
         return usual
     if not numeric:
         raise InvalidInputError(
-            f"{table.path}: no column of numbers beside {', '.join(sorted(roles.taken))}; a table "
-            "of predictions has a label and a score, or an id and an outcome"
+            f"{table.path}: no numeric column besides {', '.join(sorted(roles.taken))}; a table of "
+            "predictions needs a label and a score, or an id and an outcome"
         )
     may_be = [name for name in numeric if not is_beside(name)]
     if may_be:
         hint = f"--column {may_be[0]} (in Python Wanted(columns=({may_be[0]!r},)))"
     else:
-        hint = "--column NAME; by their names these are counts, ids or settings"
+        hint = "--column NAME; by their names, these are counts, ids or settings"
     raise InvalidInputError(
-        f"{table.path}: no column is an outcome by its name ({', '.join(OUTCOMES)}); the columns of "
-        f"numbers are {', '.join(map(repr, numeric))}. Name the outcome with {hint}, or the label "
+        f"{table.path}: no column has the name of an outcome ({', '.join(OUTCOMES)}); the numeric "
+        f"columns are {', '.join(map(repr, numeric))}. Pass the outcome with {hint}, or the label "
         "with --target-field"
     )

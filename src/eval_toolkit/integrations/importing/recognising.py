@@ -106,13 +106,13 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
         return _read(reader, place, asked)
     if not place.is_dir():
         raise InvalidInputError(
-            f"{place}: not a log of a tool that is known; can be read: {'; '.join(TOOLS)}"
+            f"{place}: not a log in a known format; the formats are {'; '.join(TOOLS)}"
         )
     logs = list(_logs_in(place, known[:-1], asked))
     if not logs:
         raise InvalidInputError(
-            f"{place}: no logs in this folder; can be read: {'; '.join(TOOLS)} "
-            f"(a table is taken when its file is named)"
+            f"{place}: no logs in this folder; the formats are {'; '.join(TOOLS)} "
+            f"(tables are only read if the file itself is passed)"
         )
     return logs
 

@@ -133,8 +133,8 @@ def _interval(one: Stated, n: int | None, binary: bool) -> tuple[BootstrapCI | N
     low, high = one.value - reach, one.value + reach
     if 0.0 <= one.value <= 1.0 and (low < 0.0 or high > 1.0):
         return None, (
-            f"{one.column!r} may be a share, and the stated standard error {one.stderr:.3g} around "
-            "it leaves [0, 1]"
+            f"{one.column!r} may be a share, and the interval from its stated standard error "
+            f"{one.stderr:.3g} is not within [0, 1]"
         )
     return BootstrapCI(one.value, low, high, DEFAULT_CONFIDENCE, 0, METHOD), ""
 
@@ -164,11 +164,11 @@ def _of_share(
     elif worth:
         size, method = worth, METHOD_OF_SHARES
     elif error:
-        return None, f"a share of {one.value:g} has no standard error of {one.stderr:.3g}"
+        return None, f"a share of {one.value:g} cannot have a standard error of {one.stderr:.3g}"
     else:
         return None, _unsaid(one.stderr) + " and no number of samples"
     if size < 1.0:
-        return None, f"its standard error {one.stderr:.3g} is larger than that of a single answer"
+        return None, f"its standard error {one.stderr:.3g} is larger than for a single answer"
     hits = round(share * size) if counted and whole else share * size
     scale = one.value / share if share else 1.0
     low, high = (end * scale for end in wilson_bounds(hits, size, DEFAULT_CONFIDENCE))

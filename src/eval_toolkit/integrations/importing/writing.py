@@ -111,7 +111,7 @@ class ImportedKind(Kind[Sequence[Read]]):
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         """Notes of the readers and of the checks."""
-        alone = "the log holds results without samples: intervals are made of its standard errors"
+        alone = "the log has no samples: intervals are computed from the stated standard errors"
         said = [] if self._records is not None else [alone]
         said += [note for read in self.reads for note in read.notes]
         return tuple(whole_text(note) for note in dict.fromkeys(said))

@@ -89,8 +89,8 @@ class Zipped:
         stated = sum(info.file_size for info in self._members.values())
         if stated > most:
             raise ArtifactError(
-                f"{self.path}: its members are {stated} bytes unpacked, more than {limits.RATIO} "
-                f"for each of its {packed} bytes; if this is meant, unpack and pack it anew"
+                f"{self.path}: its members have {stated} bytes uncompressed, more than {limits.RATIO} "
+                f"times its size of {packed} bytes; if this is intended, recreate it uncompressed"
             )
 
     @property
@@ -123,14 +123,16 @@ class Zipped:
             If the member is compressed with zstandard, which is not installed.
         """
         if name not in self._members:
-            raise ArtifactError(f"{self.path}: no member {name!r}; it has {len(self._members)}")
+            raise ArtifactError(
+                f"{self.path}: no member {name!r} among its {len(self._members)} members"
+            )
         info = self._members[name]
         if info.flag_bits & _ENCRYPTED:
             raise ArtifactError(f"{self.path}: {name!r} is encrypted; decrypt the file first")
         if info.file_size > LARGEST_MEMBER:
             raise ArtifactError(
-                f"{self.path}: {name!r} is {info.file_size} bytes unpacked; "
-                f"at most {LARGEST_MEMBER} are read"
+                f"{self.path}: {name!r} has {info.file_size} bytes uncompressed; "
+                f"the limit is {LARGEST_MEMBER}"
             )
         data = self._unpacked(info)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
@@ -151,8 +153,8 @@ class Zipped:
             zstandard = require("zstandard", feature=f"reading {self.path.name}", extra="logs")
             return self._frames(packed, most, info.filename, zstandard)
         raise ArtifactError(
-            f"{self.path}: {info.filename!r} is packed by method {info.compress_type}; stored (0), "
-            f"deflate (8) and zstandard (93) can be read"
+            f"{self.path}: {info.filename!r} has compression method {info.compress_type}; supported are "
+            f"stored (0), deflate (8) and zstandard (93)"
         )
 
     def _frames(self, packed: bytes, most: int, name: str, zstandard: Any) -> bytes:
@@ -184,8 +186,10 @@ class Zipped:
         return packed
 
     def _cut_short(self) -> ArtifactError:
-        said = f"{self.path}: the zip file is damaged or cut short: its directory cannot be read"
+        said = f"{self.path}: the zip file is damaged or truncated: its directory cannot be read"
         return ArtifactError(f"{said}; {self.hint}" if self.hint else said)
 
     def _damaged(self, name: str) -> ArtifactError:
-        return ArtifactError(f"{self.path}: {name!r} is damaged: its bytes are not what was packed")
+        return ArtifactError(
+            f"{self.path}: {name!r} is damaged: its size or checksum does not match"
+        )
