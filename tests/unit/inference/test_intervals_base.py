@@ -22,7 +22,7 @@ from eval_toolkit.inference import (
 ENDS = ({"ci_low", "ci_high"}, {"low", "high"})
 BANDS = {"ClusteredOLS", "CurveBand", "Looks", "SurvivalCurve"}
 """An interval for each of many points."""
-VIEWS = {"Cell", "Estimate"}
+VIEWS = {"Bar", "Cell", "Estimate", "Point"}
 """What a page or a chart shows of a result that somebody stored."""
 OTHER = {"Filter", "MissingBounds", "Scale"}
 """Ranges that are no confidence interval; the interval of `MissingBounds` is its ``ci``."""

@@ -109,7 +109,7 @@ def test_a_malformed_file_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / SO_FAR).write_text(text)
     assert read_so_far(tmp_path) is None
     told = ValueSoFar(
-        metric="m", value=0.5, low=0.1, high=0.9, confidence=0.95, n_units=2, n_planned=4
+        metric="m", value=0.5, ci_low=0.1, ci_high=0.9, confidence=0.95, n_units=2, n_planned=4
     )
     (tmp_path / SO_FAR).write_text(json.dumps(told.to_dict()))
     assert read_so_far(tmp_path) == told

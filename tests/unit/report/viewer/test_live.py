@@ -230,7 +230,13 @@ def test_the_script_is_ours_and_is_served(ask: Asking, runs_dir: Path) -> None:
 
 def test_the_value_so_far_is_shown_with_its_interval(ask: Asking, runs_dir: Path) -> None:
     told = ValueSoFar(
-        metric="<b>right", value=0.75, low=0.6, high=0.85, confidence=0.95, n_units=40, n_planned=90
+        metric="<b>right",
+        value=0.75,
+        ci_low=0.6,
+        ci_high=0.85,
+        confidence=0.95,
+        n_units=40,
+        n_planned=90,
     )
     with open_run(runs_dir / "r1", manifest={"run_id": "r1"}) as opened:
         page = page_of(ask)
