@@ -78,7 +78,7 @@ class Output:
         if self.path is None:
             if first is not None:
                 first()
-            if self.form == "text" and sys.stdout is not None and sys.stdout.isatty():
+            if self.form == "text" and _in_terminal():
                 from eval_toolkit._internal.display.to_terminal import terminal_text
 
                 say(terminal_text(page), nl=False, styled=True)
@@ -97,6 +97,10 @@ class Output:
         return {"json": _json, "md": markdown_page, "html": _html, "text": text_page}[self.form](
             page
         )
+
+
+def _in_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) -> None:

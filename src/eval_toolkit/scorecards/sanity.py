@@ -7,6 +7,8 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.statistics import RocAuc
 
 __all__ = ["sanity_notes"]
 
@@ -54,7 +56,7 @@ probabilities
 def _swapped(labels: BoolArray, scores: FloatArray) -> str:
     if labels.all() or not labels.any():
         return ""
-    value = metrics.roc_auc(labels, scores)
+    value = RocAuc().point(Columns.scored(labels, scores))
     if value >= _FAR_BELOW_CHANCE:
         return ""
     from eval_toolkit.inference import bootstrap_ci
