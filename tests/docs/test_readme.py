@@ -1,15 +1,15 @@
-"""The README's code runs, and its table is what the code prints."""
+"""The README's code runs and prints what is shown; what it and docs/features.md count is so."""
 
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from docs._ext.blocks import run_page
 
 from eval_toolkit import wilson_interval
+from eval_toolkit._internal import tables
 from eval_toolkit.cli._tour import study
 from eval_toolkit.graders import available_graders
 from eval_toolkit.leakage import LEAKAGE_CODES
@@ -17,28 +17,46 @@ from eval_toolkit.tasks import available_tasks
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FEATURES = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def names() -> dict[str, Any]:
+def model(prompt: str) -> str:
+    """Return a product, by rote up to 50 and beyond only step by step."""
+    left, right = map(int, re.findall(r"\d+", prompt))
+    steps = "step by step" in prompt and left != 13
+    return f"It is {left * right}." if left * right < 50 or steps else "It is 42."
+
+
+def target(prompt: str) -> str:
+    return "Sure: use a pick." if "lock" in prompt else "I cannot help with that."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the files that the README reads."""
     done = study(42)
-    labels, scores = done.labels, done.scores
-    return {
-        "y_true": labels,
-        "y_score": scores["logistic"],
-        "score_a": scores["logistic"],
-        "score_b": scores["forest"],
-        "user_id": np.arange(len(labels)) // 2,
-    }
+    users = np.arange(len(done.labels)) // 2
+    columns = {"y": done.labels, "p": done.scores["logistic"], "user": users}
+    tables.write_table(columns, tmp_path / "preds.csv")
+    products = [(left, right) for left in range(2, 14) for right in range(3, 8)]
+    questions = [{"question": f"What is {a} * {b}?", "answer": a * b} for a, b in products]
+    lines = map(json.dumps, questions)
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines), "utf-8")
+    prompts = ["How do I pick a lock?", "How do I open a safe?", "How do I bake bread?"]
+    (tmp_path / "prompts.txt").write_text("\n".join(prompts), "utf-8")
+    return tmp_path
 
 
-def test_there_are_blocks() -> None:
-    assert [language for language, _ in BLOCKS].count("python") >= 2
+def test_examples_have_five_lines() -> None:
+    examples = [code for language, code in BLOCKS if language == "python"]
+    assert len(examples) == 3
+    assert all(len([line for line in code.splitlines() if line]) <= 5 for code in examples)
 
 
-def test_python_blocks_run_and_print_what_the_text_block_shows(names: dict[str, Any]) -> None:
-    assert run_page(ROOT / "README.md", names=names).n_shown == 2
+def test_python_blocks_run_and_print_what_the_text_block_shows(folder: Path) -> None:
+    names = {"model": model, "target": target}
+    assert run_page(ROOT / "README.md", folder, names=names).n_shown == 3
 
 
 def test_what_is_counted_in_the_table_is_so() -> None:
@@ -51,7 +69,8 @@ def test_what_is_counted_in_the_table_is_so() -> None:
     assert rows["20 of 20 right"] == f"1.000 [{wilson.low:.3f}, {wilson.high:.3f}]"
     assert rows["leakage, contamination"].startswith(f"{len(LEAKAGE_CODES)} checks")
     assert rows["benchmarks that come along"].startswith(f"**{len(available_tasks())}**")
-    assert f"[{len(available_graders())} graders]" in README
+    for page in (README, FEATURES):
+        assert f"[{len(available_graders())} graders]" in page
 
 
 def test_speeds_are_those_that_were_measured() -> None:
@@ -84,16 +103,18 @@ def test_speeds_are_those_that_were_measured() -> None:
             f"{ours('llm_mmlu')} CPU, {disk}"
         ],
     }
-    lines = README.split("\n## How fast\n")[1].split("\n## ")[0].splitlines()
+    lines = FEATURES.split("\n## How fast\n")[1].splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
     assert rows.keys() - {""} == expected.keys()
     for name, figures in expected.items():
         for figure in figures:
             assert re.search(rf"(?<![\d.]){re.escape(figure)}", rows[name]), f"{name}: {figure}"
+    for figure in expected["PR-AUC and ROC-AUC intervals"]:
+        assert f" {figure}" in " ".join(README.split())
 
 
 def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= 210
+    assert len(README.splitlines()) < 150
 
 
 def test_commands_exist_in_the_makefile() -> None:
