@@ -1,4 +1,4 @@
-"""Contracts of graders and tasks."""
+"""Contracts for graders and tasks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def _choices() -> tuple[Loglikelihood, ...]:
 
 @dataclass(frozen=True)
 class _Responses:
-    """Responses to grade; by default some of each of the grader's `response_types`."""
+    """Responses to grade; by default some for each of the grader's `response_types`."""
 
     responses: Sequence[Any] | None = None
 
@@ -84,9 +84,9 @@ def says_what_it_grades(grader: Any, given: _Responses) -> None:
 
 
 def grades_are_numbers_or_reasons(grader: Any, given: _Responses) -> None:
-    """Every response gets a value per column: a finite number, or a Grade with its reason.
+    """Every response gets one value per column: a finite number, or a Grade with a reason.
 
-    Columns declared as text contain texts.
+    Columns declared as text contain strings.
     """
     infos = columns_of(grader)
     for response in given.of(grader):
@@ -106,7 +106,7 @@ def _expect_values(grades: Any, response: object, infos: Mapping[str, Any]) -> N
 
 
 def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
-    """The grader fills the columns that `columns()` lists, or else one with its own name."""
+    """The grader fills the columns listed by `columns()`, by default one with its own name."""
     known = set(columns_of(grader))
     for response in given.of(grader):
         filled = set(grader.grade(response))
@@ -169,7 +169,7 @@ def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
 
 
 def answers_in_texts(grader: Any, given: _Responses) -> None:
-    """`answer(response)`, if defined, returns a text or None."""
+    """`answer(response)`, if defined, returns a string or None."""
     answer = getattr(grader, "answer", None)
     if callable(answer):
         for response in given.of(grader):
@@ -186,7 +186,7 @@ def lists_its_metrics(grader: Any, given: _Responses) -> None:
             named = isinstance(spec, MetricSpec) or hasattr(spec, "name")
             expect(named and isinstance(spec.name, str) and spec.name, "`metrics()`", spec)
             names.append(spec.name)
-        expect(len(set(names)) == len(names), "names of metrics, each once", names)
+        expect(len(set(names)) == len(names), "unique metric names", names)
 
 
 def _is_number(value: Any) -> bool:
@@ -221,7 +221,7 @@ GRADER = Suite(
 
 @dataclass(frozen=True)
 class _Limit:
-    """Maximum number of items per subject."""
+    """Maximum number of items per subject of the task."""
 
     limit: int = 5
 
@@ -232,7 +232,7 @@ def is_a_task(task: Any, given: _Limit) -> None:
 
 
 def task_is_named(task: Any, given: _Limit) -> None:
-    """NAME and VERSION are single-line texts."""
+    """NAME and VERSION are single-line strings."""
     for name in ("NAME", "VERSION"):
         told = getattr(task, name, None)
         expect(isinstance(told, str) and told.strip() and told.isprintable(), f"`{name}`", told)
@@ -252,7 +252,7 @@ def asks_something(task: Any, given: _Limit) -> None:
 def samples_have_ids_of_their_own(task: Any, given: _Limit) -> None:
     """Sample ids are unique."""
     ids = [sample.id for sample in task.samples(given.limit)]
-    expect(all(ids) and len(set(ids)) == len(ids), "ids, each once", ids)
+    expect(all(ids) and len(set(ids)) == len(ids), "unique ids", ids)
 
 
 def choices_hold_the_answer(task: Any, given: _Limit) -> None:
@@ -273,7 +273,7 @@ def asks_the_same_again(task: Any, given: _Limit) -> None:
 
 
 def a_limit_takes_the_first(task: Any, given: _Limit) -> None:
-    """Samples of a smaller limit are among those of a larger one."""
+    """Samples selected with a smaller limit are also selected with a larger one."""
     few = {sample.id for sample in task.samples(1)}
     many = {sample.id for sample in task.samples(given.limit)}
     expect(few <= many, f"limit 1 within limit {given.limit}", sorted(few - many))
@@ -288,11 +288,11 @@ def graders_fit(task: Any, given: _Limit) -> None:
         kinds = getattr(grader, "response_types", (task.RESPONSE_TYPE,))
         expect(task.RESPONSE_TYPE in kinds, task.RESPONSE_TYPE, f"{grader.name} grades {kinds}")
         columns += columns_of(grader)
-    expect(len(set(columns)) == len(columns), "columns, each once", columns)
+    expect(len(set(columns)) == len(columns), "unique columns", columns)
 
 
 def describes_the_task(task: Any, given: _Limit) -> None:
-    """The description for the manifest is JSON, the same every time."""
+    """The description for the manifest is JSON and the same every time."""
     describes_itself(task, given)
 
 

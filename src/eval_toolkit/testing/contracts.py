@@ -52,7 +52,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     Parameters
     ----------
     kind : str
-        Key of `CONTRACTS`: "scorer", "grader", "loader" …; or one of `PLUGIN_KINDS`: "checks".
+        Key of `CONTRACTS` ("scorer", "grader", "loader" …) or of `PLUGIN_KINDS` ("checks" …).
     **given
         Inputs for the object, as in ``check_<kind>``.
 
@@ -75,5 +75,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     name = "leakage_check" if kind == "checks" else kind.removesuffix("s")
     suite = CONTRACTS.get(kind) or CONTRACTS.get(name)
     if suite is None:
-        raise InvalidInputError(f"`kind` is {kind!r}; there are {', '.join(sorted(CONTRACTS))}")
+        raise InvalidInputError(
+            f"`kind` is {kind!r}; it must be one of {', '.join(sorted(CONTRACTS))}"
+        )
     return suite.checks(**said(given))

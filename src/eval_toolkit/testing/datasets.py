@@ -1,4 +1,4 @@
-"""Contracts of loaders, leakage checks, splitters, pools and readers."""
+"""Contracts for loaders, leakage checks, splitters, pools and readers."""
 
 import copy
 from collections import Counter
@@ -84,7 +84,7 @@ def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
 
 
 def describes_its_source(loader: Any, given: _Nothing) -> None:
-    """`describe()` has the keys of Croissant, with a list of files and a name that is no blank."""
+    """`describe()` has the keys of Croissant, including a list of files and a non-blank name."""
     told = loader.describe()
     lacking = [key for key in _CROISSANT if key not in told]
     expect(not lacking, f"the keys {', '.join(_CROISSANT)}", f"no {', '.join(lacking)}")
@@ -141,7 +141,7 @@ def returns_a_finding(check: Any, given: _Splits) -> None:
 
 
 def takes_any_splits(check: Any, given: _Splits) -> None:
-    """A single split and other split names are validated, or rejected with an EvalToolkitError."""
+    """Single or renamed splits are validated, or rejected with an EvalToolkitError."""
     renamed = {f"part {n}": p for n, p in enumerate(given.splits.values())}
     for splits in ({"part 0": renamed["part 0"]} if renamed else {}, renamed):
         mine = {name: part.renamed(name) for name, part in splits.items()}
@@ -153,12 +153,12 @@ def takes_any_splits(check: Any, given: _Splits) -> None:
 
 
 def names_rows_that_are_there(check: Any, given: _Splits) -> None:
-    """The rows to drop are rows of the splits, without duplicates."""
+    """The rows to drop exist in the splits and are listed only once."""
     for split, rows in (check.validate(given.splits).drop_indices or {}).items():
         expect(split in given.splits, f"the splits {list(given.splits)}", f"rows of {split!r}")
         n = given.splits[split].n
         expect(all(0 <= row < n for row in rows), f"{n} rows in {split!r}", rows)
-        expect(len(set(rows)) == len(rows), f"rows of {split!r}, each once", rows)
+        expect(len(set(rows)) == len(rows), f"unique rows of {split!r}", rows)
 
 
 def counts_what_it_names(check: Any, given: _Splits) -> None:
@@ -170,7 +170,7 @@ def counts_what_it_names(check: Any, given: _Splits) -> None:
 
 
 def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
-    """Splits without rows are validated, too, without findings."""
+    """Splits without rows are accepted and have no findings."""
     found = check.validate({name: part.take([]) for name, part in given.splits.items()})
     expect(found.n_affected == 0, "splits without rows", found.n_affected)
     rows = [row for at in (found.drop_indices or {}).values() for row in at]
@@ -178,7 +178,7 @@ def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
 
 
 def evidence_is_json(check: Any, given: _Splits) -> None:
-    """The finding is strict JSON with texts as keys."""
+    """The finding is strict JSON with string keys."""
     found = check.validate(given.splits)
     check_json(found.to_dict(), "`to_dict()` of the finding")
     check_keys(found.evidence, "`evidence`")
@@ -203,14 +203,14 @@ def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
 
 
 def dropping_cures(check: Any, given: _Splits) -> None:
-    """Dropping the named rows leaves no more rows to drop, within five rounds."""
+    """Dropping the flagged rows, in at most five rounds, leaves no rows to drop."""
     found = check.validate(given.splits)
     if found.drop_indices is None:
         return
     try:
         drop_until_clean([check], given.splits, max_rounds=5)
     except LeakageError as error:
-        expect(False, "splits without the rows it named", str(error))
+        expect(False, "splits without the flagged rows", str(error))
 
 
 def odd_texts_are_looked_at(check: Any, given: _Splits) -> None:
@@ -281,7 +281,7 @@ def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
 
 
 def as_many_folds_as_it_says(splitter: Any, given: _Parent) -> None:
-    """The number of folds is that of `get_n_splits`, at least one."""
+    """`get_n_splits` returns the number of folds, which is at least one."""
     told, n = splitter.get_n_splits(given.slice_), len(given.folds(splitter))
     expect(told == n and n, f"get_n_splits of {told}", f"{n} folds")
 
@@ -291,11 +291,11 @@ def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
     whole = _counted([given.slice_])
     for number, fold in enumerate(given.folds(splitter)):
         twice = _counted(fold.values()) - whole
-        expect(not twice, f"fold {number}", f"{sum(twice.values())} rows too many")
+        expect(not twice, f"fold {number}", f"{sum(twice.values())} repeated rows")
 
 
 def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
-    """Every part keeps the columns and roles of the whole: label, group, id and others."""
+    """Every part keeps the columns of the input and their roles: label, group, id and others."""
     columns = set(_frames.names(given.slice_.df))
     for number, fold in enumerate(given.folds(splitter)):
         for name, part in fold.items():
@@ -307,7 +307,7 @@ def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
 
 
 def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
-    """Every row of a part is a row of the whole: text, label, id, group, stratum and time."""
+    """Every row of a part equals an input row in text, label, id, group, stratum and time."""
     whole = set(_rows_of(given.slice_))
     for number, fold in enumerate(given.folds(splitter)):
         for name, part in fold.items():
@@ -331,7 +331,7 @@ def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
             for name in ("train", "test")
         )
         both = sorted(train & test, key=str)
-        expect(not both, f"fold {number}", f"{both[:3]} on both sides")
+        expect(not both, f"fold {number}", f"{both[:3]} in both")
 
 
 def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
@@ -387,7 +387,7 @@ def builds_train_and_val(builder: Any, given: _Parent) -> None:
     """`build` returns a dict with slices under "train" and "val", and none under "test"."""
     pool = builder.build(given.slice_, fold_idx=0)
     expect(isinstance(pool, Mapping), "training rows", pool)
-    expect("test" not in pool, "training rows", "a part 'test', which is the splitter's")
+    expect("test" not in pool, "training rows", "a part 'test', which only splitters create")
     for name in ("train", "val"):
         expect(isinstance(pool.get(name), EvalSlice), f"the part {name!r}", pool.get(name))
 
@@ -395,11 +395,11 @@ def builds_train_and_val(builder: Any, given: _Parent) -> None:
 def validates_on_other_rows(builder: Any, given: _Parent) -> None:
     """No row is in more than one part."""
     twice = _counted(builder.build(given.slice_, fold_idx=0).values()) - _counted([given.slice_])
-    expect(not twice, "training rows", f"{sum(twice.values())} rows too many")
+    expect(not twice, "training rows", f"{sum(twice.values())} repeated rows")
 
 
 def builds_the_same_again(builder: Any, given: _Parent) -> None:
-    """The same rows of the same fold give the same parts."""
+    """The same rows and fold index give the same parts."""
     first, again = (
         {n: _counted([p]) for n, p in builder.build(given.slice_, fold_idx=1).items()}
         for _ in range(2)

@@ -1,4 +1,4 @@
-"""The contract of kinds of evaluation."""
+"""Contract for kinds of evaluation."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ def is_a_kind(kind: Any, given: _Nothing) -> None:
 
 
 def kind_is_named(kind: Any, given: _Nothing) -> None:
-    """The class has a single-line name, which runs store to find the class."""
+    """The class has a single-line name, by which stored runs find the class."""
     name = getattr(type(kind), "name", None)
     expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
 
 
 def configuration_is_plain(kind: Any, given: _Nothing) -> None:
-    """The configuration is JSON with texts as keys, the same every time."""
+    """The configuration is JSON with string keys, the same every time."""
     told = kind.config()
     expect(isinstance(told, Mapping), "`config()`", told)
     check_json(dict(told), "`config()`")
@@ -57,7 +57,7 @@ def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
     units = list(kind.units())
     expect(units and all(isinstance(unit, Unit) for unit in units), "`units()`", units)
     ids = [unit.id for unit in units]
-    expect(len(set(ids)) == len(ids), "ids, each once", ids)
+    expect(len(set(ids)) == len(ids), "unique ids", ids)
     again = [(unit.id, unit.content_hash) for unit in kind.units()]
     expect(again == [(u.id, u.content_hash) for u in units], "`units()` twice", again)
 
@@ -68,7 +68,7 @@ def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
     fine = isinstance(metrics, Sequence) and all(isinstance(one, MetricSpec) for one in metrics)
     expect(fine, "`metrics()`", metrics)
     names = [one.name for one in metrics]
-    expect(len(set(names)) == len(names), "names of metrics, each once", names)
+    expect(len(set(names)) == len(names), "unique metric names", names)
 
 
 def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:

@@ -1,4 +1,4 @@
-"""Default inputs of contract tests."""
+"""Default inputs for contract tests."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Contract tests of models, graders, tasks, scorers and attacks."""
+"""Contract tests for models, graders, tasks, scorers and attacks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def check_model(
     odd_texts: Sequence[str] | None = None,
     tolerance: float | None = None,
 ) -> list[str]:
-    """Run the contract of a model on an object.
+    """Check an object against the contract for models.
 
     Parameters
     ----------
@@ -40,11 +40,12 @@ def check_model(
     continuations : sequence of str, optional
         Continuations to score after a prompt.
     max_tokens : int, default 8
-        Maximum number of tokens of its answers.
+        Maximum number of tokens per answer.
     odd_texts : sequence of str, optional
         Unusual prompts; by default five.
     tolerance : float, default 1e-4
-        Maximum change of a log-likelihood due to concurrent requests, in nats.
+        Largest accepted change of a log-likelihood when requests are sent concurrently or
+        continuations are reordered, in nats.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def check_grader(
     grader: Any,
     responses: Sequence[Any] | None = None,
 ) -> list[str]:
-    """Run the contract of a grader on an object.
+    """Check an object against the contract for graders.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def check_task(
     task: Any,
     limit: int | None = None,
 ) -> list[str]:
-    """Run the contract of a task on an object.
+    """Check an object against the contract for tasks.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def check_task(
 
 
 def check_kind(kind: Any) -> list[str]:
-    """Run the contract of a kind of evaluation on an object.
+    """Check an object against the contract for kinds of evaluation.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ def check_text_scorer(
     *,
     tolerance: float | None = None,
 ) -> list[str]:
-    """Run the contract of a text scorer on an object.
+    """Check an object against the contract for text scorers.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ def check_attack(
     *,
     seeds: Sequence[int] | None = None,
 ) -> list[str]:
-    """Run the contract of an attack on an object.
+    """Check an object against the contract for attacks.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ def check_text_transform(
     transform: Any,
     texts: Sequence[str] | None = None,
 ) -> list[str]:
-    """Run the contract of a text transform on an object.
+    """Check an object against the contract for text transforms.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Contract of language models."""
+"""Contract for language models."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +27,7 @@ __all__ = ["MODEL"]
 
 @dataclass(frozen=True)
 class _Prompts:
-    """Requests to the model; short, since each costs an answer."""
+    """Requests to the model, kept short because each one is answered by the model."""
 
     prompts: Sequence[str] = ("The capital of Italy is", "2 + 2 =")
     continuations: Sequence[str] = (" Rome", " Madrid")
@@ -86,7 +86,7 @@ def describes_without_secrets(model: Any, given: _Prompts) -> None:
 
 
 def can_do_something(model: Any, given: _Prompts) -> None:
-    """The model generates or scores; otherwise it raises ModelError of the kind "unsupported"."""
+    """The model generates or scores; unsupported requests raise ModelError, kind "unsupported"."""
     texts = _asked(model.generate, given.texts()[:1])
     numbers = _asked(model.loglikelihood, given.choices()[:1])
     expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
@@ -110,7 +110,7 @@ def generates_texts(model: Any, given: _Prompts) -> None:
 
 
 def scores_every_continuation(model: Any, given: _Prompts) -> None:
-    """A log-likelihood request is answered by a RawLoglikelihood: one number per continuation."""
+    """A log-likelihood request is answered by a RawLoglikelihood, one number per continuation."""
     for answer in _asked(model.loglikelihood, given.choices()) or ():
         expect(isinstance(answer, RawLoglikelihood), "a LoglikelihoodRequest", answer)
         told = tuple(answer.choices)

@@ -1,4 +1,4 @@
-"""Contracts of scorers, selectors, metrics and slices."""
+"""Contracts for scorers, selectors, metrics and slices."""
 
 import copy
 import pickle
@@ -115,7 +115,7 @@ def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
 
 
 def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
-    """An input gets the same number alone and among others: batches change nothing."""
+    """An input gets the same score alone and in a batch."""
     other = fresh(scorer)
     together = given.scores(scorer, given.inputs)
     alone = [given.scores(other, given.some([row]))[0] for row in range(given.n)]
@@ -123,7 +123,7 @@ def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
 
 
 def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
-    """If inputs are texts, empty, long and unusual ones get probabilities, too."""
+    """If the inputs are texts, empty, long and unusual texts get probabilities too."""
     inputs = given.inputs
     if isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
         for text in ODD_TEXTS:
@@ -134,7 +134,7 @@ def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
 
 
 def declines_by_name(scorer: Any, given: _Inputs) -> None:
-    """`should_score_slice`, if defined, returns True or False for a name."""
+    """`should_score_slice`, if defined, returns True or False for the name of a slice."""
     decline = getattr(scorer, "should_score_slice", None)
     if decline is not None:
         answer = decline("test")
@@ -142,7 +142,7 @@ def declines_by_name(scorer: Any, given: _Inputs) -> None:
 
 
 def fits_afresh(scorer: Any, given: _Inputs) -> None:
-    """`fit`, if defined, discards previous fits; copies work."""
+    """`fit`, if defined, discards previous fits and works on copies of the scorer."""
     if not _fits(scorer):
         return
     third = (np.arange(given.n) % 3 == 0).astype(np.int64)
@@ -152,7 +152,7 @@ def fits_afresh(scorer: Any, given: _Inputs) -> None:
     other.fit(given.inputs, 1 - labels)
     other.fit(given.inputs, labels)
     first, again = given.scores(one, given.inputs), given.scores(other, given.inputs)
-    expect(same_numbers(first, again, given.tolerance), "the labels after others", (first, again))
+    expect(same_numbers(first, again, given.tolerance), "a second fit", (first, again))
 
 
 SCORER = Suite(
@@ -199,7 +199,7 @@ class _Labelled:
 
 
 def names_its_criterion(selector: Any, given: _Labelled) -> None:
-    """The criterion is a single-line text and is part of the result."""
+    """The criterion is a single-line string and is part of the result."""
     told = selector.criterion
     expect(isinstance(told, str) and told.strip() and told.isprintable(), "`criterion`", told)
     result = selector.select(*given.pair)
@@ -214,7 +214,7 @@ def returns_a_result(selector: Any, given: _Labelled) -> None:
 
 
 def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
-    """F1, precision and recall in the result are those at its threshold on the given rows."""
+    """F1, precision and recall in the result are those of the given rows at its threshold."""
     result = selector.select(*given.pair)
     there = metrics_at_threshold(*given.pair, result.threshold)
     for name in ("f1", "precision", "recall"):

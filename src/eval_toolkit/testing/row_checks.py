@@ -1,4 +1,4 @@
-"""Contract tests of row scorers, metrics, selectors, loaders, checks and splitters."""
+"""Contract tests for row scorers, metrics, selectors, loaders, checks and splitters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,20 +36,20 @@ def check_scorer(
     labels: Sequence[int] | None = None,
     tolerance: float | None = None,
 ) -> list[str]:
-    """Run the contract of a scorer on an object.
+    """Check an object against the contract for scorers.
 
     Parameters
     ----------
     scorer : Scorer
         Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
-        Inputs of the scorer's kind, passed on unchanged; six texts by default. Give at least two
+        Inputs that the scorer accepts, passed on unchanged; six texts by default. Give at least two
         different ones. For a slice, its features are passed, as in `evaluate`.
     labels : sequence of int, optional
         Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
         scorer is treated as fitted, and ``fit`` is tested with every third label positive.
     tolerance : float, default 1e-6
-        Maximum change of a score with the order and number of inputs.
+        Largest accepted change of a score when the order or number of inputs changes.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def check_metric_spec(
     y_true: Any = None,
     y_score: Any = None,
 ) -> list[str]:
-    """Run the contract of a metric spec on an object.
+    """Check an object against the contract for metric specs.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def check_selector(
     y_true: Any = None,
     y_score: Any = None,
 ) -> list[str]:
-    """Run the contract of a selector on an object.
+    """Check an object against the contract for threshold selectors.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def check_similarity(
     strategy: Any,
     texts: Sequence[str] | None = None,
 ) -> list[str]:
-    """Run the contract of a similarity on an object.
+    """Check an object against the contract for similarity strategies.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def check_similarity(
 def check_slice(
     slice_: Any,
 ) -> list[str]:
-    """Run the contract of a slice on an object.
+    """Check an object against the contract for slices.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def check_slice(
 def check_loader(
     loader: Any,
 ) -> list[str]:
-    """Run the contract of a loader on an object.
+    """Check an object against the contract for dataset loaders.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def check_leakage_check(
     check: Any,
     splits: Mapping[str, EvalSlice] | None = None,
 ) -> list[str]:
-    """Run the contract of a leakage check on an object.
+    """Check an object against the contract for leakage checks.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def check_splitter(
     *,
     groups: Any = None,
 ) -> list[str]:
-    """Run the contract of a splitter on an object.
+    """Check an object against the contract for splitters.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def check_splitter(
     slice_ : EvalSlice, optional
         Rows to split; by default 48 with strata, groups, ids and times.
     groups : array-like, optional
-        Passed on to the splitter.
+        Group of each row, passed on to the splitter.
 
     Returns
     -------
@@ -308,7 +308,7 @@ def check_pool_builder(
     builder: Any,
     slice_: EvalSlice | None = None,
 ) -> list[str]:
-    """Run the contract of a pool builder on an object.
+    """Check an object against the contract for pool builders.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def check_prediction_reader(
     expected: Mapping[str, Sequence[Any]],
     columns: Mapping[str, str] | None = None,
 ) -> list[str]:
-    r"""Run the contract of a prediction reader on an object.
+    r"""Check an object against the contract for prediction readers.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def check_prediction_reader(
     expected : mapping of str to sequence
         Expected content by column.
     columns : mapping of str to str, optional
-        Column by meaning; ``label``, ``score`` and ``id`` by default.
+        Column of each role; by default ``label``, ``score`` and ``id``.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def expect(holds: object, given: object, got: object) -> None:
 
 @dataclass(frozen=True)
 class Suite:
-    """Contract of one kind of object.
+    """Contract for one kind of object.
 
     Examples
     --------
@@ -84,15 +84,15 @@ class Suite:
     """Whether each rule runs on its own copy, so that rules cannot affect each other."""
 
     def checks(self, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
-        """Return the rules as pairs of name and function of the object."""
+        """Return pairs of a rule's name and a function that checks an object."""
         try:
             trial = self.given(**given)
         except TypeError as error:
             known = [item.name for item in fields(self.given)]  # type: ignore[arg-type]
             odd = [name for name in given if name not in known]
-            why = f"there is no {odd[0]!r}" if odd else str(error).partition("() ")[2]
+            why = f"unknown input {odd[0]!r}" if odd else str(error).partition("() ")[2]
             raise InvalidInputError(
-                f"the contract of a {self.kind}: {why}; it is tried on {', '.join(known) or 'nothing'}"
+                f"contract for a {self.kind}: {why}; its inputs are {', '.join(known) or 'none'}"
             ) from None
         return [(rule.__name__, _Check(self.kind, rule, trial, self.copies)) for rule in self.rules]
 
@@ -107,7 +107,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Check:
-    """Rule with its inputs, as a function of the object."""
+    """Rule and its inputs, to be called with the object to check."""
 
     kind: str
     rule: Rule
@@ -144,7 +144,7 @@ def _short(value: object) -> str:
 
 
 def said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given arguments without None, which stands for the default."""
+    """Return the arguments except those that are None, which stands for the default."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -160,7 +160,7 @@ def fresh(it: Any) -> Any:
 
 
 def has_members(protocol: type) -> Rule:
-    """Return the rule that an object is an instance of a protocol."""
+    """Return a rule that checks whether an object has all members of a protocol."""
     members = sorted(
         name
         for base in protocol.__mro__
@@ -170,35 +170,35 @@ def has_members(protocol: type) -> Rule:
     )
 
     def has_every_member(it: Any, given: Any) -> None:
-        expect(not isinstance(it, type), "an object", f"the class {it!r}; make one of it")
+        expect(not isinstance(it, type), "an object", f"the class {it!r}; pass an instance")
         lacking = [name for name in members if not hasattr(it, name)]
         expect(not lacking, f"the members {', '.join(members)}", f"no {', '.join(lacking)}")
 
-    has_every_member.__doc__ = f"It has every member of {protocol.__name__}."
+    has_every_member.__doc__ = f"The object has every member of {protocol.__name__}."
     return has_every_member
 
 
 def is_named(it: Any, given: Any) -> None:
-    """The name is a single-line text, the same on every access."""
+    """The name is a single-line string, the same on every access."""
     expect(_is_line(it.name), "`name`", it.name)
     expect(it.name == it.name, "`name` twice", it.name)
 
 
 def has_a_version(it: Any, given: Any) -> None:
-    """The version is a single-line text, the same on every access."""
+    """The version is a single-line string, the same on every access."""
     version = getattr(it, "version", None)
     expect(_is_line(version), "`version`", version)
     expect(it.version == version, "`version` twice", (version, it.version))
 
 
 def version_if_any(it: Any, given: Any) -> None:
-    """The version, if defined, is a single-line text that does not change."""
+    """The version, if defined, is a single-line string that does not change."""
     if hasattr(it, "version"):
         has_a_version(it, given)
 
 
 def describes_itself(it: Any, given: Any) -> None:
-    """The description is JSON with texts as keys, the same every time."""
+    """The description is JSON with string keys, the same every time."""
     told = it.describe()
     expect(isinstance(told, Mapping), "`describe()`", told)
     check_json(told, "`describe()`")
@@ -207,7 +207,7 @@ def describes_itself(it: Any, given: Any) -> None:
 
 
 def describes_itself_if_at_all(it: Any, given: Any) -> None:
-    """The description, if defined, is JSON with texts as keys, the same every time."""
+    """The description, if defined, is JSON with string keys, the same every time."""
     if callable(getattr(it, "describe", None)):
         describes_itself(it, given)
 
@@ -217,15 +217,15 @@ def check_json(value: Any, what: str) -> None:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise Broken(what, f"{value!r:.80}, which is no strict JSON: {error}") from None
+        raise Broken(what, f"{value!r:.80}, which is not strict JSON: {error}") from None
     check_keys(value, what)
 
 
 def check_keys(value: Any, what: str) -> None:
-    """Raise unless every key is a text; other keys become texts when stored, and may collide."""
+    """Raise unless every key is a string; other keys become strings when stored, and may collide."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            expect(isinstance(key, str), what, f"the key {key!r}, which is no text")
+            expect(isinstance(key, str), what, f"the key {key!r}, which is not a string")
             check_keys(inner, what)
     elif isinstance(value, (list, tuple)):
         for inner in value:

@@ -1,4 +1,4 @@
-"""Contract of similarity strategies."""
+"""Contract for similarity strategies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,10 +50,10 @@ def neighbours_are_texts_of_the_list(strategy: Any, given: _Texts) -> None:
         ("pairs_within", given.within(strategy), len(given.texts) + 1),
         ("pairs_across", given.across(strategy), len(given.texts)),
     ):
-        expect(indices.dtype.kind in "iu", f"{name}: whole numbers", indices.dtype)
+        expect(indices.dtype.kind in "iu", f"{name}: integers", indices.dtype)
         expect(((indices >= 0) & (indices < n)).all(), f"{name}: {n} texts", indices.tolist())
         twice = [line for line in indices.tolist() if len(set(line)) < len(line)]
-        expect(not twice, f"{name}: each neighbour once", twice)
+        expect(not twice, f"{name}: distinct neighbours", twice)
 
 
 def similarities_are_shares(strategy: Any, given: _Texts) -> None:

@@ -25,7 +25,7 @@ def _hypothesis() -> Any:
 
 
 def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
-    """Return a strategy for storable texts: no lone surrogates, but other unusual texts.
+    """Return a strategy for texts that can be stored: unusual ones, but no lone surrogates.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
     Returns
     -------
     SearchStrategy
-        Strategy of str.
+        Strategy for str.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def labelled_scores(
     Returns
     -------
     SearchStrategy
-        Strategy of (y_true, y_score): arrays of 0 and 1, and of numbers in [0, 1].
+        Strategy for pairs (y_true, y_score): an array of 0 and 1, and one of numbers in [0, 1].
 
     Raises
     ------
@@ -113,7 +113,7 @@ def records(
     Returns
     -------
     SearchStrategy
-        Strategy of Records.
+        Strategy for Records.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def slices(
     Returns
     -------
     SearchStrategy
-        Strategy of EvalSlice; texts may repeat, ids do not.
+        Strategy for EvalSlice; texts may repeat, ids do not.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
     Returns
     -------
     SearchStrategy
-        Strategy of tuples of Message.
+        Strategy for tuples of Message.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def completions() -> "SearchStrategy[Completion]":
     Returns
     -------
     SearchStrategy
-        Strategy of Completion.
+        Strategy for Completion.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Contracts of text scorers, attacks and text transforms."""
+"""Contracts for text scorers, attacks and text transforms."""
 
 import math
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ def same_texts_same_numbers(scorer: Any, given: _Texts) -> None:
 
 
 def order_of_texts_does_not_matter(scorer: Any, given: _Texts) -> None:
-    """Order and number of texts do not affect their scores."""
+    """The order and number of texts do not affect their scores."""
     together = _numbers(scorer, given.texts)
     backwards = _numbers(scorer, list(given.texts)[::-1])[::-1]
     expect(same_numbers(together, backwards, given.tolerance), "another order", backwards)
@@ -109,7 +109,7 @@ def odd_texts_get_numbers(scorer: Any, given: _Texts) -> None:
 
 
 def tells_categories_apart(scorer: Any, given: _Texts) -> None:
-    """`score_categories`, if defined, gives a number per text for each of `categories`."""
+    """`score_categories`, if defined, returns one number per text for each of `categories`."""
     score = getattr(scorer, "score_categories", None)
     if not callable(score):
         return
@@ -175,7 +175,7 @@ def _probe(attack: Any, state: Conversation, seed: int) -> Any:
 
 
 def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
-    """The attack returns a non-blank text or a model request, or raises StopAttack."""
+    """The attack returns a non-blank string or a model request, or raises StopAttack."""
     for state in given.states():
         for seed in given.seeds:
             said = _probe(attack, state, seed)
@@ -184,9 +184,9 @@ def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
 
 
 def begins(attack: Any, given: _Goal) -> None:
-    """The attack has a probe for a new conversation."""
+    """The attack returns a probe for a new conversation."""
     said = _probe(attack, given.states()[0], given.seeds[0])
-    expect(said is not None, "a conversation that has not begun", "StopAttack")
+    expect(said is not None, "a new conversation", "StopAttack")
 
 
 def same_seed_same_probe(attack: Any, given: _Goal) -> None:
@@ -198,7 +198,7 @@ def same_seed_same_probe(attack: Any, given: _Goal) -> None:
 
 
 def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
-    """An attack that returns requests has a `model` and reads texts from replies."""
+    """An attack that returns requests has a `model`, and its `read` returns a string."""
     for state in given.states():
         said = _probe(attack, state, given.seeds[0])
         if isinstance(said, GenerateRequest):
@@ -213,7 +213,7 @@ def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
 
 
 def odd_goals_are_pursued(attack: Any, given: _Goal) -> None:
-    """Long and unusual goals are handled like any other; braces in them are not templates."""
+    """Long and unusual goals are handled like any other; braces do not make them templates."""
     for text in ODD_TEXTS:
         if text.strip() and text.isprintable():
             try:
@@ -254,7 +254,7 @@ ATTACK = Suite(
 
 
 def returns_a_text(transform: Any, given: _Texts) -> None:
-    """A text is transformed to a text."""
+    """The transformed text is a string."""
     for text in given.texts:
         changed = transform.transform(text)
         expect(isinstance(changed, str), text, changed)

@@ -145,10 +145,12 @@ class TestMessages:
         assert len(str(caught.value)) < 400
 
     def test_an_unknown_kind_and_an_unknown_argument(self) -> None:
-        with pytest.raises(InvalidInputError, match="`kind` is 'scoer'; there are attack, "):
+        with pytest.raises(
+            InvalidInputError, match="`kind` is 'scoer'; it must be one of attack, "
+        ):
             contract_checks("scoer")
         with pytest.raises(
-            InvalidInputError, match="there is no 'exmaples'; it is tried on examples, lab"
+            InvalidInputError, match="unknown input 'exmaples'; its inputs are examples, lab"
         ):
             contract_checks("scorer", exmaples=[])
 
